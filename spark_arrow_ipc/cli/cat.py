@@ -75,19 +75,19 @@ def run_cat(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     empty: Schema | None = None
     is_printed = False
-    for given in each_given(arguments):
+    for source in each_given(arguments):
         if not left:
             break
-        with error_context(path=given.path), closing(_tables(given, chosen)) as tables:
+        with error_context(path=source.path), closing(_tables(source, chosen)) as tables:
             for schema, batches in tables:
                 if chosen.where is not None:
                     # Names of columns without a row, once for each file, would bury the rows.
-                    source = iter(batches)
-                    batch = next(source, None)
+                    rest = iter(batches)
+                    batch = next(rest, None)
                     if batch is None:
                         empty = schema
                         continue
-                    batches = chain([batch], source)  # noqa: PLW2901 - the same rows
+                    batches = chain([batch], rest)  # noqa: PLW2901 - the same rows
                 is_printed = True
                 left -= print_rows(arguments.format, schema, batches, left)
                 if not left:
@@ -100,15 +100,15 @@ def run_cat(arguments: argparse.Namespace) -> int:
 run_head = run_cat
 
 
-def _tables(given: Input, chosen: Chosen) -> Generator[tuple[Schema, Iterable[RecordBatch]], None, None]:
+def _tables(source: Input, chosen: Chosen) -> Generator[tuple[Schema, Iterable[RecordBatch]], None, None]:
     """Yield the table of a file, or one of cells for each tensor."""
     try:
-        with chosen.open_rows(given) as rows:
+        with chosen.open_rows(source) as rows:
             yield rows.schema, rows.batches
     except NoTableError:
-        if not tensors.holds_tensors(given) or chosen.where is not None:
+        if not tensors.holds_tensors(source) or chosen.where is not None:
             raise
-        yield from tensors.each_table_of_cells(given, chosen.columns)
+        yield from tensors.each_table_of_cells(source, chosen.columns)
 
 
 # ---- tail
@@ -120,9 +120,9 @@ def run_tail(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     last_rows: list[tuple[Schema, RecordBatch]] = []
     schema = None
-    for given in reversed(list(each_given(arguments))):
-        with error_context(path=given.path):
-            schema, batches = _last_rows(given, chosen, left)
+    for source in reversed(list(each_given(arguments))):
+        with error_context(path=source.path):
+            schema, batches = _last_rows(source, chosen, left)
         last_rows += ((schema, batch) for batch in batches)
         left -= sum(batch.num_rows for batch in batches)
         if not left:
@@ -131,9 +131,9 @@ def run_tail(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _last_rows(given: Input, chosen: Chosen, most: int) -> tuple[Schema, list[RecordBatch]]:
+def _last_rows(source: Input, chosen: Chosen, most: int) -> tuple[Schema, list[RecordBatch]]:
     """Return the schema of a file, and the batches of its last rows, the last one first."""
-    with chosen.open_rows(given, _backward) as rows:
+    with chosen.open_rows(source, _backward) as rows:
         if rows.reader.is_numbered:
             return rows.schema, list(_from_the_end(rows.batches, most))
         held: deque[RecordBatch] = deque()
@@ -170,42 +170,42 @@ def _from_the_end(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordB
 def run_sample(arguments: argparse.Namespace) -> int:
     """Print the chosen rows, in the order of the files."""
     chosen = Chosen.of(arguments)
-    given = list(each_given(arguments))
+    sources = list(each_given(arguments))
     sample = RowSample(arguments.rows, arguments.seed)
     starts = [0]
-    for one in given:
-        with error_context(path=one.path):
-            rows = _count_rows(one, chosen)
+    for source in sources:
+        with error_context(path=source.path):
+            rows = _count_rows(source, chosen)
         sample.add(rows)
         starts.append(starts[-1] + rows)
     numbers = sample.rows()
     if len(numbers):
-        print_tables(arguments.format, _sampled_rows(given, starts, numbers, chosen))
+        print_tables(arguments.format, _sampled_rows(sources, starts, numbers, chosen))
         return 0
-    with Chosen(chosen.columns).open_rows(given[0]) as opened:
+    with Chosen(chosen.columns).open_rows(sources[0]) as opened:
         print_rows(arguments.format, opened.schema, (), 0)
     return 0
 
 
 def _sampled_rows(
-    given: Sequence[Input], starts: Sequence[int], numbers: npt.NDArray[np.int64], chosen: Chosen
+    sources: Sequence[Input], starts: Sequence[int], numbers: npt.NDArray[np.int64], chosen: Chosen
 ) -> Iterator[tuple[Schema, RecordBatch]]:
     """Yield the sampled rows, whose numbers count over all files, and their schemas."""
     places = np.searchsorted(numbers, starts)
-    for one, start, low, high in zip(given, starts[:-1], places[:-1], places[1:], strict=True):
+    for source, start, low, high in zip(sources, starts[:-1], places[:-1], places[1:], strict=True):
         if low == high:
             continue
         sampled = _Sampled(numbers[low:high] - start)
         batches_of = sampled.batches if chosen.where is None else None
-        with error_context(path=one.path), chosen.open_rows(one, batches_of) as opened:
+        with error_context(path=source.path), chosen.open_rows(source, batches_of) as opened:
             for batch in sampled.rows(opened.batches):
                 yield opened.schema, batch
 
 
-def _count_rows(given: Input, chosen: Chosen) -> int:
+def _count_rows(source: Input, chosen: Chosen) -> int:
     if chosen.where is None:
-        return count(given).rows
-    with Chosen((), chosen.where).open_rows(given) as rows:
+        return count(source).rows
+    with Chosen((), chosen.where).open_rows(source) as rows:
         return sum(batch.num_rows for batch in rows.batches)
 
 

@@ -67,8 +67,8 @@ def _bash(options: _Options) -> Iterator[str]:
     yield f"        words={_quoted(' '.join((*options, '--help', '--version')))}"
     yield "    else"
     yield '        case "${COMP_WORDS[1]} $before" in'
-    for command, own in options.items():
-        for option in own:
+    for command, of_command in options.items():
+        for option in of_command:
             if option.takes_value and option.names:
                 patterns = "|".join(_quoted(f"{command} {name}") for name in option.names)
                 if option.words:
@@ -77,8 +77,8 @@ def _bash(options: _Options) -> Iterator[str]:
                     yield f"            {patterns}) return;;"
     yield "        esac"
     yield '        case "${COMP_WORDS[1]}" in'
-    for command, own in options.items():
-        names = [name for option in own for name in (option.names or option.words)]
+    for command, of_command in options.items():
+        names = [name for option in of_command for name in (option.names or option.words)]
         yield f"            {command}) words={_quoted(' '.join(names))};;"
     yield "        esac"
     yield '        case "$word" in'
@@ -102,9 +102,9 @@ def _zsh(options: _Options) -> Iterator[str]:
     yield "    local command=$words[2]"
     yield "    shift words; (( CURRENT-- ))"
     yield "    case $command in"
-    for command, own in options.items():
-        specs = [_zsh_spec(option, name) for option in own for name in option.names]
-        words = next((option.words for option in own if not option.names), None)
+    for command, of_command in options.items():
+        specs = [_zsh_spec(option, name) for option in of_command for name in option.names]
+        words = next((option.words for option in of_command if not option.names), None)
         specs.append(_quoted("*: :_files" if words is None else f"1: :({' '.join(words)})"))
         yield f"        {command}) _arguments {' '.join(specs)};;"
     yield "    esac"
@@ -122,9 +122,9 @@ def _zsh_spec(option: _Option, name: str) -> str:
 def _fish(options: _Options) -> Iterator[str]:
     for name, command in COMMANDS.items():
         yield f"complete -c arrowipc -n __fish_use_subcommand -f -a {name} -d {_fish_quoted(command.summary)}"
-    for command_name, own in options.items():
+    for command_name, of_command in options.items():
         seen = _fish_quoted(f"__fish_seen_subcommand_from {command_name}")
-        for option in own:
+        for option in of_command:
             names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
             words = f" -f -a {_fish_quoted(' '.join(option.words))}" if option.words else ""
             needs = " -r" if option.takes_value and option.names else ""

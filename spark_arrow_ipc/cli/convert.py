@@ -242,12 +242,12 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     form = arguments.source_format or _ENDINGS.get(files.ending_of(arguments.paths[0]), "arrow")
     chosen = Chosen.of(arguments)
     if form not in _READERS:
-        given = list(each_given(arguments))
+        sources = list(each_given(arguments))
     elif chosen.columns is not None or chosen.where is not None:
         raise UnsupportedError("--columns and --where choose from Arrow files; convert first, then choose")
     else:
-        given = list(map(inputs.Input, arguments.paths))
+        sources = list(map(inputs.Input, arguments.paths))
     if arguments.target != STDIN:
-        files.check_target(arguments, arguments.target, given)
-    with _open_other(form, arguments.paths) if form in _READERS else one_table(given, chosen) as table:
+        files.check_target(arguments, arguments.target, sources)
+    with _open_other(form, arguments.paths) if form in _READERS else one_table(sources, chosen) as table:
         yield table

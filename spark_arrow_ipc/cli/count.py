@@ -58,64 +58,50 @@ def run_count(arguments: argparse.Namespace) -> int:
 def _count_all(
     arguments: argparse.Namespace, known: dict[DataFile, Count]
 ) -> tuple[list[Count], list[ArrowIpcError | OSError]]:
-    """Count the files that are there now; `known` holds those of earlier attempts.
-
-    Raises
-    ------
-    FileChangedError
-        A file was removed after it was listed.
-    """
+    """Count the files that are there now; `known` holds those of earlier attempts."""
     counts: list[Count] = []
     errors: list[ArrowIpcError | OSError] = []
 
     def refused(_: str, error: ArrowIpcError | OSError) -> None:
         errors.append(error)
 
-    for given in inputs.each_input(
+    for source in inputs.each_input(
         arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
     ):
         try:
-            found = known.get(given.file) if given.file is not None else None
+            found = known.get(source.file) if source.file is not None else None
             if found is None:
-                found = count(given)
+                found = count(source)
         except FileChangedError:
             raise
         except (ArrowIpcError, OSError) as error:
             errors.append(error)
             continue
-        if given.file is not None:
-            known[given.file] = found
+        if source.file is not None:
+            known[source.file] = found
         counts.append(found)
     return counts, errors
 
 
-def count(given: Input) -> Count:
-    """Count the rows of a file or stream, or the cells of tensors. Reads only headers.
-
-    Raises
-    ------
-    ArrowIpcError
-        It is not Arrow IPC, its metadata is broken or truncated, or it was removed after it was listed.
-    OSError
-        The file cannot be read.
-    """
+def count(source: Input) -> Count:
+    """Count the rows of a file or stream, or the cells of tensors. Reads only headers."""
     try:
-        return _count_rows(given)
+        return _count_rows(source)
     except NoTableError:
-        if not tensors.holds_tensors(given):
+        if not tensors.holds_tensors(source):
             raise
-    with tensors.open_tensors(given) as stored:
+    with tensors.open_tensors(source) as stored:
         cells = list(map(tensors.count_cells, stored))
-    return Count(given.path, sum(cells), 0, len(cells))
+    return Count(source.path, sum(cells), 0, len(cells))
 
 
-def _count_rows(given: Input) -> Count:
-    if given.is_served:
-        with Chosen(()).open_rows(given) as served:
+def _count_rows(source: Input) -> Count:
+    if source.is_served:
+        with Chosen(()).open_rows(source) as served:
             lengths = [batch.num_rows for batch in served.batches]
-        return Count(given.path, sum(lengths), len(lengths))
-    with ipc.open(given.openable(), columns=[]) as reader:
+        return Count(source.path, sum(lengths), len(lengths))
+    with ipc.open(source.openable(), columns=[]) as reader:
         rows = batches = 0
         for batch in reader.read_headers():
             rows, batches = rows + batch.rows, batches + 1
-    return Count(given.path, rows, batches)
+    return Count(source.path, rows, batches)

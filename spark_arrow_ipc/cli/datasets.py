@@ -158,10 +158,10 @@ def run_vacuum(arguments: argparse.Namespace) -> int:
 
 
 def _seconds(string: str) -> float:
-    found = _DURATION.fullmatch(string)
-    if found is None:
+    match = _DURATION.fullmatch(string)
+    if match is None:
         raise argparse.ArgumentTypeError(f"expected a duration such as 30m, 12h or 7d, found {string!r}")
-    return float(int(found[1]) * _UNITS[found[2] or "s"])
+    return float(int(match[1]) * _UNITS[match[2] or "s"])
 
 
 def _jobid(string: str) -> str:

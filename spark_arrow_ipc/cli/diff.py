@@ -66,31 +66,20 @@ def diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _Difference:
-    """What differs between two tables.
-
-    Parameters
-    ----------
-    schema
-        Sentences.
-    rows_a, rows_b
-        Rows of each table.
-    differing
-        Rows of both that differ.
-    only_a, only_b
-        Rows that one of them lacks.
-    columns
-        Differing rows by column.
-    shown
-        Some of them: the row or key, the column, both values.
-    """
+    """What differs between two tables."""
 
     schema: list[str]
+    # Rows of each table
     rows_a: int = 0
     rows_b: int = 0
+    # Rows of both that differ
     differing: int = 0
+    # Rows that one of them lacks
     only_a: int = 0
     only_b: int = 0
+    # Differing rows by column
     columns: dict[str, int] = field(default_factory=dict)
+    # Some of them: the row or key, the column, both values
     shown: list[tuple[str, str, Any, Any]] = field(default_factory=list)
 
     @property
@@ -116,15 +105,15 @@ def run_diff(arguments: argparse.Namespace) -> int:
     ]
     with one_table(sides[0], chosen) as a, one_table(sides[1], chosen) as b:
         common, sentences = _common(a.schema, b.schema)
-        found = _Difference(sentences)
+        difference = _Difference(sentences)
         if arguments.key is None:
-            _by_position(found, a, b, common, arguments.limit)
+            _by_position(difference, a, b, common, arguments.limit)
         else:
-            _by_key(found, a, b, common, arguments)
+            _by_key(difference, a, b, common, arguments)
     print(
-        render.json_line(_to_json(found)) if arguments.json else "\n".join(render.fitted(_describe(found, arguments)))
+        render.json_line(_to_json(difference)) if arguments.json else "\n".join(render.fitted(_describe(difference, arguments)))
     )
-    return int(found.is_any)
+    return int(difference.is_any)
 
 
 def _common(a: Schema, b: Schema) -> tuple[_Common, list[str]]:
@@ -167,41 +156,41 @@ def _places(schema: Schema) -> dict[tuple[str, int], int]:
 
 
 def _beside(
-    own: dict[tuple[str, int], int], other: dict[tuple[str, int], int]
+    places: dict[tuple[str, int], int], other: dict[tuple[str, int], int]
 ) -> Iterator[tuple[tuple[str, int], int]]:
-    return ((key, i) for key, i in own.items() if key not in other)
+    return ((key, i) for key, i in places.items() if key not in other)
 
 
-def _by_position(found: _Difference, a: Table, b: Table, common: _Common, most: int) -> None:
-    for ours, theirs in _aligned(found, a, b):
+def _by_position(difference: _Difference, a: Table, b: Table, common: _Common, most: int) -> None:
+    for ours, theirs in _aligned(difference, a, b):
         rows = np.arange(ours.num_rows)
-        names = partial(_row_name, found.rows_a - ours.num_rows)
-        _compare(found, (ours, rows), (theirs, rows), common, name_of=names, most=most)
-    found.only_a = max(found.rows_a - found.rows_b, 0)
-    found.only_b = max(found.rows_b - found.rows_a, 0)
+        names = partial(_row_name, difference.rows_a - ours.num_rows)
+        _compare(difference, (ours, rows), (theirs, rows), common, name_of=names, most=most)
+    difference.only_a = max(difference.rows_a - difference.rows_b, 0)
+    difference.only_b = max(difference.rows_b - difference.rows_a, 0)
 
 
 def _row_name(start: int, row: int) -> str:
     return f"row {start + int(row):,}"
 
 
-def _aligned(found: _Difference, a: Table, b: Table) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+def _aligned(difference: _Difference, a: Table, b: Table) -> Iterator[tuple[RecordBatch, RecordBatch]]:
     """Yield pairs of equally many rows; count the rows of both, and the rest of the longer one."""
     sources = (batch for batch in a.batches if batch.num_rows), (batch for batch in b.batches if batch.num_rows)
     held = [next(source, None) for source in sources]
     while held[0] is not None and held[1] is not None:
         rows = min(held[0].num_rows, held[1].num_rows)
-        found.rows_a += rows
-        found.rows_b += rows
+        difference.rows_a += rows
+        difference.rows_b += rows
         yield held[0].slice(0, rows), held[1].slice(0, rows)
         for i, batch in enumerate(held):
             assert batch is not None
             held[i] = batch.slice(rows) if batch.num_rows > rows else next(sources[i], None)
-    found.rows_a += sum(batch.num_rows for batch in (held[0], *sources[0]) if batch is not None)
-    found.rows_b += sum(batch.num_rows for batch in (held[1], *sources[1]) if batch is not None)
+    difference.rows_a += sum(batch.num_rows for batch in (held[0], *sources[0]) if batch is not None)
+    difference.rows_b += sum(batch.num_rows for batch in (held[1], *sources[1]) if batch is not None)
 
 
-def _by_key(found: _Difference, a: Table, b: Table, common: _Common, arguments: argparse.Namespace) -> None:
+def _by_key(difference: _Difference, a: Table, b: Table, common: _Common, arguments: argparse.Namespace) -> None:
     with error_context(asked_by="--key"):
         keys = [[position for (position,) in resolve_exactly(table.schema.fields, arguments.key)] for table in (a, b)]
     for i, j in zip(*keys, strict=True):
@@ -217,14 +206,14 @@ def _by_key(found: _Difference, a: Table, b: Table, common: _Common, arguments: 
         values = [to_text(batch.columns[i].slice(row, 1))[0] for i in columns]
         return ", ".join(f"{batch.schema.names[i]} {_text(value)}" for i, value in zip(columns, values, strict=True))
 
-    found.rows_a, found.rows_b = ours.num_rows, theirs.num_rows
-    found.only_a, found.only_b = len(matches.only_a), len(matches.only_b)
+    difference.rows_a, difference.rows_b = ours.num_rows, theirs.num_rows
+    difference.only_a, difference.only_b = len(matches.only_a), len(matches.only_b)
     _compare(
-        found, (ours, matches.in_a), (theirs, matches.in_b), common,
+        difference, (ours, matches.in_a), (theirs, matches.in_b), common,
         name_of=lambda pair: name_of(ours, keys[0], int(matches.in_a[pair])), most=arguments.limit,
     )  # fmt: skip
     for batch, rows, columns, side in ((ours, matches.only_a, keys[0], "A"), (theirs, matches.only_b, keys[1], "B")):
-        found.shown += (
+        difference.shown += (
             (name_of(batch, columns, int(row)), f"only in {side}", None, None) for row in rows[: arguments.limit]
         )
 
@@ -240,7 +229,7 @@ def _whole(table: Table) -> RecordBatch:
 
 
 def _compare(
-    found: _Difference, of_a: _Rows, of_b: _Rows, common: _Common, *, name_of: Callable[[int], str], most: int
+    difference: _Difference, of_a: _Rows, of_b: _Rows, common: _Common, *, name_of: Callable[[int], str], most: int
 ) -> None:
     """Compare pairs of rows, column by column."""
     (a, rows_a), (b, rows_b) = of_a, of_b
@@ -251,33 +240,33 @@ def _compare(
         count = int(np.count_nonzero(differs))
         if not count:
             continue
-        found.columns[name] = found.columns.get(name, 0) + count
-        pairs = np.flatnonzero(differs)[: max(most - len(found.shown), 0)]
+        difference.columns[name] = difference.columns.get(name, 0) + count
+        pairs = np.flatnonzero(differs)[: max(most - len(difference.shown), 0)]
         one = take_rows(a.select([i]), rows_a[pairs]).columns[0]
         other = take_rows(b.select([j]), rows_b[pairs]).columns[0]
-        found.shown += (
+        difference.shown += (
             (name_of(pair), name, ours, theirs)
             for pair, ours, theirs in zip(pairs, to_text(one), to_text(other), strict=True)
         )
-    found.differing += int(np.count_nonzero(any_differs))
+    difference.differing += int(np.count_nonzero(any_differs))
 
 
-def _describe(found: _Difference, arguments: argparse.Namespace) -> Iterator[str]:
-    yield f"A: {printable(arguments.a)}: {render.count(found.rows_a, 'row')}"
-    yield f"B: {printable(arguments.b)}: {render.count(found.rows_b, 'row')}"
-    if not found.is_any:
+def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterator[str]:
+    yield f"A: {printable(arguments.a)}: {render.count(difference.rows_a, 'row')}"
+    yield f"B: {printable(arguments.b)}: {render.count(difference.rows_b, 'row')}"
+    if not difference.is_any:
         yield "no difference"
         return
-    yield from (f"schema: {render.cut(sentence, 300)}" for sentence in found.schema)
-    parts = [(found.differing, "differ"), (found.only_a, "only in A"), (found.only_b, "only in B")]
+    yield from (f"schema: {render.cut(sentence, 300)}" for sentence in difference.schema)
+    parts = [(difference.differing, "differ"), (difference.only_a, "only in A"), (difference.only_b, "only in B")]
     counted = ", ".join(f"{count:,} {words}" for count, words in parts if count)
     yield f"rows: {counted or 'no difference'}"
-    if found.columns:
-        columns = ", ".join(f"{render.cut(name, 60)} {count:,}" for name, count in found.columns.items())
+    if difference.columns:
+        columns = ", ".join(f"{render.cut(name, 60)} {count:,}" for name, count in difference.columns.items())
         yield f"differing rows by column: {columns}"
-    if found.shown:
+    if difference.shown:
         rows = [
-            (render.cut(name, 60), render.cut(column, 60), *_texts(column, a, b)) for name, column, a, b in found.shown
+            (render.cut(name, 60), render.cut(column, 60), *_texts(column, a, b)) for name, column, a, b in difference.shown
         ]
         yield from render.table(("row", "column", "A", "B"), rows)
 
@@ -290,17 +279,17 @@ def _text(value: Any) -> str:
     return "null" if value is None else render.cut(str(value), 60)
 
 
-def _to_json(found: _Difference) -> dict[str, Any]:
+def _to_json(difference: _Difference) -> dict[str, Any]:
     return {
-        "schema": found.schema,
-        "rows_a": found.rows_a,
-        "rows_b": found.rows_b,
-        "differing": found.differing,
-        "only_a": found.only_a,
-        "only_b": found.only_b,
-        "columns": found.columns,
+        "schema": difference.schema,
+        "rows_a": difference.rows_a,
+        "rows_b": difference.rows_b,
+        "differing": difference.differing,
+        "only_a": difference.only_a,
+        "only_b": difference.only_b,
+        "columns": difference.columns,
         "shown": [
             {"row": row, "column": column, "a": None if a is None else str(a), "b": None if b is None else str(b)}
-            for row, column, a, b in found.shown
+            for row, column, a, b in difference.shown
         ],
     }

@@ -52,23 +52,15 @@ _JAVA_INSTALLERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check.
+    """The result of one check."""
 
-    Parameters
-    ----------
-    name
-        The thing that was looked for.
-    found
-        The version and place that was found; empty if nothing was.
-    ok
-        False if `arrowipc` does not work in Spark without it.
-    remedy
-        The command or sentence that fixes or improves it; empty if nothing is to be done.
-    """
-
+    # The thing that was looked for
     name: str
+    # The version and place that was found; empty if nothing was
     found: str
+    # False if `arrowipc` does not work in Spark without it
     ok: bool
+    # The command or sentence that fixes or improves it; empty if nothing is to be done
     remedy: str = ""
 
 
@@ -184,9 +176,9 @@ def _java_install() -> str:
 
 def _python() -> Finding:
     sound = (3, 11) <= sys.version_info[:2] < (3, 15)
-    found = f"{platform.python_version()} at {sys.executable}"
+    version = f"{platform.python_version()} at {sys.executable}"
     return Finding(
-        "Python 3.11 to 3.14", found, ok=sound, remedy="" if sound else "use Python 3.11, 3.12, 3.13 or 3.14"
+        "Python 3.11 to 3.14", version, ok=sound, remedy="" if sound else "use Python 3.11, 3.12, 3.13 or 3.14"
     )
 
 
@@ -197,15 +189,15 @@ def _package(package: Package) -> Finding:
         module = importlib.import_module(package.module)
     except Exception as error:  # noqa: BLE001 - a broken build may raise anything at import, and is the finding
         missing = isinstance(error, ModuleNotFoundError)
-        found = "" if missing else render.cut(f"{type(error).__name__}: {error}")
-        return Finding(name, found, ok=False, remedy=install)
-    found = _installed_version(package, module)
-    version = tuple(map(int, re.findall(r"\d+", found)[:3]))
+        installed = "" if missing else render.cut(f"{type(error).__name__}: {error}")
+        return Finding(name, installed, ok=False, remedy=install)
+    installed = _installed_version(package, module)
+    version = tuple(map(int, re.findall(r"\d+", installed)[:3]))
     if version < package.minimum or (package.below is not None and version >= package.below):
-        return Finding(name, found, ok=False, remedy=install)
+        return Finding(name, installed, ok=False, remedy=install)
     if package.advised_below is not None and version >= package.advised_below:
-        return Finding(name, found, ok=True, remedy=f"{package.advice} {install}")
-    return Finding(name, found, ok=True)
+        return Finding(name, installed, ok=True, remedy=f"{package.advice} {install}")
+    return Finding(name, installed, ok=True)
 
 
 def _installed_version(package: Package, module: object) -> str:
@@ -237,10 +229,10 @@ def _workers() -> Finding:
     """Check that Spark would start this Python: PYSPARK_PYTHON, or else PATH's."""
     name = "Python of Spark's own processes"
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
-    given = os.environ.get("PYSPARK_PYTHON", "python3")
-    program = shutil.which(given)
+    python = os.environ.get("PYSPARK_PYTHON", "python3")
+    program = shutil.which(python)
     if program is None:
-        return Finding(name, "", ok=False, remedy=f"there is no {given} on PATH: {remedy}")
+        return Finding(name, "", ok=False, remedy=f"there is no {python} on PATH: {remedy}")
     try:
         answer = subprocess.run(  # noqa: S603 - the program that Spark itself would start
             [program, "-c", "import sys; print(sys.prefix)"],
@@ -252,8 +244,8 @@ def _workers() -> Finding:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, f"{program}: {error}", ok=False, remedy=remedy)
     same = answer.stdout.strip() == sys.prefix
-    found = program if same else f"{program}, which is another environment than this one"
-    return Finding(name, found, ok=same, remedy="" if same else remedy)
+    environment = program if same else f"{program}, which is another environment than this one"
+    return Finding(name, environment, ok=same, remedy="" if same else remedy)
 
 
 def _bytecode() -> tuple[Finding, ...]:

@@ -37,27 +37,18 @@ from spark_arrow_ipc.ipc.dissociated.shared_memory import Handle
 
 @dataclass(frozen=True, slots=True)
 class ServedTable:
-    """A server's table without its values.
+    """A server's table without its values."""
 
-    Parameters
-    ----------
-    path
-        Address, ticket and part: the URI without its tags.
-    bodies
-        Where they are, for people.
-    parts
-        Whether it has parts, for people.
-    schema, custom_metadata
-        Of the table, and of the schema's message.
-    batches
-        Each record batch, without columns.
-    """
-
+    # Address, ticket and part: the URI without its tags
     path: str
+    # Where they are, for people
     bodies: str
+    # Whether it has parts, for people
     parts: str
+    # Of the table, and of the schema's message
     schema: Schema
     custom_metadata: CustomMetadata
+    # Each record batch, without columns
     batches: tuple[RecordBatch, ...]
 
     @property
@@ -66,17 +57,11 @@ class ServedTable:
         return sum(batch.num_rows for batch in self.batches)
 
 
-def read_served(given: Input) -> ServedTable:
-    """Read a table's schema and the rows of its record batches. Bodies travel only from servers that know no parts.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `ipc.connect`.
-    """
-    location = parse_location(given.path)
-    schema = read_served_schema(given.path, token=inputs.given_token())
-    with Chosen(()).open_rows(given) as rows:
+def read_served(source: Input) -> ServedTable:
+    """Read a table's schema and the rows of its record batches. Bodies travel only from servers that know no parts."""
+    location = parse_location(source.path)
+    schema = read_served_schema(source.path, token=inputs.given_token())
+    with Chosen(()).open_rows(source) as rows:
         metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
     return ServedTable(location.shown, _bodies(location), _parts(location), schema, metadata, batches)
 
@@ -116,42 +101,42 @@ def run_inspect(arguments: argparse.Namespace) -> int:
         errors.append(error)
 
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
-    for i, given in enumerate(
+    for i, source in enumerate(
         inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage)
     ):
         try:
-            lines = _lines(given, most, as_json=arguments.json)
+            lines = _lines(source, most, as_json=arguments.json)
         except (ArrowIpcError, OSError) as error:
-            refused(given.path, error)
+            refused(source.path, error)
             continue
         print("\n".join([*([""] if i and not arguments.json else []), *lines]))
     return 1 if errors else 0
 
 
-def _lines(given: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
+def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
     """Return the text to print about a file, which holds a table or tensors, or about a server's table."""
-    if given.is_served:
-        table = read_served(given)
+    if source.is_served:
+        table = read_served(source)
         return [render.json_line(_served_json(table))] if as_json else _describe_served(table, most)
     try:
-        outline = read_outline(given.openable(), measure=most)
+        outline = read_outline(source.openable(), measure=most)
     except NoTableError:
-        if not tensors.holds_tensors(given):
+        if not tensors.holds_tensors(source):
             raise
-        return _tensor_lines(given, as_json=as_json)
-    return [render.json_line(to_json(outline, given))] if as_json else describe(outline, given, most)
+        return _tensor_lines(source, as_json=as_json)
+    return [render.json_line(to_json(outline, source))] if as_json else describe(outline, source, most)
 
 
-def _tensor_lines(given: Input, *, as_json: bool) -> Iterable[str]:
-    with tensors.open_tensors(given) as stored:
+def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
+    with tensors.open_tensors(source) as stored:
         every = list(stored)
     nbytes = every[0].source.nbytes or 0
     if as_json:
-        return [render.json_line(tensors.to_json(given.path, nbytes, every))]
-    return tensors.describe(given.path, nbytes, every)
+        return [render.json_line(tensors.to_json(source.path, nbytes, every))]
+    return tensors.describe(source.path, nbytes, every)
 
 
-def describe(outline: Outline, given: Input, most: int | None = None) -> Iterator[str]:
+def describe(outline: Outline, source: Input, most: int | None = None) -> Iterator[str]:
     """Yield the lines of the text output."""
     schema = outline.schema
     yield printable(outline.path)
@@ -163,10 +148,10 @@ def describe(outline: Outline, given: Input, most: int | None = None) -> Iterato
     if outline.next_offset is not None:
         yield f"  another stream begins at byte {outline.next_offset:,}, which is not shown here"
     yield from _schema(schema)
-    yield from _partition(given)
+    yield from _partition(source)
     yield from _schema_metadata(schema)
     yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
-    statistics = _statistics(outline, given)
+    statistics = _statistics(outline, source)
     if statistics is not None:
         yield from describe_statistics(statistics)
     yield from _dictionaries(outline, most)
@@ -220,24 +205,24 @@ def _served_json(table: ServedTable) -> dict[str, Any]:
     }
 
 
-def _partition(given: Input) -> Iterator[str]:
-    if given.fields:
+def _partition(source: Input) -> Iterator[str]:
+    if source.fields:
         yield ""
-        yield f"columns of the path: {len(given.fields)}"
-        rows = [(render.cut(name), type_, render.cut(str(value))) for name, type_, value in _partition_values(given)]
+        yield f"columns of the path: {len(source.fields)}"
+        rows = [(render.cut(name), type_, render.cut(str(value))) for name, type_, value in _partition_values(source)]
         yield from render.table(("name", "type", "value"), rows)
 
 
-def _partition_values(given: Input) -> Iterator[tuple[str, str, Any]]:
-    for field, value in zip(given.fields, given.values, strict=True):
+def _partition_values(source: Input) -> Iterator[tuple[str, str, Any]]:
+    for field, value in zip(source.fields, source.values, strict=True):
         (text,) = to_text(from_pylist.array([value], field.type))
         yield field.name, str(field.type), text
 
 
-def _statistics(outline: Outline, given: Input) -> BlockStatistics | None:
+def _statistics(outline: Outline, source: Input) -> BlockStatistics | None:
     if outline.format != Format.FILE:
         return None
-    with ipc.open_file(given.openable(), columns=known_columns) as reader:
+    with ipc.open_file(source.openable(), columns=known_columns) as reader:
         return file_statistics(reader)
 
 
@@ -302,10 +287,10 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
         yield f"  ... and {count - most:,} more; --all shows them"
 
 
-def to_json(outline: Outline, given: Input) -> dict[str, Any]:
+def to_json(outline: Outline, source: Input) -> dict[str, Any]:
     """Convert the outline for `json.dumps`; nothing is truncated or escaped."""
     schema = outline.schema
-    statistics = _statistics(outline, given)
+    statistics = _statistics(outline, source)
     return {
         "path": outline.path,
         "format": outline.format,
@@ -316,7 +301,7 @@ def to_json(outline: Outline, given: Input) -> dict[str, Any]:
         "schema": _schema_json(schema),
         "partition": [
             {"name": name, "type": type_, "value": value if value is None else str(value)}
-            for name, type_, value in _partition_values(given)
+            for name, type_, value in _partition_values(source)
         ],
         "custom_metadata": pairs_json(outline.custom_metadata),
         "statistics": None if statistics is None else statistics_json(statistics),

@@ -224,16 +224,16 @@ def _parts(layout: Layout) -> Iterator[tuple[int, int, str, str, str]]:
     if not parts:
         yield 0, outline.nbytes, _METADATA, f"schema and end: {_size(outline.nbytes)}", "schema and end"
         return
-    first, last = parts[0][0], max(part[1] for part in parts)
-    yield 0, first, _METADATA, f"start and schema: {_size(first)}", "schema"
+    start_of_parts, end_of_parts = parts[0][0], max(part[1] for part in parts)
+    yield 0, start_of_parts, _METADATA, f"start and schema: {_size(start_of_parts)}", "schema"
     yield from parts
     what = "footer: schema, places of all batches, metadata" if outline.format == "file" else "end of the stream"
-    if last < outline.nbytes:
+    if end_of_parts < outline.nbytes:
         yield (
-            last,
+            end_of_parts,
             outline.nbytes,
             _METADATA,
-            f"{what}: {_size(outline.nbytes - last)}, from byte {last:,}",
+            f"{what}: {_size(outline.nbytes - end_of_parts)}, from byte {end_of_parts:,}",
             what.partition(":")[0],
         )
 
@@ -295,10 +295,10 @@ def _batches(canvas: _Canvas, layout: Layout) -> None:
         x = float(_LEFT)
         canvas.box(x, (group.metadata_nbytes * scale, _ROW - 4), _METADATA, f"headers: {_size(group.metadata_nbytes)}")
         x += group.metadata_nbytes * scale
-        for first, last, sizes in _neighbours(group.columns, scale):
-            own = names[first] if first == last else f"columns {first:,} to {last:,}"
-            about = f"{render.cut(own)}: {_size(sizes[FILE])}{_compression(sizes)}; {_name(group)}"
-            canvas.box(x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, _short(render.cut(own), 40))
+        for begin, end, sizes in _neighbours(group.columns, scale):
+            name = names[begin] if begin == end else f"columns {begin:,} to {end:,}"
+            about = f"{render.cut(name)}: {_size(sizes[FILE])}{_compression(sizes)}; {_name(group)}"
+            canvas.box(x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, _short(render.cut(name), 40))
             x += sizes[FILE] * scale
         words = f"{_size(group.stop - group.start)}, {render.count(group.rows, 'row')}"
         canvas.text(x + 8, words, "r", y=canvas.y + 15)
@@ -308,21 +308,21 @@ def _batches(canvas: _Canvas, layout: Layout) -> None:
 
 def _neighbours(columns: Int64s, scale: float) -> Iterator[tuple[int, int, list[int]]]:
     """Yield the columns that are wide enough to be seen, and the others joined: first, last, sizes."""
-    first, held = 0, np.zeros(3, np.int64)
+    begin, held = 0, np.zeros(3, np.int64)
     for i in range(columns.shape[1]):
-        own = columns[:, i]
-        if own[FILE] * scale >= _NARROWEST:
+        column = columns[:, i]
+        if column[FILE] * scale >= _NARROWEST:
             if held.any():
-                yield first, i - 1, held.tolist()
-            yield i, i, own.tolist()
-            first, held = i + 1, np.zeros(3, np.int64)
+                yield begin, i - 1, held.tolist()
+            yield i, i, column.tolist()
+            begin, held = i + 1, np.zeros(3, np.int64)
             continue
-        held = held + own
+        held = held + column
         if held[FILE] * scale >= _NARROWEST:
-            yield first, i, held.tolist()
-            first, held = i + 1, np.zeros(3, np.int64)
+            yield begin, i, held.tolist()
+            begin, held = i + 1, np.zeros(3, np.int64)
     if held.any():
-        yield first, columns.shape[1] - 1, held.tolist()
+        yield begin, columns.shape[1] - 1, held.tolist()
 
 
 def _columns(canvas: _Canvas, layout: Layout) -> None:
@@ -380,21 +380,15 @@ def layout_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_layout(arguments: argparse.Namespace) -> int:
-    """Write the picture of one file.
-
-    Raises
-    ------
-    OptionError
-        The paths stand for no file, or for several.
-    """
+    """Write the picture of one file."""
     target = arguments.target
-    given = list(inputs.each_input(arguments.paths, recursive=arguments.recursive, storage=arguments.storage))
-    if len(given) != 1:
-        raise OptionError(f"a picture is of one file, and the paths stand for {len(given):,}; name one of them")
+    sources = list(inputs.each_input(arguments.paths, recursive=arguments.recursive, storage=arguments.storage))
+    if len(sources) != 1:
+        raise OptionError(f"a picture is of one file, and the paths stand for {len(sources):,}; name one of them")
     form = "html" if target == STDIN else files.format_of(target, _ENDINGS, "give another name")
     if target != STDIN:
-        files.check_target(arguments, target, given)
-    layout = read_layout(given[0])
+        files.check_target(arguments, target, sources)
+    layout = read_layout(sources[0])
     drawn = draw(layout)
     text = drawn if form == "svg" else page(layout, drawn)
     with files.open_target(arguments, target) as sink:

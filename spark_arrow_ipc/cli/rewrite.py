@@ -100,9 +100,9 @@ def split_arguments(parser: argparse.ArgumentParser) -> None:
 def run_rewrite(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
-    given = _inputs(arguments)
+    sources = _inputs(arguments)
     with (
-        one_table(given, Chosen.of(arguments)) as table,
+        one_table(sources, Chosen.of(arguments)) as table,
         create_with_statistics(
             target,
             table.schema,
@@ -121,9 +121,9 @@ def _inputs(arguments: argparse.Namespace) -> list[Input]:
     """Check the name of the target, list the files to read, and check that none of them is the target."""
     files.check_ending(arguments, arguments.target)
     files.check_target(arguments, arguments.target, ())
-    given = list(each_given(arguments))
-    files.check_target(arguments, arguments.target, given)
-    return given
+    sources = list(each_given(arguments))
+    files.check_target(arguments, arguments.target, sources)
+    return sources
 
 
 def _rows_in_batches(rows: int, batches: int) -> str:
@@ -156,21 +156,21 @@ def _sorted(
 def run_concat(arguments: argparse.Namespace) -> int:
     """Write the rows of all files in the order of the paths."""
     target = arguments.target
-    given = _inputs(arguments)
+    sources = _inputs(arguments)
     # All schemas are compared before anything is written. This opens files twice, but headers are small.
-    schema, pairs = _common_schema(given)
+    schema, pairs = _common_schema(sources)
     with files.create(arguments, target, schema, pairs) as writer:
         # Rows are joined up to a number that says nothing of their bytes: those have a budget too.
         most = ipc.Limits().max_batch_bytes
-        batches = rechunk(_batches(given, schema), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
+        batches = rechunk(_batches(sources, schema), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
         written, rows = files.write_all(writer, batches)
-    print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {render.count(len(given), 'file')}")
+    print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {render.count(len(sources), 'file')}")
     return 0
 
 
-def _common_schema(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:
+def _common_schema(sources: list[Input]) -> tuple[Schema, t.CustomMetadata]:
     """Return the schema of all files, and the footer metadata that all have in common."""
-    first, *others = given
+    first, *others = sources
     with Chosen().open_rows(first) as rows:
         schema, pairs = rows.schema, files.foreign_metadata(rows.reader.custom_metadata)
     for other in others:
@@ -180,8 +180,8 @@ def _common_schema(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:
     return schema, pairs
 
 
-def _batches(given: list[Input], schema: Schema) -> Iterator[RecordBatch]:
-    for one in given:
+def _batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:
+    for one in sources:
         with Chosen().open_rows(one) as rows:
             yield from of_schema(schema, rows.batches)
 
@@ -194,8 +194,8 @@ def run_split(arguments: argparse.Namespace) -> int:
     target = arguments.target
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
-    given = list(each_given(arguments))
-    with one_table(given, Chosen.of(arguments)) as table:
+    sources = list(each_given(arguments))
+    with one_table(sources, Chosen.of(arguments)) as table:
         storage.make_directory(storage.resolve(target))
         with _Parts(arguments, storage, table) as parts:
             for batch in _cut_batches(arguments, table.batches):

@@ -32,16 +32,16 @@ def run_schema(arguments: argparse.Namespace) -> int:
         inputs.complain(error)
         errors.append(error)
 
-    known: dict[Schema, list[str]] = {}
-    for given in inputs.each_input(
+    paths_of: dict[Schema, list[str]] = {}
+    for source in inputs.each_input(
         arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
     ):
         try:
-            with error_context(path=given.path):
-                known.setdefault(read_schema(given), []).append(given.path)
+            with error_context(path=source.path):
+                paths_of.setdefault(read_schema(source), []).append(source.path)
         except (ArrowIpcError, OSError) as error:
-            refused(given.path, error)
-    for number, (schema, paths) in enumerate(known.items()):
+            refused(source.path, error)
+    for number, (schema, paths) in enumerate(paths_of.items()):
         if arguments.ddl:
             with error_context(path=paths[0]):
                 print(printable(_ddl(schema)))

@@ -97,8 +97,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
 class _ServedInput:
     """A file with the columns of its path, as a table of the server."""
 
-    def __init__(self, given: Input) -> None:
-        self._given = given
+    def __init__(self, source: Input) -> None:
+        self._given = source
 
     @property
     def selects(self) -> bool:
@@ -114,10 +114,10 @@ class _ServedInput:
 
     def version(self) -> Hashable | None:
         """Return identity, size and times of a local file; None where it is no local file."""
-        given = self._given
-        if given.is_served or given.content is not None or given.storage is not LOCAL:
+        source = self._given
+        if source.is_served or source.content is not None or source.storage is not LOCAL:
             return None
-        return file_version(given.path if given.file is None else given.file.path)
+        return file_version(source.path if source.file is None else source.file.path)
 
 
 def _size(text: str) -> int:
@@ -131,13 +131,13 @@ def _size(text: str) -> int:
 def _sources(paths: Sequence[str], *, recursive: bool, storage: Sequence[tuple[str, str]]) -> dict[str, TableSource]:
     """Map each ticket to its file. A ticket is the path below a given directory, or the given path."""
     sources: dict[str, TableSource] = {}
-    for given in inputs.each_input(paths, recursive=recursive, columns=True, storage=storage):
-        ticket = given.path if given.below is None else given.below
+    for source in inputs.each_input(paths, recursive=recursive, columns=True, storage=storage):
+        ticket = source.path if source.below is None else source.below
         if ticket in sources:
             raise OptionError(
                 expected="files of different names below the directories: a file's name is its ticket",
                 found=f"{ticket!r} twice; serve the directory above them with --recursive",
-                path=given.path,
+                path=source.path,
             )
-        sources[ticket] = _ServedInput(given)
+        sources[ticket] = _ServedInput(source)
     return sources

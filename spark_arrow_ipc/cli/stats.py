@@ -45,19 +45,11 @@ _MOST_MEASURED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnSize:
-    """The bytes of one column in the buffers of all record batches; dictionaries are not counted.
+    """The bytes of one column in the buffers of all record batches; dictionaries are not counted."""
 
-    Parameters
-    ----------
-    nbytes
-        In the files.
-    measured_nbytes, uncompressed_nbytes
-        Of the buffers whose uncompressed sizes are known, in the files and in memory.
-    codecs
-        Of its record batches.
-    """
-
+    # In the files
     nbytes: int
+    # Of the buffers whose uncompressed sizes are known, in the files and in memory
     measured_nbytes: int
     uncompressed_nbytes: int
     codecs: tuple[str, ...]
@@ -93,13 +85,7 @@ class ColumnSizes:
         return ColumnSize(nbytes, measured, uncompressed, tuple(sorted(self._codecs)))
 
     def add(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
-        """Add a record batch of a file of the given schema.
-
-        Raises
-        ------
-        InvalidMetadataError
-            The header is not of that schema.
-        """
+        """Add a record batch of a file of the given schema."""
         owners = self._owners(schema, batch, header)
         counted = owners >= 0
         nbytes = header.buffers[:, 1].astype(np.int64)
@@ -130,20 +116,14 @@ class ColumnSizes:
         return of_file[buffers.columns(header)]
 
 
-def read_sizes(given: Input, sizes: ColumnSizes) -> None:
-    """Add the record batches of a file. Reads headers, and 8 bytes of each compressed buffer that is measured.
+def read_sizes(source: Input, sizes: ColumnSizes) -> None:
+    """Add the record batches of a file. Reads headers, and 8 bytes of each compressed buffer that is measured."""
 
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `read_outline`.
-    """
-
-    def see(source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
+    def see(opened: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
         if batch.dictionary_id is None:
-            sizes.add(source, schema, header, batch)
+            sizes.add(opened, schema, header, batch)
 
-    read_outline(given.openable(), see=see)
+    read_outline(source.openable(), see=see)
 
 
 _MOST_DISTINCT: Final = 10_000
@@ -186,20 +166,20 @@ def run_stats(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     columns: list[_Column] = []
     sizes: ColumnSizes | None = None
-    first: tuple[str, Schema] | None = None
+    reference: tuple[str, Schema] | None = None
     rows = 0
-    for given in each_given(arguments):
-        with error_context(path=given.path), chosen.open_rows(given) as opened:
-            if first is None:
-                first = given.path, opened.schema
+    for source in each_given(arguments):
+        with error_context(path=source.path), chosen.open_rows(source) as opened:
+            if reference is None:
+                reference = source.path, opened.schema
                 columns, sizes = _columns(opened.schema), ColumnSizes(opened.schema)
-            difference = Comparison(first[0], given.path).of_schemas(first[1], opened.schema)
+            difference = Comparison(reference[0], source.path).of_schemas(reference[1], opened.schema)
             if difference is not None:
                 raise SchemaMismatchError(f"its schema is not that of the first file: {difference}")
             assert sizes is not None
-            rows += _add_file(given, opened, columns, scans=arguments.scan or chosen.where is not None)
-        if chosen.where is None and not given.is_served:
-            read_sizes(given, sizes)
+            rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
+        if chosen.where is None and not source.is_served:
+            read_sizes(source, sizes)
     assert sizes is not None, "each_given yields a file, or raises"
     has_sizes = chosen.where is None
     if arguments.json:
@@ -212,27 +192,27 @@ def run_stats(arguments: argparse.Namespace) -> int:
 
 def _columns(schema: Schema) -> list[_Column]:
     """Return the scalar columns, at the top or in structs, and all other columns."""
-    found: list[_Column] = []
+    columns: list[_Column] = []
     of_position: dict[int, list[Leaf]] = {}
     for leaf in leaves(schema):
         of_position.setdefault(leaf.positions[0], []).append(leaf)
     for i, field_ in enumerate(schema.fields):
-        own = of_position.get(i, [])
-        found += (_Column(leaf.path, str(leaf.type), leaf, i) for leaf in own)
-        if not own:
-            found.append(_Column((field_.name,), str(field_.type), None, i, nans=None, counts_distinct=False))
-    return found
+        leaves_of_column = of_position.get(i, [])
+        columns += (_Column(leaf.path, str(leaf.type), leaf, i) for leaf in leaves_of_column)
+        if not leaves_of_column:
+            columns.append(_Column((field_.name,), str(field_.type), None, i, nans=None, counts_distinct=False))
+    return columns
 
 
-def _add_file(given: Input, opened: Rows, columns: Sequence[_Column], *, scans: bool) -> int:
+def _add_file(source: Input, opened: Rows, columns: Sequence[_Column], *, scans: bool) -> int:
     """Add the rows of a file, by its statistics or by reading it; return their number."""
     by_path = {column.path: column for column in columns if column.leaf is not None}
     if not scans and opened.reader.is_numbered:
-        with ipc.open_file(given.openable(), columns=known_columns) as reader:
+        with ipc.open_file(source.openable(), columns=known_columns) as reader:
             stored = file_statistics(reader)
-        known = set() if stored is None else {*stored.columns, *((f.name,) for f in given.fields)}
-        if stored is not None and known.issuperset(by_path):
-            return _add_stored(given, opened, columns, by_path, stored)
+        covered = set() if stored is None else {*stored.columns, *((f.name,) for f in source.fields)}
+        if stored is not None and covered.issuperset(by_path):
+            return _add_stored(source, opened, columns, by_path, stored)
     collector = StatisticsCollector(opened.schema, Statistics.ALL)
     rows = 0
     for batch in opened.batches:
@@ -247,7 +227,7 @@ def _add_file(given: Input, opened: Rows, columns: Sequence[_Column], *, scans: 
 
 
 def _add_stored(
-    given: Input,
+    source: Input,
     opened: Rows,
     columns: Sequence[_Column],
     by_path: Mapping[Path, _Column],
@@ -255,7 +235,7 @@ def _add_stored(
 ) -> int:
     """Add the rows of a file by its statistics; those of its partition columns by one value."""
     rows = sum(stored.row_counts)
-    of_path = {(field_.name,) for field_ in given.fields}
+    of_path = {(field_.name,) for field_ in source.fields}
     _merge({path: column for path, column in by_path.items() if path not in of_path}, stored)
     for column in columns:
         if column.path not in of_path:
@@ -265,12 +245,12 @@ def _add_stored(
     if of_path and rows:
         schema = Schema(tuple(f for f in opened.schema.fields if (f.name,) in of_path))
         collector = StatisticsCollector(schema, Statistics.ALL)
-        one = partition_row(given)
+        one = partition_row(source)
         collector.add(one)
-        own: dict[Path, _Column] = {path: by_path[path] for path in of_path & set(by_path)}
-        _add_distinct(one, own, one.schema)
-        _merge(own, collector.statistics())
-        for column in own.values():
+        of_path_columns: dict[Path, _Column] = {path: by_path[path] for path in of_path & set(by_path)}
+        _add_distinct(one, of_path_columns, one.schema)
+        _merge(of_path_columns, collector.statistics())
+        for column in of_path_columns.values():
             if column.nulls is not None and one.column(column.path[0]).count_nulls():
                 column.nulls += rows - 1
     return rows
@@ -290,27 +270,27 @@ def _add_distinct(batch: RecordBatch, by_path: Mapping[Path, _Column], schema: S
         column.distinct.add(array if live is None else take(array, np.flatnonzero(live)))
 
 
-def _merge(by_path: Mapping[Path, _Column], found: BlockStatistics) -> None:
+def _merge(by_path: Mapping[Path, _Column], statistics: BlockStatistics) -> None:
     for path, column in by_path.items():
-        own = found.columns.get(path)
-        if own is None:
+        of_column = statistics.columns.get(path)
+        if of_column is None:
             continue
         if column.nulls is not None:
-            column.nulls += sum(own.null_counts)
+            column.nulls += sum(of_column.null_counts)
         column.nans = (
             None
-            if column.nans is None or None in own.nan_counts
-            else column.nans + sum(map(int, filter(None, own.nan_counts)))
+            if column.nans is None or None in of_column.nan_counts
+            else column.nans + sum(map(int, filter(None, of_column.nan_counts)))
         )
-        column.least = _best(min, column.least, own.least, own.least_exact)
-        column.greatest = _best(max, column.greatest, own.greatest, own.greatest_exact)
+        column.least = _best(min, column.least, of_column.least, of_column.least_exact)
+        column.greatest = _best(max, column.greatest, of_column.greatest, of_column.greatest_exact)
 
 
-def _best(best: Any, known: _Bound, values: Sequence[Raw | None], exact: Sequence[bool]) -> _Bound:
+def _best(best: Any, so_far: _Bound, values: Sequence[Raw | None], exact: Sequence[bool]) -> _Bound:
     bounds = [(value, is_exact) for value, is_exact in zip(values, exact, strict=True) if value is not None]
-    candidates = [*bounds, *([] if known is None else [known])]
-    found: _Bound = best(candidates, key=lambda bound: order_key(bound[0]), default=None)
-    return found
+    candidates = [*bounds, *([] if so_far is None else [so_far])]
+    bound: _Bound = best(candidates, key=lambda bound: order_key(bound[0]), default=None)
+    return bound
 
 
 def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) -> Iterator[str]:

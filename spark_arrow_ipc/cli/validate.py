@@ -50,23 +50,14 @@ _WORD = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class OutOfRange:
-    """Slots of one array whose values are out of their type's range.
-
-    Parameters
-    ----------
-    path
-        Of the field.
-    what
-        A description of the values.
-    count
-        The number of such slots.
-    first
-        The first such slot of the array at `path`.
-    """
+    """Slots of one array whose values are out of their type's range."""
 
     path: str
+    # A description of the values
     what: str
+    # The number of such slots
     count: int
+    # The first such slot of the array at `path`
     first: int
 
 
@@ -139,28 +130,19 @@ _MOST_PADDING = 64
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of checking one file.
+    """The result of checking one file."""
 
-    Parameters
-    ----------
-    path
-        As it was given, or found in a given directory.
-    format
-        "file", "stream" or "tensor"; None if the file is none of them.
-    record_batches, num_rows, tensors
-        The number that was read, up to an error.
-    notes
-        Sentences about a good file.
-    error
-        The reason why it is bad, or None.
-    """
-
+    # As it was given, or found in a given directory
     path: str
+    # "file", "stream" or "tensor"; None if the file is none of them
     format: str | None = None
+    # The number that was read, up to an error
     record_batches: int = 0
     num_rows: int = 0
     tensors: int = 0
+    # Sentences about a good file
     notes: tuple[str, ...] = ()
+    # The reason why it is bad, or None
     error: ArrowIpcError | OSError | None = None
 
 
@@ -189,27 +171,19 @@ def run_validate(arguments: argparse.Namespace) -> int:
         # A signed URL is refused because its signature would be shown.
         tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
-    for given in inputs.each_input(
+    for source in inputs.each_input(
         arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
     ):
-        tell(examine(given, values=arguments.values))
+        tell(examine(source, values=arguments.values))
     return 1 if bad else 0
 
 
-def examine(given: Input, *, values: bool = False) -> Verdict:
-    """Read and check one file completely, one batch at a time.
-
-    Parameters
-    ----------
-    given
-        A file or stream.
-    values
-        Whether to note values that are out of their type's range.
-    """
+def examine(source: Input, *, values: bool = False) -> Verdict:
+    """Read and check one file completely, one batch at a time."""
     form, batches, rows = None, 0, 0
     ranges = _Ranges()
     try:
-        with warnings.catch_warnings(), ipc.open(given.openable(), validation="full") as reader:
+        with warnings.catch_warnings(), ipc.open(source.openable(), validation="full") as reader:
             # A note says it.
             warnings.simplefilter("ignore", ipc.ConcatenatedStreamsWarning)
             form = reader.format
@@ -218,25 +192,25 @@ def examine(given: Input, *, values: bool = False) -> Verdict:
                     ranges.look(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
             claims = _ignored_claims(reader) if reader.is_numbered else ()
-        notes = (*_outline_notes(given), *claims, *ranges.notes())
+        notes = (*_outline_notes(source), *claims, *ranges.notes())
     except (ArrowIpcError, OSError) as error:
-        if isinstance(error, NoTableError) and tensors.holds_tensors(given):
-            return _examine_tensors(given)
-        return Verdict(given.path, form, batches, rows, error=error)
-    return Verdict(given.path, form, batches, rows, notes=notes)
+        if isinstance(error, NoTableError) and tensors.holds_tensors(source):
+            return _examine_tensors(source)
+        return Verdict(source.path, form, batches, rows, error=error)
+    return Verdict(source.path, form, batches, rows, notes=notes)
 
 
-def _examine_tensors(given: Input) -> Verdict:
+def _examine_tensors(source: Input) -> Verdict:
     notes: list[str] = []
     count = 0
     try:
-        with tensors.open_tensors(given) as every:
+        with tensors.open_tensors(source) as every:
             for stored in every:
                 notes += (f"tensor {stored.number}: {note}" for note in tensors.notes(stored))
                 count += 1
     except (ArrowIpcError, OSError) as error:
-        return Verdict(given.path, "tensor", tensors=count, error=error)
-    return Verdict(given.path, "tensor", tensors=count, notes=tuple(notes))
+        return Verdict(source.path, "tensor", tensors=count, error=error)
+    return Verdict(source.path, "tensor", tensors=count, notes=tuple(notes))
 
 
 def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
@@ -253,25 +227,25 @@ def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _outline_notes(given: Input) -> Iterator[str]:
+def _outline_notes(source: Input) -> Iterator[str]:
     try:
-        outline = read_outline(given.openable())
+        outline = read_outline(source.openable())
     except LimitError as error:  # a sound stream may have any number of messages
         yield f"the headers are not looked at for pitfalls: {error}"
     else:
-        yield from _notes(given, outline)
+        yield from _notes(source, outline)
 
 
-def _notes(given: Input, outline: Outline) -> Iterator[str]:
-    yield from (_copy_notes if outline.format == "file" else _end_notes)(given, outline)
+def _notes(source: Input, outline: Outline) -> Iterator[str]:
+    yield from (_copy_notes if outline.format == "file" else _end_notes)(source, outline)
     every = (*outline.record_batches, *outline.dictionaries)
     if any(batch.compression and batch.metadata_version == "V4" for batch in every):
         yield "bodies are compressed with metadata V4: pyarrow reads their buffers as uncompressed ones"
 
 
-def _copy_notes(given: Input, outline: Outline) -> Iterator[str]:
+def _copy_notes(source: Input, outline: Outline) -> Iterator[str]:
     """Yield a note if the stream inside a file does not begin with the footer's schema."""
-    copy = _schema_at_start(given)
+    copy = _schema_at_start(source)
     if copy is None:
         yield "there is no schema message at the start: the file cannot be read as a stream"
         return
@@ -282,25 +256,25 @@ def _copy_notes(given: Input, outline: Outline) -> Iterator[str]:
         yield f"the schema at the start differs from that of the footer, which readers use: {difference}"
 
 
-def _schema_at_start(given: Input) -> SchemaMessage | None:
+def _schema_at_start(source: Input) -> SchemaMessage | None:
     limits = Limits()
-    with closing(open_source(given.openable())) as source:
-        head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_PADDING))
+    with closing(open_source(source.openable())) as opened:
+        head = bytes(opened.read_up_to(len(FILE_HEADER), _MOST_PADDING))
         zeros = len(head) - len(head.lstrip(b"\0"))
         try:
-            found = read_stream_message(source, len(FILE_HEADER) + zeros // 8 * 8, limits)
-            header = None if found is None else decode_message(found[0], limits).header
+            framed = read_stream_message(opened, len(FILE_HEADER) + zeros // 8 * 8, limits)
+            header = None if framed is None else decode_message(framed[0], limits).header
             return decode_schema(header.view, limits) if isinstance(header, SchemaHeader) else None
         except ArrowIpcError:
             # Readers of files do not use this message, so its errors do not count: polars 2.1 omits the prefix.
             return None
 
 
-def _end_notes(given: Input, outline: Outline) -> Iterator[str]:
+def _end_notes(source: Input, outline: Outline) -> Iterator[str]:
     """Yield a note if a stream ends without its marker, or continues after it."""
     assert outline.end_offset is not None
-    with closing(open_source(given.openable())) as source:
-        marker = bytes(source.read_up_to(outline.end_offset, len(EOS)))
+    with closing(open_source(source.openable())) as opened:
+        marker = bytes(opened.read_up_to(outline.end_offset, len(EOS)))
     if not marker:
         yield "the end-of-stream marker is missing: messages may be missing as well"
         return
@@ -331,24 +305,24 @@ class _Ranges:
 
     def _add(self, position: int, finding: OutOfRange, place: str) -> None:
         key = (position, finding.path, finding.what)
-        count, first = self._found.get(key, (0, place))
-        self._found[key] = (count + finding.count, first)
+        count, place_of_first = self._found.get(key, (0, place))
+        self._found[key] = (count + finding.count, place_of_first)
 
     def notes(self) -> Iterator[str]:
         """Yield a sentence for each field and kind of value."""
-        for (_, path, what), (count, first) in self._found.items():
-            yield f"field {path}: {count:,} {what}, the first in {first}"
+        for (_, path, what), (count, place_of_first) in self._found.items():
+            yield f"field {path}: {count:,} {what}, the first in {place_of_first}"
 
 
 def _describe(verdict: Verdict) -> list[str]:
     path = printable(verdict.path)
     if verdict.error is not None:
         return [f"{path}: bad: {printable(_words(verdict))}"]
-    found = render.count(verdict.tensors, "tensor")
+    contents = render.count(verdict.tensors, "tensor")
     if verdict.format != "tensor":
         batches = render.count(verdict.record_batches, "record batch", "record batches")
-        found = f"{batches}, {render.count(verdict.num_rows, 'row')}"
-    sound = f"{path}: ok: {verdict.format}, {found}"
+        contents = f"{batches}, {render.count(verdict.num_rows, 'row')}"
+    sound = f"{path}: ok: {verdict.format}, {contents}"
     return [sound, *(f"  note: {printable(note)}" for note in verdict.notes)]
 
 

@@ -27,19 +27,13 @@ _MAP_LEVELS = 2
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of two contents, by the names that its sentences use.
+    """A comparison of two contents, by the names that its sentences use."""
 
-    Parameters
-    ----------
-    a, b
-        Their names, such as "the JSON" and "the Arrow file".
-    names_of_maps
-        Whether the names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's
-        own goldens of one content differ in them.
-    """
-
+    # Their names, such as "the JSON" and "the Arrow file"
     a: str
     b: str
+    # Whether the names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's own
+    # goldens of one content differ in them
     names_of_maps: bool = False
 
     def of_schemas(self, a: Schema, b: Schema) -> str | None:
@@ -47,8 +41,8 @@ class Comparison:
 
         Endianness is not compared, because arrays in memory have this machine's.
         """
-        found = self._of_fields(a.fields, b.fields, None, "", 0)
-        return found or self._of_metadata("the schema", a.custom_metadata, b.custom_metadata)
+        difference = self._of_fields(a.fields, b.fields, None, "", 0)
+        return difference or self._of_metadata("the schema", a.custom_metadata, b.custom_metadata)
 
     def of_batches(self, a: Sequence[RecordBatch], b: Iterable[RecordBatch]) -> str | None:
         """Describe the first difference of batches of equal schemas, or return None.
@@ -64,9 +58,9 @@ class Comparison:
                 return self._sentence(place, "number of rows", ours.num_rows, theirs.num_rows)
             for field, column, other in zip(theirs.schema.fields, ours.columns, theirs.columns, strict=True):
                 # Not compared with types, which are equal: the metadata of nested fields would count too.
-                found = compare.difference(column, other, field.name, types=False)
-                if found is not None:
-                    return f"{place}, first {self.a}, then {self.b}: {found}"
+                difference = compare.difference(column, other, field.name, types=False)
+                if difference is not None:
+                    return f"{place}, first {self.a}, then {self.b}: {difference}"
         return None
 
     def _of_fields(
@@ -84,10 +78,10 @@ class Comparison:
                 return self._sentence(place, "type", ours.type, theirs.type)
             levels = _MAP_LEVELS if isinstance(ours.type, t.Map) and not self.names_of_maps else max(unnamed - 1, 0)
             mine, other = _values(ours.type), _values(theirs.type)
-            found = self._of_fields(mine.children, other.children, mine, below, levels)
-            found = found or self._of_metadata(place, ours.custom_metadata, theirs.custom_metadata)
-            if found is not None:
-                return found
+            difference = self._of_fields(mine.children, other.children, mine, below, levels)
+            difference = difference or self._of_metadata(place, ours.custom_metadata, theirs.custom_metadata)
+            if difference is not None:
+                return difference
         if len(a) != len(b):
             return self._sentence(f"field {path}" if path else "the schema", "number of fields", len(a), len(b))
         return None

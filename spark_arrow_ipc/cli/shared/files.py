@@ -62,21 +62,13 @@ def add_force_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_target(arguments: argparse.Namespace, target: str, given: Iterable[Input]) -> None:
-    """Check that a file may be written.
-
-    Raises
-    ------
-    OptionError
-        The name is that of a directory.
-    FileExistsError
-        It exists, and there is no ``--force``; or it is a file that is read.
-    """
+def check_target(arguments: argparse.Namespace, target: str, sources: Iterable[Input]) -> None:
+    """Check that a file may be written."""
     _refuse_directory(target)
     storage = storage_at(target, arguments.storage)
     if not arguments.force:
         refuse_existing(storage, target)
-    for one in given:
+    for one in sources:
         if one.content is None and not one.is_served and _is_same(one.path, target, storage):
             raise FileExistsError(
                 errno.EEXIST, "this file is read; give another name, and rename it afterwards", target
@@ -85,13 +77,7 @@ def check_target(arguments: argparse.Namespace, target: str, given: Iterable[Inp
 
 @contextmanager
 def open_target(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO]:
-    """Open a file to write, which gets its name when the context ends without an error; ``-`` is stdout.
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
-    """
+    """Open a file to write, which gets its name when the context ends without an error; ``-`` is stdout."""
     if target == STDIN:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -116,13 +102,7 @@ def _is_same(path: str, target: str, storage: Storage) -> bool:
 
 
 def format_of(path: str, formats: Mapping[str, str], way: str) -> str:
-    """Return the format that the ending of a name stands for; a name without one stands for an Arrow file.
-
-    Raises
-    ------
-    OptionError
-        The ending is not in `formats`, or there is nothing before it; `way` says what to do.
-    """
+    """Return the format that the ending of a name stands for; a name without one stands for an Arrow file."""
     ending = ending_of(path)
     name = name_of(path)
     if name.strip(".") and not name.rpartition(".")[0].strip(".") and name.startswith("."):
@@ -132,9 +112,9 @@ def format_of(path: str, formats: Mapping[str, str], way: str) -> str:
             path=path,
         )
     if ending and ending not in formats:
-        known = ", ".join(f".{known}" for known in formats)
+        endings = ", ".join(f".{each}" for each in formats)
         raise OptionError(
-            f"this command writes files whose names end in {known}, and not in .{cut_repr(ending)[1:-1]}; {way}. Nothing is "
+            f"this command writes files whose names end in {endings}, and not in .{cut_repr(ending)[1:-1]}; {way}. Nothing is "
             "written",
             path=path,
         )
@@ -148,13 +128,7 @@ def ending_of(path: str) -> str:
 
 
 def check_ending(arguments: argparse.Namespace, path: str) -> None:
-    """Raise before anything is read if the name of an Arrow file to write says that it is something else.
-
-    Raises
-    ------
-    OptionError
-        The name is that of a directory; or no Arrow file is named so, and there is no ``--ipc-format``.
-    """
+    """Raise before anything is read if the name of an Arrow file to write says that it is something else."""
     _refuse_directory(path)
     if arguments.ipc_format is None:
         format_of(path, ENDINGS, _WAY)
@@ -202,13 +176,7 @@ def write_all(writer: _TakesBatches, batches: Iterable[RecordBatch]) -> tuple[in
 
 
 def refuse_existing(storage: Storage, path: str) -> None:
-    """Raise if a path to write exists.
-
-    Raises
-    ------
-    FileExistsError
-        It exists.
-    """
+    """Raise if a path to write exists."""
     if storage.status(storage.resolve(path), follow_links=False) is not None:
         raise FileExistsError(errno.EEXIST, "files are not overwritten; remove it first, or give another name", path)
 

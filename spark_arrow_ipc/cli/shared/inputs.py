@@ -69,13 +69,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def storage_at(path: str, options: Sequence[tuple[str, str]]) -> Storage:
-    """Return the storage of a path, with the options unless it is local.
-
-    Raises
-    ------
-    OptionError, UnsupportedError
-        As `storage_of`.
-    """
+    """Return the storage of a path, with the options unless it is local."""
     return storage_of(path, tuple(options) if is_remote(path) else ())[0]
 
 
@@ -88,30 +82,20 @@ TOKEN_VARIABLE: Final = "ARROWIPC_TOKEN"  # noqa: S105 - its name
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One file to read.
+    """One file to read."""
 
-    Parameters
-    ----------
-    path
-        For people: its path, or `STDIN`.
-    fields, values
-        The partition columns of its path.
-    below
-        Its path below the directory or pattern that stands for it; None if it was named itself.
-    content
-        What came through stdin, or None.
-    file
-        As it was listed; None if it was named itself.
-    storage
-        The storage that holds it.
-    """
-
+    # For people: its path, or `STDIN`
     path: str
+    # The partition columns of its path
     fields: tuple[t.Field, ...] = ()
     values: tuple[object, ...] = ()
+    # Its path below the directory or pattern that stands for it; None if it was named itself
     below: str | None = None
+    # What came through stdin, or None
     content: BinaryIO | None = None
+    # As it was listed; None if it was named itself
     file: DataFile | None = None
+    # The storage that holds it
     storage: Storage = LOCAL
 
     @property
@@ -120,17 +104,7 @@ class Input:
         return is_served(self.path)
 
     def openable(self) -> Openable:
-        """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next.
-
-        Raises
-        ------
-        FileChangedError
-            The file was removed after it was listed.
-        UnsupportedError
-            It is no file, but a table of a server.
-        OSError
-            It cannot be opened.
-        """
+        """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next."""
         if self.is_served:
             raise UnsupportedError(
                 "this command reads files; 'arrowipc concat URI FILE' writes a server's table into one", path=self.path
@@ -177,26 +151,7 @@ def each_input(
     refused: Callable[[str, ArrowIpcError | OSError], None] | None = None,
     storage: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Input]:
-    """Yield the files that arguments stand for, in their order; those of a directory by name.
-
-    Parameters
-    ----------
-    paths
-        As given: files, directories, patterns, `STDIN`.
-    recursive
-        Whether files of subdirectories that are no partitions are read too.
-    columns
-        Whether partition columns are needed: directories that do not agree on them are an error then.
-    refused
-        Is called with a path that cannot be listed, and its error; without it, the error is raised.
-    storage
-        Options of the object stores of URLs, beside which local paths may stand.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        A path does not exist, matches nothing, or cannot be listed.
-    """
+    """Yield the files that arguments stand for, in their order; those of a directory by name."""
     for path in paths:
         if path == STDIN:
             yield Input(STDIN, content=_seekable(sys.stdin.buffer))

@@ -133,13 +133,7 @@ def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
 
 
 def json_lines(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[str]:
-    """Yield a JSON object for each row. Costs Python time a value.
-
-    Raises
-    ------
-    LimitError
-        The values of a row, or of a batch, take too much memory.
-    """
+    """Yield a JSON object for each row. Costs Python time a value."""
     return _json_lines(schema, _portions(batches, sys.maxsize))
 
 

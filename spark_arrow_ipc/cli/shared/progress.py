@@ -31,15 +31,7 @@ _B = TypeVar("_B", bound=_HasRows)
 
 
 class Progress:
-    """Counts files and rows, and draws them on a terminal.
-
-    Parameters
-    ----------
-    stream
-        The terminal.
-    clock
-        Gives seconds.
-    """
+    """Counts files and rows, and draws them on a terminal."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream

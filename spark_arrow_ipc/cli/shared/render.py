@@ -46,17 +46,7 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> list[str]:
-    """Return the lines of a table in columns, indented by two.
-
-    Parameters
-    ----------
-    head
-        Names of the columns.
-    rows
-        Cells; every row is as long as `head`.
-    align
-        `LEFT` or `RIGHT` for each column; columns after its end are aligned left.
-    """
+    """Return the lines of a table in columns, indented by two."""
     cells = [list(head), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     align = align.ljust(len(widths), LEFT)

@@ -115,25 +115,25 @@ class Chosen:
         return cls(arguments.columns, arguments.where, arguments.time_zone)
 
     @contextmanager
-    def open_rows(self, given: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:
+    def open_rows(self, source: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:
         """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
 
         By default the record batches that statistics exclude are not read. A server's table is read whole.
         """
-        columns = ChosenColumns(given, self)
-        if given.is_served:
+        columns = ChosenColumns(source, self)
+        if source.is_served:
             asked = self.columns if self.where is None else None
-            with ipc.connect(given.path, columns=asked, token=inputs.given_token()) as served:
+            with ipc.connect(source.path, columns=asked, token=inputs.given_token()) as served:
                 if self.where is None:
                     yield Rows(served, served.schema, count_rows(served))
                 else:
                     read = columns.of_file(served.schema)
                     yield Rows(served, columns.schema, columns.batches(b.select(read) for b in count_rows(served)))
-        elif self.columns is None and self.where is None and not given.fields:
-            with ipc.open(given.openable()) as reader:
+        elif self.columns is None and self.where is None and not source.fields:
+            with ipc.open(source.openable()) as reader:
                 yield Rows(reader, reader.schema, count_rows((batches_of or iter)(reader)))
         else:
-            with ipc.open(given.openable(), columns=columns.of_file) as reader:
+            with ipc.open(source.openable(), columns=columns.of_file) as reader:
                 batches = (batches_of or columns.matching_batches)(reader)
                 yield Rows(reader, columns.schema, columns.batches(count_rows(batches)))
 
@@ -151,11 +151,11 @@ class Chosen:
 class ChosenColumns:
     """Puts the chosen columns and rows of one file together, from the file and from its path."""
 
-    def __init__(self, given: Input, chosen: Chosen) -> None:
-        self._given = given
+    def __init__(self, source: Input, chosen: Chosen) -> None:
+        self._given = source
         self._chosen = chosen
         self._matching: MatchingRows | None = None
-        self._partition = PartitionColumns(Schema(()), given.fields, given.values)
+        self._partition = PartitionColumns(Schema(()), source.fields, source.values)
         self.schema = Schema(())
         # Positions among the columns that are read, and after them those of the path.
         self._places: list[int] = []
@@ -204,18 +204,18 @@ class ChosenColumns:
                     yield whole if len(rows) == part.num_rows else take_rows(whole, rows)
 
 
-def read_schema(given: Input) -> Schema:
+def read_schema(source: Input) -> Schema:
     """Return the schema of a file with the columns of its path, those of unknown types too."""
-    if given.is_served:
-        with Chosen().open_rows(given) as rows:
+    if source.is_served:
+        with Chosen().open_rows(source) as rows:
             return rows.schema
-    with ipc.open(given.openable(), columns=known_columns) as reader:
-        return PartitionColumns(reader.file_schema, given.fields, given.values).schema
+    with ipc.open(source.openable(), columns=known_columns) as reader:
+        return PartitionColumns(reader.file_schema, source.fields, source.values).schema
 
 
-def partition_row(given: Input) -> RecordBatch:
+def partition_row(source: Input) -> RecordBatch:
     """Return the partition columns of a file as a batch of one row."""
-    return PartitionColumns(Schema(()), given.fields, given.values).add(RecordBatch(Schema(()), (), 1))
+    return PartitionColumns(Schema(()), source.fields, source.values).add(RecordBatch(Schema(()), (), 1))
 
 
 # ---- the rows of several files
@@ -239,9 +239,9 @@ class Table:
 
 
 @contextmanager
-def one_table(given: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
+def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
     """Open all inputs as one table, of the first one's schema; another schema is an error when its file's turn comes."""
-    first, *others = given
+    first, *others = sources
     with error_context(path=first.path), chosen.open_rows(first) as rows:
 
         def batches() -> Iterator[RecordBatch]:

@@ -42,43 +42,35 @@ _KINDS: Final[Mapping[type[Any], tuple[str, ...]]] = {
 }
 
 
-def holds_tensors(given: Input) -> bool:
+def holds_tensors(source: Input) -> bool:
     """Return whether the first message of a file is a tensor."""
-    with closing(open_source(given.openable())) as source:
-        return read.holds_tensors(source)
+    with closing(open_source(source.openable())) as opened:
+        return read.holds_tensors(opened)
 
 
 @contextmanager
-def open_tensors(given: Input) -> Iterator[Iterator[StoredTensor]]:
+def open_tensors(source: Input) -> Iterator[Iterator[StoredTensor]]:
     """Open a file of tensors; only headers are read until a tensor is."""
-    with closing(open_source(given.openable())) as source:
-        yield _whole(source)
+    with closing(open_source(source.openable())) as opened:
+        yield _whole(opened)
 
 
-def _whole(source: ByteSource) -> Iterator[StoredTensor]:
-    for stored in read.iterate_tensors(source):
+def _whole(opened: ByteSource) -> Iterator[StoredTensor]:
+    for stored in read.iterate_tensors(opened):
         # The body is not read, but its last byte must exist: nothing else proves it.
         if stored.message.body_nbytes:
             with stored.place():
-                source.read_at(stored.end_offset - 1, 1)
+                opened.read_at(stored.end_offset - 1, 1)
         yield stored
 
 
 def each_table_of_cells(
-    given: Input, columns: Sequence[int | str] | None
+    source: Input, columns: Sequence[int | str] | None
 ) -> Iterator[tuple[Schema, Iterator[RecordBatch]]]:
-    """Yield the cells of each tensor of a file as rows, with the partition columns of its path.
-
-    Parameters
-    ----------
-    given
-        The file.
-    columns
-        Names and positions of the columns, in order; None for all.
-    """
-    with open_tensors(given) as tensors:
+    """Yield the cells of each tensor of a file as rows, with the partition columns of its path."""
+    with open_tensors(source) as tensors:
         for stored in tensors:
-            chosen = ChosenColumns(given, Chosen(columns))
+            chosen = ChosenColumns(source, Chosen(columns))
             read_columns = chosen.of_file(row_schema(stored.message, TensorRows.CELLS))
             yield chosen.schema, chosen.batches(batch.select(read_columns) for batch in _cells(stored))
 
@@ -94,13 +86,7 @@ def count_cells(stored: StoredTensor) -> int:
 
 
 def notes(stored: StoredTensor) -> Iterator[str]:
-    """Read a tensor and yield sentences about it, if it is sound.
-
-    Raises
-    ------
-    ArrowIpcError
-        As `StoredTensor.read`.
-    """
+    """Read a tensor and yield sentences about it, if it is sound."""
     header, tensor = stored.message.header, stored.read()
     if header.data.byte_offset and isinstance(header, TensorHeader):
         yield f"its values begin at byte {header.data.byte_offset:,} of its body; Arrow C++ reads them from byte 0"
