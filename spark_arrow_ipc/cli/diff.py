@@ -69,15 +69,11 @@ class _Difference:
     """What differs between two tables."""
 
     schema: list[str]
-    # Rows of each table
     rows_a: int = 0
     rows_b: int = 0
-    # Rows of both that differ
     differing: int = 0
-    # Rows that one of them lacks
     only_a: int = 0
     only_b: int = 0
-    # Differing rows by column
     columns: dict[str, int] = field(default_factory=dict)
     # Some of them: the row or key, the column, both values
     shown: list[tuple[str, str, Any, Any]] = field(default_factory=list)
@@ -111,7 +107,9 @@ def run_diff(arguments: argparse.Namespace) -> int:
         else:
             _by_key(difference, a, b, common, arguments)
     print(
-        render.json_line(_to_json(difference)) if arguments.json else "\n".join(render.fitted(_describe(difference, arguments)))
+        render.json_line(_to_json(difference))
+        if arguments.json
+        else "\n".join(render.fitted(_describe(difference, arguments)))
     )
     return int(difference.is_any)
 
@@ -266,7 +264,8 @@ def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterato
         yield f"differing rows by column: {columns}"
     if difference.shown:
         rows = [
-            (render.cut(name, 60), render.cut(column, 60), *_texts(column, a, b)) for name, column, a, b in difference.shown
+            (render.cut(name, 60), render.cut(column, 60), *_texts(column, a, b))
+            for name, column, a, b in difference.shown
         ]
         yield from render.table(("row", "column", "A", "B"), rows)
 

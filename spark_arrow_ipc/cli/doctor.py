@@ -54,7 +54,6 @@ _JAVA_INSTALLERS: Mapping[str, str] = {
 class Finding:
     """The result of one check."""
 
-    # The thing that was looked for
     name: str
     # The version and place that was found; empty if nothing was
     found: str

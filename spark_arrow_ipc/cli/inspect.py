@@ -45,10 +45,8 @@ class ServedTable:
     bodies: str
     # Whether it has parts, for people
     parts: str
-    # Of the table, and of the schema's message
     schema: Schema
     custom_metadata: CustomMetadata
-    # Each record batch, without columns
     batches: tuple[RecordBatch, ...]
 
     @property

@@ -47,7 +47,6 @@ _MOST_MEASURED: Final = 100_000
 class ColumnSize:
     """The bytes of one column in the buffers of all record batches; dictionaries are not counted."""
 
-    # In the files
     nbytes: int
     # Of the buffers whose uncompressed sizes are known, in the files and in memory
     measured_nbytes: int

@@ -53,11 +53,8 @@ class OutOfRange:
     """Slots of one array whose values are out of their type's range."""
 
     path: str
-    # A description of the values
     what: str
-    # The number of such slots
     count: int
-    # The first such slot of the array at `path`
     first: int
 
 
@@ -132,7 +129,6 @@ _MOST_PADDING = 64
 class Verdict:
     """The result of checking one file."""
 
-    # As it was given, or found in a given directory
     path: str
     # "file", "stream" or "tensor"; None if the file is none of them
     format: str | None = None
@@ -140,7 +136,6 @@ class Verdict:
     record_batches: int = 0
     num_rows: int = 0
     tensors: int = 0
-    # Sentences about a good file
     notes: tuple[str, ...] = ()
     # The reason why it is bad, or None
     error: ArrowIpcError | OSError | None = None

@@ -28,25 +28,17 @@ _SEARCH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOE
 _READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _MODE: Final = stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
-"""What a new directory takes from the one above it. The sticky bit would keep one user from finishing another's job."""
+"""Bits of mode that a new directory takes from the one above it. The sticky bit would keep one user from finishing another's job."""
 
 _DEPTH: Final = 100
 """Levels of directories that are deleted; each keeps a descriptor open."""
 
 _ATTEMPTS: Final = 10
-"""How often a directory is made again that another process deletes."""
+"""Attempts to make a directory that another process deletes."""
 
 
 def open_directory(root: str, directory: str) -> int:
-    """Return a descriptor of a directory at or below a root, for calls relative to it; the caller closes it.
-
-    Raises
-    ------
-    CommitError
-        A directory below the root is a link. The error has its path.
-    OSError
-        A directory is not there, or is a file, or may not be searched.
-    """
+    """Return a descriptor of a directory at or below a root, for calls relative to it; the caller closes it."""
     return _descend(root, directory, _open)
 
 
@@ -65,13 +57,7 @@ def _descend(root: str, directory: str, enter: Callable[[str, int, str], int]) -
 
 
 def open_readable(root: str, directory: str) -> int:
-    """Return a descriptor of a directory at or below a root, to list or sync it; the caller closes it.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `open_directory`.
-    """
+    """Return a descriptor of a directory at or below a root, to list or sync it; the caller closes it."""
     descriptor = open_directory(root, directory)
     try:
         return os.open(".", _READ, dir_fd=descriptor)
@@ -86,13 +72,6 @@ def make_directory(root: str, directory: str) -> None:
     """Make a directory below a root and those above it, each with the mode and the group of the one above it.
 
     Another user who may write into the dataset may write into what is made there, whatever this process's umask.
-
-    Raises
-    ------
-    CommitError
-        A directory below the root is a link.
-    OSError
-        A directory cannot be made.
     """
     for _ in range(_ATTEMPTS):
         # A job that ends may delete an empty parent between two steps.
@@ -106,20 +85,6 @@ def delete_tree(name: str, descriptor: int | None = None, depth: int = _DEPTH) -
     """Delete a directory with its contents, or a link or file of that name; do nothing if it does not exist.
 
     Links in it are deleted and not followed.
-
-    Parameters
-    ----------
-    name
-        Relative to the descriptor; a path without one.
-    descriptor
-        Of the directory that contains it.
-    depth
-        Levels of directories to delete.
-
-    Raises
-    ------
-    OSError
-        Something cannot be deleted, or directories are nested deeper.
     """
     try:
         inner = os.open(name, _READ, dir_fd=descriptor)
@@ -188,22 +153,22 @@ def _open_or_make(name: str, descriptor: int, path: str) -> int:
             error.filename = path
             raise
         with suppress(OSError):  # some file systems have no modes; and it may be deleted already
-            made = os.open(name, _READ, dir_fd=descriptor)
+            new = os.open(name, _READ, dir_fd=descriptor)
             try:
-                take_mode(made, descriptor, _MODE)
+                take_mode(new, descriptor, _MODE)
             finally:
-                os.close(made)
+                os.close(new)
     return _open(name, descriptor, path)
 
 
-def take_mode(made: int, above: int, bits: int) -> None:
+def take_mode(new: int, above: int, bits: int) -> None:
     """Give a new file or directory the group of the directory above it, as far as this user may, and some bits of its mode."""
-    wanted, own = os.fstat(above), os.fstat(made)
-    if own.st_gid != wanted.st_gid:
+    wanted, state_of_new = os.fstat(above), os.fstat(new)
+    if state_of_new.st_gid != wanted.st_gid:
         with suppress(PermissionError):  # this user is not of that group
-            os.fchown(made, -1, wanted.st_gid)
-    if own.st_mode & bits != wanted.st_mode & bits:
-        os.fchmod(made, wanted.st_mode & bits)
+            os.fchown(new, -1, wanted.st_gid)
+    if state_of_new.st_mode & bits != wanted.st_mode & bits:
+        os.fchmod(new, wanted.st_mode & bits)
 
 
 def _is_link(name: str, descriptor: int) -> bool:
@@ -226,13 +191,7 @@ _MOST_BYTES: Final = {"PC_PATH_MAX": 4096, "PC_NAME_MAX": 255}
 
 
 def check_length(paths: Sequence[str], near: str) -> None:
-    """Raise if a path is longer than the file system of a directory takes; readers use absolute paths.
-
-    Raises
-    ------
-    OSError
-        ENAMETOOLONG, with the path.
-    """
+    """Raise if a path is longer than the file system of a directory takes; readers use absolute paths."""
     most = {name: _limit(name, near) for name in _MOST_BYTES}
     for path in paths:
         encoded = os.fsencode(path)
@@ -242,13 +201,7 @@ def check_length(paths: Sequence[str], near: str) -> None:
 
 
 def check_writable(descriptor: int, path: str) -> None:
-    """Raise if this process may not make names in a directory; `path` is for the error.
-
-    Raises
-    ------
-    OSError
-        EACCES, with the path.
-    """
+    """Raise if this process may not make names in a directory; `path` is for the error."""
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=descriptor):
         raise PermissionError(errno.EACCES, "this user may not make and remove files there", path)
 
@@ -257,11 +210,6 @@ def check_deletable(descriptor: int, path: str, names: Sequence[str]) -> None:
     """Raise if this process may not delete names in a directory; those that are not there do not matter.
 
     One ``stat`` and one ``access`` a name.
-
-    Raises
-    ------
-    OSError
-        EACCES or EPERM, with the path.
     """
     check_writable(descriptor, path)
     if _flags(".", descriptor) & _APPEND_ONLY:

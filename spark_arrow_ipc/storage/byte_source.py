@@ -30,7 +30,7 @@ class ByteSource(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether every read waits for a network: 30 ms, whatever it reads.
+        """True if every read waits for a network: 30 ms, whatever it reads.
 
         Such a source knows its length, and may be read by several threads at once. Readers then keep what they have,
         and have several reads under way.
@@ -75,13 +75,7 @@ class ExactReads:
         raise NotImplementedError
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return exactly `nbytes` bytes from `byte_offset` on.
-
-        Raises
-        ------
-        TruncatedError
-            The bytes end earlier.
-        """
+        """Return exactly `nbytes` bytes from `byte_offset` on."""
         data = self.read_up_to(byte_offset, nbytes)
         if len(data) != nbytes:
             end = byte_offset + len(data)
@@ -89,13 +83,7 @@ class ExactReads:
         return data
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into` with the bytes from `byte_offset` on, by a copy.
-
-        Raises
-        ------
-        InvalidFramingError
-            The bytes end earlier.
-        """
+        """Fill `into` with the bytes from `byte_offset` on, by a copy."""
         np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(self.read_at(byte_offset, len(into)), np.uint8))
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
@@ -114,11 +102,11 @@ def new_buffer(nbytes: int) -> memoryview:
     return np.empty(-(-nbytes // step) * step, np.uint8).data[:nbytes]
 
 
-def truncated(nbytes: int, found: int, byte_offset: int, end: int) -> TruncatedError:
+def truncated(nbytes: int, read: int, byte_offset: int, end: int) -> TruncatedError:
     """Return the error for a file that ends before the requested bytes."""
     return TruncatedError(
         expected=f"{nbytes:,} bytes",
-        found=f"{found:,}: the file ends at byte {end:,}, it is truncated; copy or write it again",
+        found=f"{read:,}: the file ends at byte {end:,}, it is truncated; copy or write it again",
         byte_offset=byte_offset,
     )
 

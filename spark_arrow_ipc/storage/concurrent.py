@@ -1,7 +1,5 @@
 """Call a function for many items: in one thread if it is fast, else in many.
 
-Strategy
---------
 On a local disk a rename takes microseconds, and threads only compete for the directory's lock; on network storage each
 call waits for milliseconds. The first calls are timed to tell the two apart, unless the storage says that it waits.
 """
@@ -33,27 +31,15 @@ def each(
     slow_seconds: float | None = None,
     most: int | None = None,
 ) -> None:
-    """Call a function for each item.
+    """Call a function for each item; make at most `most` calls at once.
 
     The first error is raised when all calls have ended that were begun; the function may not be called for later items.
-
-    Parameters
-    ----------
-    call
-        The function.
-    items
-        Its arguments.
-    waits
-        Whether every call is known to wait (`Traits.waits`): 64 are made at once, from the first one on.
-    slow_seconds
-        Calls that take longer on average wait for something, and threads are worth it. The default is for single calls of
-        the file system.
-    most
-        Calls that are made at once at most, where fewer than by default are wanted.
     """
+    # Calls that are known to wait are made at once, from the first one on.
     if waits:
         _in_threads(call, items, min(_THREADS_THAT_WAIT if most is None else most, len(items)))
         return
+    # The default is for single calls of the file system.
     slow = _SAMPLE * (_SLOW_SECONDS if slow_seconds is None else slow_seconds)
     begun = perf_counter()
     for item in items[:_SAMPLE]:

@@ -1,7 +1,5 @@
 """Inject a fault at a step of a write, for tests of what remains after a crash.
 
-Strategy
---------
 The environment variable ``ARROWIPC_FAILPOINT`` names one point, the fault, and on which passage it happens::
 
     ARROWIPC_FAILPOINT=C4.renamed:kill@3         SIGKILL after the third rename
@@ -9,8 +7,7 @@ The environment variable ``ARROWIPC_FAILPOINT`` names one point, the fault, and 
     ARROWIPC_FAILPOINT=T2.batch:enospc           the disk is full
     ARROWIPC_FAILPOINT=C2.synced:delay=2.5       the process sleeps
 
-It is read once, when this module is imported. If it is not set, `hit` does nothing. An unknown name or
-fault is an error at once, so that a test with a spelling mistake does not pass.
+It is read once, when this module is imported; without it `hit` does nothing. An unknown name or fault is an error.
 """
 
 from __future__ import annotations
@@ -85,35 +82,20 @@ _ERRNO: Final[Mapping[str, int]] = {"raise": errno.EIO, "enospc": errno.ENOSPC}
 
 @dataclass(frozen=True, slots=True)
 class Failpoint:
-    """A fault at one point.
+    """A fault at one point."""
 
-    Parameters
-    ----------
-    name
-        A key of `POINTS` or `COPY_POINTS`.
-    fault
-        "kill", "raise" (an OSError of EIO), "enospc" or "delay".
-    nth
-        Passage of the point at which it happens, from 1.
-    seconds
-        Length of a delay.
-    """
-
+    # A key of `POINTS` or `COPY_POINTS`
     name: str
+    # "kill", "raise" (an OSError of EIO), "enospc" or "delay"
     fault: str
+    # Passage of the point at which it happens, from 1
     nth: int = 1
     seconds: float = 0.0
     _passages: count[int] = field(default_factory=lambda: count(1), compare=False, repr=False)
 
     @classmethod
     def parse(cls, string: str) -> Failpoint:
-        """Parse the value of the environment variable.
-
-        Raises
-        ------
-        OptionError
-            The string has another form, or names no point.
-        """
+        """Parse the value of the environment variable."""
         match = _SYNTAX.fullmatch(string)
         if match is None or match["name"] not in {*POINTS, *COPY_POINTS}:
             raise OptionError(
@@ -124,13 +106,7 @@ class Failpoint:
         return cls(match["name"], match["fault"] or "delay", int(match["nth"] or 1), float(match["delay"] or 0))
 
     def hit(self, name: str) -> None:
-        """Cause the fault if this is its point and passage.
-
-        Raises
-        ------
-        OSError
-            For the faults "raise" and "enospc".
-        """
+        """Cause the fault if this is its point and passage."""
         if name != self.name or next(self._passages) != self.nth:
             return
         if self.fault == "kill":

@@ -1,21 +1,14 @@
 """`FsspecStorage`: files of schemes that an installed fsspec knows (hf, sftp, ftp, webhdfs, ...). Read only.
 
-Strategy
---------
-Directories are prefixes, as in an object store: one that is not there is empty. Ranges are read by `cat_file`, which
-asks for exactly those bytes, and never by fsspec's file objects, which read ahead by megabytes and keep what they read.
-Listings that fsspec remembers are forgotten before each question.
-
-No request of fsspec can name a version. So a file is looked at again when it is opened, and compared with what the
-listing said; one that is replaced while it is read, by one of the same length, is not noticed.
-
-A file system that is not made of asynchronous calls (ftp, sftp, ...) has one connection, which one thread at a time may
-use. Instances belong to the process that made them; only the options travel by pickle.
+Directories are prefixes, as in an object store: one that is not there is empty. No request of fsspec can name a version:
+a file is looked at again when it is opened, and compared with the listing; one that is replaced while it is read, by one
+of the same length, is not noticed. Only the options travel by pickle.
 """
 
 from __future__ import annotations
 
 import errno
+import inspect
 import math
 import os
 import re
@@ -28,15 +21,147 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final, NoReturn
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, LimitError, OptionError, UnsupportedError, cut_repr
 from spark_arrow_ipc.storage.base import Connections, LearnsByDoing, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.fsspec_connect import connect, filesystem_class, one_line
 from spark_arrow_ipc.storage.object_files import ObjectSource
-from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
+from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, split_url
+
+_WRAPPERS: Final = frozenset(
+    [
+        "abstract",
+        "async_wrapper",
+        "asyncwrapper",
+        "asynclocal",
+        "blockcache",
+        "cached",
+        "data",
+        "dir",
+        "file",
+        "filecache",
+        "generic",
+        "local",
+        "reference",
+        "simplecache",
+    ]
+)
+"""Schemes of fsspec that are not places: caches, wrappers, other names of local files."""
+
+_FORWARDED: Final = frozenset(("kwargs", "storage_options"))
+"""Names of ``**`` parameters that only go to fsspec's base class, which knows none of a person's options."""
+
+_OWN: Final = frozenset(("asynchronous", "batch_size", "loop", "self", "skip_instance_cache", "use_listings_cache"))
+"""Arguments that are ours to give."""
+
+_NUMBERS: Final = frozenset(("port", "timeout"))
+"""Arguments that are whole numbers where a constructor does not name them (paramiko's)."""
+
+_FLAGS: Final = {"true": True, "false": False}
+
+
+def filesystem_class(scheme: str, path: str) -> Any:
+    """Return fsspec's class for a scheme."""
+    try:
+        from fsspec.registry import available_protocols, get_filesystem_class, registry
+    except ImportError:
+        raise UnsupportedError(
+            f"paths with the scheme {scheme}:// are read through fsspec, if that knows the scheme: "
+            "pip install 'spark-arrow-ipc[fsspec]'; or mount the storage, or copy the files",
+            path=path,
+        ) from None
+    if scheme in _WRAPPERS or not (scheme in registry or scheme in available_protocols()):
+        raise UnsupportedError(
+            f"paths with the scheme {scheme}:// are not read, and the installed fsspec does not know it either; install "
+            "the package that brings it to fsspec, mount the storage, or copy the files",
+            path=path,
+        )
+    try:
+        return get_filesystem_class(scheme)
+    except ImportError as error:
+        raise UnsupportedError(
+            f"fsspec knows paths with the scheme {scheme}://, and needs a package for them: {one_line(error)}",
+            path=path,
+        ) from None
+
+
+def connect(cls: Any, root: str, options: StorageOptions) -> Any:
+    """Return an instance of a class of fsspec for the root of URLs. It may connect to a server."""
+    arguments: dict[str, Any] = dict(cls._get_kwargs_from_urls(root))
+    parameters, takes_any = _parameters(cls)
+    for name, value in options:
+        if name in _OWN or (name not in parameters and not takes_any):
+            raise _unknown(name, root, parameters)
+        arguments[name] = _value(name, value, parameters.get(name))
+    try:
+        return cls(skip_instance_cache=True, **arguments)
+    except TypeError as error:
+        text = one_line(error)
+        wrong = next((name for name, _ in options if f"'{name}'" in text), None)
+        if wrong is not None:
+            raise _unknown(wrong, root, parameters) from None
+        raise OptionError(f"the options {PREFIX}* do not make a connection: {without_secrets(text, options)}") from None
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of an error on one line of at most 400 characters; its type's name if it has none."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 400 else text[:397] + "..."
+
+
+def _parameters(cls: Any) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Return the named arguments of a class's constructors, and whether others go to a library of its own."""
+    named: dict[str, inspect.Parameter] = {}
+    takes_any = False
+    for base in cls.__mro__:
+        if "__init__" not in vars(base) or base.__module__ == "fsspec.spec" or base is object:
+            continue
+        for name, parameter in inspect.signature(base.__init__).parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                takes_any |= name not in _FORWARDED
+            elif parameter.kind is not parameter.VAR_POSITIONAL and name not in _OWN:
+                named.setdefault(name, parameter)
+    return named, takes_any
+
+
+def _value(name: str, value: str, parameter: inspect.Parameter | None) -> Any:
+    """Convert an option's string to what the argument is."""
+    default = None if parameter is None else parameter.default
+    kind = int if name in _NUMBERS and not isinstance(default, float) else type(default)
+    parse = _PARSERS.get(kind)
+    if parse is None:
+        return value
+    expected, function = parse
+    try:
+        return function(value)
+    except (ValueError, KeyError):
+        raise OptionError(f"the option {PREFIX}{name} must be {expected}") from None
+
+
+def _flag(value: str) -> bool:
+    return _FLAGS[value.lower()]
+
+
+_PARSERS: Final[Mapping[type, tuple[str, Callable[[str], Any]]]] = {
+    bool: ("true or false", _flag),
+    int: ("a whole number", int),
+    float: ("a number", float),
+    dict: ("a JSON object", parse_json),
+}
+"""By the type of an argument's default: what is expected, and what parses it. Others stay strings."""
+
+
+def _unknown(name: str, root: str, names: Mapping[str, object]) -> OptionError:
+    import difflib  # only for errors
+
+    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
+    hint = f"did you mean {PREFIX}{near[0]}" if near else f"there are {', '.join(sorted(names)) or 'none'}"
+    scheme = root.partition("://")[0]
+    return OptionError(f"there is no option {PREFIX}{name[:100]} for the scheme {scheme}; {hint}")
+
 
 _TIMES: Final = (
     "mtime", "modified", "last_modified", "LastModified", "Last-Modified", "modificationTime", "modify", "updated",
@@ -61,13 +186,7 @@ _MOST_CHARACTERS: Final = 200
 
 
 def status_of(path: str, info: Mapping[str, Any]) -> Status:
-    """Return the state of a path.
-
-    Raises
-    ------
-    UnsupportedError
-        It is a file, and nobody knows its size.
-    """
+    """Return the state of a path."""
     kind = _KINDS.get(info.get("type", ""), Kind.SPECIAL)
     if kind is not Kind.FILE:
         return Status(path, kind)
@@ -135,22 +254,11 @@ _LINK: Final = "link"
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """A file system of fsspec.
-
-    Parameters
-    ----------
-    system
-        The instance.
-    lock
-        For each call of it.
-    prefix
-        What the file system calls the root of the URLs, so that a name is this and the rest of the URL.
-    range_options
-        Arguments of `cat_file`.
-    """
+    """A file system of fsspec."""
 
     system: Any
     lock: AbstractContextManager[Any]
+    # What the file system calls the root of the URLs, so that a name is this and the rest of the URL
     prefix: str
     range_options: Mapping[str, str]
 
@@ -161,13 +269,7 @@ _connections: Final = Connections[_Connection]()
 
 @dataclass(frozen=True, slots=True)
 class FsspecStorage(LearnsByDoing):
-    """Files by URL, as fsspec writes it.
-
-    Parameters
-    ----------
-    options
-        Of the file system's constructor, without their prefix.
-    """
+    """Files by URL, as fsspec writes it."""
 
     options: StorageOptions = ()
 
@@ -181,15 +283,7 @@ class FsspecStorage(LearnsByDoing):
         return _TRAITS
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
-        """Return the URL that all calls write alike.
-
-        Raises
-        ------
-        OptionError
-            It names no host, holds a password, or is chained (``zip://a::sftp://host/b``).
-        UnsupportedError
-            It is in another storage, or fsspec does not know its scheme.
-        """
+        """Return the URL that all calls write alike."""
         text = os.fspath(path)
         if place_of(text) is not Place.OTHER:
             raise UnsupportedError(ONE_KIND, path=text)
@@ -209,10 +303,10 @@ class FsspecStorage(LearnsByDoing):
         return None if info is None else status_of(path, info)
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield what is directly below a path, in no order."""
+        """Yield the names directly below a path, in no order."""
         connection, name = self._at(directory)
         with self._errors(directory), connection.lock:
-            connection.system.invalidate_cache()
+            connection.system.invalidate_cache()  # fsspec remembers listings
             try:
                 infos = connection.system.ls(name, detail=True)
             except _NOT_THERE:
@@ -286,6 +380,7 @@ class FsspecStorage(LearnsByDoing):
     def _fetch(self, path: str, start: int, stop: int) -> memoryview:
         connection, name = self._at(path)
         with self._errors(path), connection.lock:
+            # Exactly these bytes: fsspec's file objects read ahead by megabytes, and keep what they read.
             data = memoryview(connection.system.cat_file(name, start, stop, **connection.range_options))
         if len(data) > stop - start:
             raise UnsupportedError(
@@ -329,6 +424,7 @@ def _connection(root: str, options: StorageOptions) -> _Connection:
 
     cls = filesystem_class(root.partition("://")[0], root)
     system = connect(cls, root, options)
+    # One that is not made of asynchronous calls (ftp, sftp, ...) has one connection, for one thread at a time.
     lock: AbstractContextManager[Any] = nullcontext() if system.async_impl else threading.RLock()
     # Its default opens a file object, which shall not read ahead.
     by_file = cls.cat_file is AbstractFileSystem.cat_file

@@ -1,22 +1,8 @@
 """`HadoopStorage`: HDFS and what else Hadoop mounts (viewfs), over `pyarrow.fs.HadoopFileSystem`. Experimental.
 
-Strategy
---------
-HDFS has directories, and renames in one step; a file's bytes may be visible before it is closed. What pyarrow adds to
-it decides the rest:
-
-- *Its rename deletes a file that has the new name.* HDFS itself refuses that. So `put_if_absent` writes the file under
-  its own name into a directory of its own, below the one where it belongs, and renames it *to that directory*: HDFS
-  moves a file into a directory unless the name is taken there, and pyarrow deletes no directory.
-- *It answers every failure with "not found".* So what is not found is listed, and the error of the listing counts.
-- *It deletes directories with all in them.* So empty ones are kept: a file that another job puts there in between
-  would be lost.
-
-The answer to a rename is not believed where it is an error: a reply may be lost. The file in the directory of its own
-says whether it was moved.
-
-A connection holds a JVM, which does not survive a fork: the process is compared first, as for object stores. Only the
-options travel by pickle.
+HDFS has directories, and renames in one step; a file's bytes may be visible before it is closed. pyarrow's rename deletes
+a file that has the new name, it says "not found" of every failure, and it deletes directories with all in them. An error
+of a rename may be a lost reply, so what lies there is looked at. Only the options travel by pickle.
 """
 
 from __future__ import annotations
@@ -42,7 +28,7 @@ from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, sp
 _TRAITS: Final = Traits(directories=True, renames=True, waits=True)
 
 _ATTEMPTS: Final = 5
-"""How often a file is put in place of one that other processes replace at the same time."""
+"""Attempts to put a file in place of one that other processes replace at the same time."""
 
 _DEFAULT: Final = "default"
 """Host of ``hdfs:///a``: the one of ``fs.defaultFS`` in Hadoop's configuration."""
@@ -56,17 +42,10 @@ _proven: set[tuple[str, StorageOptions, Callable[..., Any]]] = set()
 
 @dataclass(frozen=True, slots=True)
 class HadoopStorage(LearnsByDoing):
-    """Files by URL, ``hdfs://namenode:8020/a/b``.
-
-    Parameters
-    ----------
-    options
-        Of the connection (`connect`), without their prefix.
-    connection
-        Makes a file system with the interface of `pyarrow.fs.HadoopFileSystem` of a root and options.
-    """
+    """Files by URL, ``hdfs://namenode:8020/a/b``."""
 
     options: StorageOptions = ()
+    # Makes a file system with the interface of `pyarrow.fs.HadoopFileSystem` of a root and options
     connection: Callable[[str, StorageOptions], Any] = connect
 
     def __repr__(self) -> str:
@@ -170,28 +149,19 @@ class HadoopStorage(LearnsByDoing):
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002
         """Write a small file into a directory of its own, and move it to its directory, unless its name is taken there.
 
-        Raises
-        ------
-        OSError
-            Whether it was written cannot be found out, or its directory is not there.
+        An error says that it cannot be found out whether the file was written, or that its directory is not there.
         """
         return self._put_absent(path, data)
 
     def check_put_if_absent(self, directory: str) -> None:
-        """Raise if a second file of one name replaces the first, as it may on what is not HDFS. A process asks once.
-
-        Raises
-        ------
-        UnsupportedError
-            It does: two writers at once would lose data.
-        """
+        """Raise if a second file of one name replaces the first, as it may on what is not HDFS. A process asks once."""
         namenode = split_url(directory)[0], self.options, self.connection
         if namenode in _proven:
             return
         path = join(directory, f"probe-{uuid.uuid4().hex}")
         try:
-            first, second = self.put_if_absent(path, b"1"), self.put_if_absent(path, b"2")
-            works = (first, second, self.read(path, 1)) == (True, False, b"1")
+            is_new, is_new_again = self.put_if_absent(path, b"1"), self.put_if_absent(path, b"2")
+            works = (is_new, is_new_again, self.read(path, 1)) == (True, False, b"1")
         finally:
             with suppress(OSError):
                 self.delete(path)
@@ -204,13 +174,7 @@ class HadoopStorage(LearnsByDoing):
         _proven.add(namenode)
 
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
-        """Rename a file. One that has the name is deleted before.
-
-        Raises
-        ------
-        UnsupportedError
-            The new name is on another host; a namenode renames what it has.
-        """
+        """Rename a file. One that has the name is deleted before."""
         if root_of(staged) != root_of(final):
             raise UnsupportedError(f"a file is renamed on its host, and not to {final}", path=staged)
         system, old = self._at(staged)
@@ -257,6 +221,8 @@ class HadoopStorage(LearnsByDoing):
         with self._errors(directory):
             system.create_dir(name, recursive=True)
 
+    # Empty directories are kept, as in the base: pyarrow would delete with one a file that another job puts there.
+
     def sync_file(self, file: BinaryIO) -> None:
         """Hand the bytes of a file to the datanodes; HDFS keeps them in the memory of several, or on their disks."""
         file.flush()
@@ -281,16 +247,18 @@ class HadoopStorage(LearnsByDoing):
 
         It must be below: then its directory is there when it is moved, and cannot become the file's new name.
         """
+        # HDFS moves a file into a directory unless the name is taken there, and pyarrow deletes no directory; a rename to
+        # the name itself would replace a file that has it.
         directory = parent(path)
         inside = scratch is not None and scratch.startswith(directory + SEPARATOR)
-        own = join(scratch if scratch and inside else directory, uuid.uuid4().hex + TEMPORARY_SUFFIX)
+        temporary = join(scratch if scratch and inside else directory, uuid.uuid4().hex + TEMPORARY_SUFFIX)
         try:
             self._check_directory(directory)
-            self._write(join(own, name_of(path)), data)
-            return self._move_into(directory, join(own, name_of(path)), data)
+            self._write(join(temporary, name_of(path)), data)
+            return self._move_into(directory, join(temporary, name_of(path)), data)
         finally:
             with suppress(OSError):  # vacuum finds what stays
-                self.delete_tree(own)
+                self.delete_tree(temporary)
 
     def _replace(self, path: str, data: bytes, scratch: str | None) -> None:
         temporary = join(scratch or parent(path), uuid.uuid4().hex + TEMPORARY_SUFFIX)

@@ -37,13 +37,7 @@ _PORT: Final = re.compile(r"(.*):([0-9]{1,5})")
 
 
 def load_fs() -> Any:
-    """Import pyarrow's file systems.
-
-    Raises
-    ------
-    UnsupportedError
-        pyarrow is not installed.
-    """
+    """Import pyarrow's file systems."""
     try:
         import pyarrow.fs
     except ImportError as error:
@@ -52,33 +46,23 @@ def load_fs() -> Any:
 
 
 def connect(root: str, options: StorageOptions) -> Any:
-    """Return pyarrow's file system of a root, ``hdfs://host:port``.
-
-    Raises
-    ------
-    OptionError
-        An option is unknown or no number.
-    UnsupportedError
-        pyarrow, Java or Hadoop is not there.
-    OSError
-        The namenode does not answer.
-    """
+    """Return pyarrow's file system of a root, ``hdfs://host:port``."""
     arguments, settings = _arguments(options)
-    found = _PORT.fullmatch(root)
-    host, port = (found[1], int(found[2])) if found else (root, 0)
+    match = _PORT.fullmatch(root)
+    host, port = (match[1], int(match[2])) if match else (root, 0)
     if host.partition("://")[2] == "default":
         host = "default"
     try:
         return load_fs().HadoopFileSystem(host, port, extra_conf=settings or None, **arguments)
     except OSError as error:
-        first = without_secrets(" ".join(str(error).partition("\n")[0].split()), options)
-        if first.startswith("Unable to load"):
+        reason = without_secrets(" ".join(str(error).partition("\n")[0].split()), options)
+        if reason.startswith("Unable to load"):
             raise UnsupportedError(
-                f"Hadoop's client could not be loaded ({first}): {_ENVIRONMENT}", path=root
+                f"Hadoop's client could not be loaded ({reason}): {_ENVIRONMENT}", path=root
             ) from None
         raise OSError(
             error.errno,
-            f"no connection to Hadoop ({first}); the reason is on the standard error stream; {_ENVIRONMENT}",
+            f"no connection to Hadoop ({reason}); the reason is on the standard error stream; {_ENVIRONMENT}",
             root,
         ) from None
 
@@ -110,17 +94,7 @@ def _unknown(name: str) -> OptionError:
 
 
 class NewFile(io.RawIOBase):
-    """A file that is being written, whose errors have its path.
-
-    Parameters
-    ----------
-    file
-        Of pyarrow.
-    path
-        For errors.
-    errors
-        Returns a context that adds the path.
-    """
+    """A file that is being written, whose errors have its path."""
 
     def __init__(self, file: Any, path: str, errors: Callable[[str], AbstractContextManager[None]]) -> None:
         super().__init__()
@@ -133,7 +107,7 @@ class NewFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return int(self._file.tell())
 
     def write(self, data: Any) -> int:

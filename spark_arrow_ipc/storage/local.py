@@ -1,14 +1,9 @@
 """`LocalStorage`: the file systems of this machine, network mounts included.
 
-Strategy
---------
-Each method makes as few system calls as possible, and every change that others can see is a single one: a file gets its
-name by ``link`` (`put_if_absent`: fails if the name exists, on network storage too) or ``rename``. Paths are absolute; a
-relative path from the user is made absolute without following links.
-
-A storage `inside` a directory reaches what is below it relative to open descriptors, so that no link there is followed,
-even one that is put there between two calls (`beneath`). Writers work in such a storage; readers, who change nothing,
-take paths as they are.
+Each method makes as few system calls as possible, and every change that others can see is a single one. A storage
+`inside` a directory reaches what is below it relative to open descriptors, so that no link there is followed, even one
+that is put there between two calls (`beneath`). Writers work in such a storage; readers, who change nothing, take paths
+as they are.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links."""
 
 _ATTEMPTS: Final = 10
-"""How often something is made again that another process deletes; a parent that is a dangling link never appears."""
+"""Attempts to make something that another process deletes; a parent that is a dangling link never appears."""
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Does not wait for the other end of a pipe."""
@@ -55,14 +50,9 @@ _TRAITS: Final = Traits(directories=True)
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """Local paths; use `LOCAL`.
+    """Local paths; use `LOCAL`."""
 
-    Parameters
-    ----------
-    root
-        The directory whose contents alone are reached, and below which no link is followed; None for all paths.
-    """
-
+    # The directory whose contents alone are reached, and below which no link is followed; None for all paths
     root: str | None = None
 
     @property
@@ -124,13 +114,7 @@ class LocalStorage:
         return open_mapped(path, descriptor) if memory_map else FileSource.open(path, descriptor)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return the contents of a small file; a link is not followed, and a pipe not waited for.
-
-        Raises
-        ------
-        UnsupportedError
-            It is no regular file.
-        """
+        """Return the contents of a small file; a link is not followed, and a pipe not waited for."""
         with self._at(path) as (name, directory):
             try:
                 descriptor = os.open(name, _READ, dir_fd=directory)
@@ -180,19 +164,13 @@ class LocalStorage:
                     return
 
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:
-        """Write a small file under another name and link it to its own.
-
-        Raises
-        ------
-        UnsupportedError
-            The file system has no hard links.
-        """
+        """Write a small file under another name and link it to its own."""
         temporary = _temporary(os.path.dirname(path))
         half = len(data) // 2
         with self._deleted_on_error(temporary):
             self._write(temporary, [data[:half], data[half:]], durable=durable, is_record=True)
             failpoint.hit("C3.written")
-            linked = self._link(temporary, path)
+            linked = self._link(temporary, path)  # fails if the name exists, on network storage too
             failpoint.hit("C3.linked")
         with suppress(OSError, CommitError):  # vacuum finds what stays
             self.delete(temporary)
@@ -376,8 +354,8 @@ class LocalStorage:
 
     def _link(self, source: str, target: str) -> bool:
         try:
-            with self._at(source) as (old, first), self._at(target) as (new, second):
-                os.link(old, new, src_dir_fd=first, dst_dir_fd=second, follow_symlinks=False)
+            with self._at(source) as (old, directory), self._at(target) as (new, target_directory):
+                os.link(old, new, src_dir_fd=directory, dst_dir_fd=target_directory, follow_symlinks=False)
         except FileExistsError:
             return False
         except OSError as error:

@@ -85,13 +85,7 @@ class MappedSource(ExactReads):
         self.nbytes: int | None = len(data)
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return a view of the file's pages; nothing is read until they are touched.
-
-        Raises
-        ------
-        InvalidFramingError
-            The file is shorter than when it was mapped: pages after its end must not be touched.
-        """
+        """Return a view of the file's pages; nothing is read until they are touched."""
         if self._descriptor < 0:
             raise ValueError(f"{self.path}: the reader is closed")
         _check_mapped(os.fstat(self._descriptor).st_size, len(self._data))
@@ -118,13 +112,6 @@ def open_mapped(path: str, descriptor: int | None = None) -> ByteSource:
     replaced by new ones and never written in place, as this package writes them.
 
     If the file system cannot map files (some in user space), the file is read as usual.
-
-    Raises
-    ------
-    OSError
-        The path cannot be opened.
-    InvalidFramingError
-        The file was truncated while it was being mapped.
     """
     descriptor = os.open(path, _READ) if descriptor is None else descriptor
     try:
@@ -223,20 +210,9 @@ class GrowingSource(FileSource):
     _mark: tuple[int, int] | None = None
 
     def grow(self, position: int) -> bool:
-        """Look for the length of the file again, and return whether there is more. Two system calls, six if it grew.
-
-        Parameters
-        ----------
-        position
-            Byte offset up to which the file was read; it does not become less.
-
-        Raises
-        ------
-        FileChangedError
-            The file is gone, is another one, or is not what it was before `position`.
-        """
-        known = self.nbytes
-        assert known is not None
+        """Look for the length of the file again, and return whether there is more. Two system calls, six if it grew."""
+        nbytes = self.nbytes
+        assert nbytes is not None
         assert self.path is not None
         state = os.fstat(self._descriptor)
         try:
@@ -245,12 +221,12 @@ class GrowingSource(FileSource):
             raise _changed("the file was removed while it was read", self.path) from None
         if (named.st_dev, named.st_ino) != (state.st_dev, state.st_ino):
             raise _changed("another file has taken the place of the one that is read", self.path)
-        if state.st_size < max(position, known):
-            words = f"it was cut to {state.st_size:,} bytes, after {max(position, known):,} had been read"
+        if state.st_size < max(position, nbytes):
+            words = f"it was cut to {state.st_size:,} bytes, after {max(position, nbytes):,} had been read"
             raise _changed(words, self.path)
         if self._mark is None or self._mark[0] != position:
             self._mark = position, mark_before(self, position)
-        if state.st_size == known:
+        if state.st_size == nbytes:
             return False
         if mark_before(self, position) != self._mark[1]:
             raise _changed(f"the bytes before byte {position:,}, which were read, are others now", self.path)

@@ -1,10 +1,7 @@
 """`MemoryStorage`: files in this process's memory, for tests of what is built on a storage.
 
-Strategy
---------
-It behaves as an object store does where that differs from a disk: directories are prefixes of names, nothing needs to
-be made or can be empty, and `sync` has nothing to do. A file that is created appears when it is closed. With
-``renames=False`` it publishes by a copy and knows versions, as object stores do, too.
+It behaves as an object store does where that differs from a disk: directories are prefixes of names. With
+``renames=False`` it publishes by a copy and knows versions, too.
 """
 
 from __future__ import annotations
@@ -34,14 +31,9 @@ class _File:
 
 @dataclass(slots=True, eq=False)
 class MemoryStorage(LearnsByDoing):
-    """Files by path, ``memory:/a/b``. The clock is a counter, so that every write is later than the one before.
+    """Files by path, ``memory:/a/b``. The clock is a counter, so that every write is later than the one before."""
 
-    Parameters
-    ----------
-    renames
-        Whether `publish` moves the staged file; else it copies it, and every write of a file is a version of its own.
-    """
-
+    # Whether `publish` moves the staged file; else it copies it, and every write of a file is a version of its own
     renames: bool = True
     _files: dict[str, _File] = field(default_factory=dict)
     _clock: count[int] = field(default_factory=lambda: count(1))

@@ -24,10 +24,10 @@ _MOST_CHARACTERS: Final = 400
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
-"""How the library says that the connection ended in the middle of an answer, or that none came in time."""
+"""The library's words for a connection that ended in the middle of an answer, or for none in time."""
 
 _ANSWERED: Final = re.compile(r"status code: (429|500|503)|Server returned error response")
-"""How the library says that the store itself did not do it; a gateway (502, 504) may not know what the store does."""
+"""The library's words for a store that did not do it; a gateway (502, 504) may not know what the store does."""
 
 _PAUSE_SECONDS: Final = 0.1
 """Before a copy is asked for a second time; each pause is twice the one before, less up to a half of it."""
@@ -46,26 +46,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
-    """Raise the library's errors as builtin ones of one line, with the path and without a secret.
-
-    Parameters
-    ----------
-    path
-        What was asked for.
-    options
-        Their values are in no error.
-
-    Raises
-    ------
-    FileNotFoundError, FileExistsError, PermissionError
-        The store says so.
-    FileChangedError
-        The object has another version than the one that was asked for.
-    UnsupportedError
-        The store cannot do it.
-    OSError
-        Anything else.
-    """
+    """Raise the library's errors as builtin ones of one line, with the path and without a secret."""
     exceptions = load_obstore().exceptions
     try:
         yield
@@ -92,17 +73,12 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
 
 @contextmanager
 def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
-    """Raise errors as `object_errors` does, of a request that makes an object: what is missing then is the bucket.
-
-    Raises
-    ------
-    OSError
-        As there, and no FileNotFoundError: jobs take that for a directory that another one deleted, and go on.
-    """
+    """Raise errors as `object_errors` does, of a request that makes an object: what is missing then is the bucket."""
     try:
         with object_errors(path, options):
             yield
     except FileNotFoundError:
+        # Jobs take that for a directory that another one deleted, and go on.
         raise OSError(errno.EIO, _NO_BUCKET, path) from None
 
 
@@ -168,14 +144,14 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
 
 def _status(error: Exception) -> str:
     """Return the status of the store's answer; empty where there was none."""
-    found = _STATUS.search(str(error))
-    return "" if found is None else found[1]
+    match = _STATUS.search(str(error))
+    return "" if match is None else match[1]
 
 
 def _said(markup: re.Match[str]) -> str:
     """Return the code and the message of a store's answer, which is XML; of a page for people nothing."""
-    found = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
-    said = ": ".join(html.unescape(part[1]).strip() for part in found if part is not None)
+    parts = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
+    said = ": ".join(html.unescape(part[1]).strip() for part in parts if part is not None)
     return f": {said}" if said else ""
 
 

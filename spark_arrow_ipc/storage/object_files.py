@@ -33,22 +33,13 @@ _THREADS: Final = 8
 
 
 class ObjectSource(ExactReads):
-    """An object, read with ranged requests. Several threads may read at once.
-
-    Parameters
-    ----------
-    fetch
-        Fills memory with the bytes from an offset on, of the version that is meant. Raises what the reader's caller
-        shall see.
-    path
-        For errors.
-    nbytes
-        Size of the object.
-    """
+    """An object, read with ranged requests. Several threads may read at once."""
 
     waits = True
 
     def __init__(self, fetch: Callable[[int, memoryview], None], path: str, nbytes: int) -> None:
+        # Fills memory with the bytes from an offset on, of the version that is meant. Raises what the reader's caller
+        # shall see
         self._fetch = fetch
         self.path: str | None = path
         self.nbytes: int | None = nbytes
@@ -77,13 +68,7 @@ class ObjectSource(ExactReads):
         return data.toreadonly()
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into`, by one request: its bytes are stored as they come, and no second copy is held.
-
-        Raises
-        ------
-        InvalidFramingError
-            The object ends before.
-        """
+        """Fill `into`, by one request: its bytes are stored as they come, and no second copy is held."""
         assert self.nbytes is not None
         if byte_offset + len(into) > self._tail_start:
             super().read_into(byte_offset, into)
@@ -91,13 +76,7 @@ class ObjectSource(ExactReads):
             self._fetch(byte_offset, into)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each (byte offset, nbytes), several at once.
-
-        Raises
-        ------
-        InvalidFramingError
-            The object ends before.
-        """
+        """Return each (byte offset, nbytes), several at once."""
         if len(ranges) < 2 or any(nbytes > PIECE_NBYTES for _, nbytes in ranges):
             return list(starmap(self.read_at, ranges))
         # One by one: the library joins neighbours into one long request, which reads what lies between.
@@ -138,19 +117,7 @@ _AT_ONCE: Final = 4
 
 
 class ObjectUpload(io.RawIOBase):
-    """A file that can be written. Memory: five parts of 8 MiB.
-
-    Parameters
-    ----------
-    store, key
-        Where it will be.
-    path
-        For errors.
-    errors
-        Returns a context that raises the library's errors as builtin ones.
-    put_if_absent
-        That of the storage.
-    """
+    """A file that can be written. Memory: five parts of 8 MiB."""
 
     def __init__(
         self,
@@ -164,6 +131,7 @@ class ObjectUpload(io.RawIOBase):
         self.name = path
         self._store = store
         self._key = key
+        # Returns a context that raises the library's errors as builtin ones
         self._errors = errors
         self._put_if_absent = put_if_absent
         self._id = uuid.uuid4().hex
@@ -177,7 +145,7 @@ class ObjectUpload(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return self._nbytes
 
     def write(self, data: Any) -> int:
@@ -202,15 +170,7 @@ class ObjectUpload(io.RawIOBase):
         self.close()
 
     def close(self) -> None:
-        """Make the object appear; closing twice does nothing.
-
-        Raises
-        ------
-        FileExistsError
-            The name was taken meanwhile.
-        OSError
-            The store refuses it, or cannot be reached.
-        """
+        """Make the object appear; closing twice does nothing."""
         if self.closed:
             return
         super().close()
@@ -281,5 +241,5 @@ class ObjectUpload(io.RawIOBase):
         return reply.attributes.get(WRITER) == self._id and bool(reply.meta["size"] == self._nbytes)
 
 
-class _Abort(Exception):  # noqa: N818 - it is no error of ours
+class _Abort(Exception):  # noqa: N818 - not an error of ours
     """Tells the library's writer that its block failed."""

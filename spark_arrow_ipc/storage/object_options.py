@@ -1,14 +1,9 @@
-"""`connect`: make a connection to a bucket from its URL, the options ``storage.*`` and what the machine knows.
+"""`connect`: a connection to a bucket from its URL, the options ``storage.*`` and what the machine knows.
 
-Strategy
---------
-The options are those of the library (obstore), which checks them; a misspelt one is answered with the one that was
-meant. Three groups of them go to three places: the store, its HTTP client, and its retries. Credentials are, in this
-order: those of the options, those of the environment, a profile of ``~/.aws`` or a single sign-on (by boto3, where it
-is installed), and the role of the machine. Every machine finds its own: nothing but what the options hold travels
-from the driver.
-
-No value of an option is ever part of an error: it may be a secret.
+The options are those of the library (obstore), which checks them; a misspelt one is answered with the one that was meant.
+Credentials are, in this order: those of the options, those of the environment, a profile of ``~/.aws`` or a single
+sign-on (by boto3, where it is installed), and the role of the machine. Every machine finds its own: nothing but what the
+options hold travels from the driver. No value of an option is ever part of an error: it may be a secret.
 """
 
 from __future__ import annotations
@@ -108,7 +103,7 @@ _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _METADATA_ADDRESS: Final = ("169.254.169.254", 80)
-"""Where a machine of a cloud asks for the credentials of its role."""
+"""The address that a machine of a cloud asks for the credentials of its role."""
 
 _METADATA_SECONDS: Final = 1.0
 
@@ -128,7 +123,7 @@ _OTHERS_FIND: Final = {
     StoreKind.GCS: re.compile(r"GOOGLE_|GCE_METADATA|SERVICE_ACCOUNT"),
     StoreKind.AZURE: re.compile(r"AZURE_|IDENTITY_|MSI_"),
 }
-"""How variables of the environment begin that do so."""
+"""Beginnings of the variables of the environment that do so."""
 
 _GCLOUD_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
 
@@ -165,13 +160,7 @@ def without_secrets(text: str, options: StorageOptions) -> str:
 
 
 def load_obstore() -> Any:
-    """Import obstore.
-
-    Raises
-    ------
-    UnsupportedError
-        It is not installed.
-    """
+    """Import obstore."""
     try:
         import obstore
     except ImportError as error:
@@ -180,35 +169,18 @@ def load_obstore() -> Any:
 
 
 def repetitions(options: StorageOptions) -> int:
-    """Return how often a request is asked for again, at least once."""
+    """Return the number of times that a request is repeated, at least one."""
     return max(1, int(dict(options).get("max_retries", _MAX_RETRIES)))
 
 
 def connect(path: str, options: StorageOptions, *, copies: bool = False) -> ObjectStore:
-    """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role.
-
-    Parameters
-    ----------
-    path
-        From `object_path`.
-    options
-        Without their prefix.
-    copies
-        Whether the store is for copies on the server, which take long, and which the library does not repeat.
-
-    Raises
-    ------
-    OptionError
-        An option is unknown or wrong, or no credentials are found.
-    UnsupportedError
-        obstore is not installed; or a profile is named, and boto3 is not.
-    """
+    """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role."""
     load_obstore()
     from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
 
     root, kind = split_url(path)[0], kind_of(path)
     groups = _grouped(options, kind)
-    if copies:
+    if copies:  # they take long, and `copied` repeats them itself
         groups.client["timeout"] = _COPY_TIMEOUT
         groups.retry["max_retries"] = 0
     if kind is StoreKind.MEMORY:
@@ -228,8 +200,8 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     arguments: dict[str, Any] = {"client_options": groups.client, "retry_config": groups.retry}
 
     def make() -> ObjectStore:
-        made: ObjectStore = cls.from_url(root, config=groups.store, **arguments)
-        return made
+        store_of_url: ObjectStore = cls.from_url(root, config=groups.store, **arguments)
+        return store_of_url
 
     if kind is not StoreKind.S3:
         store = _made(make, options, kind)
@@ -285,20 +257,14 @@ def _flag(name: str, value: str) -> bool:
 
 
 def _seconds(name: str, value: str) -> timedelta:
-    found = _DURATION.fullmatch(value.strip())
-    if found is None or len(value) > 20:
+    match = _DURATION.fullmatch(value.strip())
+    if match is None or len(value) > 20:
         raise OptionError(f"the option {PREFIX}{name} must be a number of seconds, or one with a unit of ms, s, m or h")
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2] or "s"])
+    return timedelta(seconds=int(match[1]) * _UNITS[match[2] or "s"])
 
 
 def _credential_provider(groups: _Groups) -> Any:
-    """Return boto3's provider, where the library alone would find no credentials and boto3 may; else None.
-
-    Raises
-    ------
-    OptionError
-        Nobody finds any.
-    """
+    """Return boto3's provider, where the library alone would find no credentials and boto3 may; else None."""
     if groups.profile is None and (
         _given(groups.store, "access_key_id", "skip_signature", "web_identity_token_file")
         or _given(groups.store, "container_credentials_relative_uri", "container_credentials_full_uri")
@@ -344,11 +310,6 @@ def _check_role(kind: StoreKind) -> None:
     """Raise unless something answers where a machine of a cloud asks for its role.
 
     Without it the library would ask for minutes.
-
-    Raises
-    ------
-    OptionError
-        Nothing does.
     """
     if (kind is StoreKind.S3 and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true") or not _has_role():
         raise OptionError(
@@ -392,8 +353,8 @@ def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreK
 def _unknown(name: str, kind: StoreKind) -> OptionError:
     import difflib  # only for errors
 
-    known = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
-    known += [_PROFILE] if kind is StoreKind.S3 else []
-    near = difflib.get_close_matches(name[:100].lower(), known, n=1)
+    names = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
+    names += [_PROFILE] if kind is StoreKind.S3 else []
+    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
     hint = f"did you mean {PREFIX}{near[0]}" if near else "docs/object_stores.md lists those that there are"
     return OptionError(f"there is no option {PREFIX}{name[:100]} for {kind.value}; {hint}")

@@ -1,15 +1,7 @@
 """`ObjectStorage`: buckets of S3, Google Cloud Storage and Azure, public web servers, over the library obstore.
 
-Strategy
---------
-A directory is a prefix of keys. A file appears whole when its writer is closed, and is never changed in place.
-`put_if_absent` is a conditional request, and its answer alone is not believed: the library repeats a request whose
-reply was lost, and is then told of its own object, so each object names its writer, and what lies there is looked at.
-
-A connection belongs to the process that made it: after a fork its threads are gone, and every call would wait for ever.
-So the process is compared first. Only the options travel by pickle.
-
-Errors are builtin ones (`OSError`) of one line that holds no value of an option.
+A directory is a prefix of keys. A file appears whole when its writer is closed, and is never changed in place. Errors are
+builtin ones (`OSError`) of one line that holds no value of an option. Only the options travel by pickle.
 """
 
 from __future__ import annotations
@@ -41,7 +33,7 @@ if TYPE_CHECKING:
 _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 
 _ATTEMPTS: Final = 5
-"""How often a conditional request is made again that was refused although nothing is there."""
+"""Attempts of a conditional request that was refused although nothing is there."""
 
 _UNQUOTED: Final = (StoreKind.MEMORY, StoreKind.HTTP)
 """The kinds whose ETags are used as they are: the library's memory compares them so, and web servers have no listing."""
@@ -65,13 +57,7 @@ _proven: set[tuple[str, StorageOptions]] = set()
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage(LearnsByDoing):
-    """Objects by URL.
-
-    Parameters
-    ----------
-    options
-        Of the connections (`connect`), without their prefix.
-    """
+    """Objects by URL."""
 
     options: StorageOptions = ()
 
@@ -119,11 +105,11 @@ class ObjectStorage(LearnsByDoing):
             with self._errors(directory):
                 return load_obstore().list_with_delimiter(store, prefix=key or None)
 
-        found = repeated(listed)
-        prefixes = set(found["common_prefixes"])
+        listing = repeated(listed)
+        prefixes = set(listing["common_prefixes"])
         for prefix in prefixes:
             yield Status(join_url(root, prefix), Kind.DIRECTORY)
-        for meta in found["objects"]:
+        for meta in listing["objects"]:
             # A console marks a folder by an object of no bytes whose key is the folder's with a slash.
             if meta["path"] != key and (meta["size"] or meta["path"] not in prefixes):
                 yield _file(join_url(root, meta["path"]), meta)
@@ -160,15 +146,11 @@ class ObjectStorage(LearnsByDoing):
             load_obstore().put(store, key, data, use_multipart=False)
 
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002 - it always is
-        """Write a small object unless one is there. One request; another one where the answer is not plain.
-
-        Raises
-        ------
-        OSError
-            Whether it was written cannot be found out.
-        """
+        """Write a small object unless one is there. One request; another one where the answer is not plain."""
         obstore = load_obstore()
         store, key = self._at(path)
+        # The answer alone is not believed: the library repeats a request whose reply was lost, and is then told of its own
+        # object. So each object names its writer, and what lies there is looked at.
         writer = uuid.uuid4().hex
         for last in [False] * (_ATTEMPTS - 1) + [True]:
             try:
@@ -178,14 +160,14 @@ class ObjectStorage(LearnsByDoing):
                 raise
             except (OSError, FileChangedError) as error:
                 try:
-                    found, attributes = self._read(path, len(data))
+                    content, attributes = self._read(path, len(data))
                 except LimitError:
                     return False  # larger than ours
                 except FileNotFoundError:
                     if last:
                         raise error from None
                     continue  # refused because of another attempt that made nothing, or never stored
-                return attributes[WRITER] == writer if WRITER in attributes else found == data
+                return attributes[WRITER] == writer if WRITER in attributes else content == data
             else:
                 return True
         raise AssertionError("unreachable")
@@ -195,11 +177,6 @@ class ObjectStorage(LearnsByDoing):
 
         A process asks each bucket once: one request, two where nobody has asked before. The empty object that this makes
         in the directory stays, so that the next process has one that is there.
-
-        Raises
-        ------
-        UnsupportedError
-            It does: two writers at once would lose data.
         """
         bucket = split_url(directory)[0], self.options
         if bucket in _proven:
@@ -229,13 +206,7 @@ class ObjectStorage(LearnsByDoing):
         return True
 
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
-        """Copy an object on the server, without its bytes coming here. One request, more after errors.
-
-        Raises
-        ------
-        UnsupportedError
-            The new name is in another bucket; the request names a key alone.
-        """
+        """Copy an object on the server, without its bytes coming here. One request, more after errors."""
         if len({split_url(self.real_path(path))[0] for path in (staged, final)}) > 1:
             raise UnsupportedError(f"an object is copied within its bucket, and not to {final}", path=staged)
         store, key = self._at(staged, copies=True)
@@ -247,13 +218,7 @@ class ObjectStorage(LearnsByDoing):
         return copied(copy, repetitions(self.options))
 
     def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
-        """Refuse: no object is ever moved away.
-
-        Raises
-        ------
-        UnsupportedError
-            Always.
-        """
+        """Refuse: no object is ever moved away."""
         raise UnsupportedError("an object store copies, and moves nothing", path=path)
 
     def delete(self, path: str) -> None:
@@ -288,7 +253,7 @@ class ObjectStorage(LearnsByDoing):
                 return [meta["path"] for page in load_obstore().list(store, prefix=key or None) for meta in page]
 
         # Listed whole first: a page after a deletion may begin behind what is left.
-        self.delete_all([join_url(root, found) for found in repeated(keys)])
+        self.delete_all([join_url(root, key_below) for key_below in repeated(keys)])
 
     def _at(self, path: str, *, copies: bool = False) -> tuple[ObjectStore, str]:
         """Return the connection and the key of a path."""
@@ -324,9 +289,9 @@ class ObjectStorage(LearnsByDoing):
             filled = 0
             with self._errors_of_version(store, path, key):
                 reply = obstore.get(store, key, options={"range": (start, start + len(into)), **if_match})
-                found = reply.meta["size"]
+                nbytes_now = reply.meta["size"]
                 # Whole, the library would hold the parts of the reply and the bytes that it makes of them at once.
-                for part in reply.stream(min_chunk_size=_PART_NBYTES) if found == nbytes else ():
+                for part in reply.stream(min_chunk_size=_PART_NBYTES) if nbytes_now == nbytes else ():
                     part_nbytes = len(part)
                     if filled + part_nbytes > len(into):
                         break
@@ -334,7 +299,7 @@ class ObjectStorage(LearnsByDoing):
                     filled += part_nbytes
             if filled != len(into):
                 raise FileChangedError(
-                    f"expected an object of {nbytes:,} bytes, found {found:,}: it was replaced after it was listed; read "
+                    f"expected an object of {nbytes:,} bytes, found {nbytes_now:,}: it was replaced after it was listed; read "
                     "the path again",
                     path=path,
                 )
@@ -369,7 +334,7 @@ class ObjectStorage(LearnsByDoing):
 
     @contextmanager
     def _errors_of_version(self, store: ObjectStore, path: str, key: str) -> Iterator[None]:
-        """Raise errors as `_errors`, of a request that names a version. One more request if the answer is no to that."""
+        """Raise errors as `_errors`, of a request that names a version. One more request if the store refuses that."""
         try:
             with self._errors(path):
                 yield

@@ -16,32 +16,17 @@ if TYPE_CHECKING:
 
 
 def storage_of(path: str | os.PathLike[str], options: StorageOptions = ()) -> tuple[Storage, str]:
-    """Return the storage of a user's path or URI, and the absolute path in it.
-
-    Parameters
-    ----------
-    path
-        As it was given.
-    options
-        Of any storage but the local one, without their prefix.
-
-    Raises
-    ------
-    OptionError
-        It is not a valid path, or options are given for a local one.
-    UnsupportedError
-        No storage has its scheme.
-    """
+    """Return the storage of a user's path or URI, and the absolute path in it."""
     text = os.fspath(path)
     storage = _STORAGES[place_of(text)](options)
-    found = storage.resolve(text)
+    resolved = storage.resolve(text)
     if options and storage is LOCAL:
         raise OptionError(
             f"the option storage.{options[0][0]} is for object stores and other remote paths, and the path is a local "
             "one; remove it",
-            path=found,
+            path=resolved,
         )
-    return storage, found
+    return storage, resolved
 
 
 def _local(_: StorageOptions) -> Storage:

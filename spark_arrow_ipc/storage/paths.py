@@ -41,8 +41,8 @@ def above(path: str) -> Iterator[str]:
 
 def root_of(path: str) -> str:
     """Return the root of an absolute path: ``/``, or ``scheme://bucket`` of a URL."""
-    first, _, rest = path.partition(SEPARATOR)
-    return f"{first}//{rest[1:].partition(SEPARATOR)[0]}" if rest.startswith(SEPARATOR) else first + SEPARATOR
+    head, _, rest = path.partition(SEPARATOR)
+    return f"{head}//{rest[1:].partition(SEPARATOR)[0]}" if rest.startswith(SEPARATOR) else head + SEPARATOR
 
 
 def name_of(path: str) -> str:
@@ -70,13 +70,6 @@ def local_path(path: str | os.PathLike[str]) -> str:
 
     Percent escapes are decoded in a URI, not in a plain path. ``.`` and ``..`` are resolved as in
     Hadoop's paths, without following links.
-
-    Raises
-    ------
-    OptionError
-        The path is empty, holds a NUL or a lone surrogate, is too long, or is a relative ``file:`` URI.
-    UnsupportedError
-        The path has another scheme, or is a ``file:`` URI of another host.
     """
     path = os.fspath(path)
     if not path:

@@ -1,7 +1,5 @@
 """`Storage`: the protocol of everything that holds data files, and what differs between kinds of it.
 
-Strategy
---------
 Data files, commit records and staged files are reached through these calls and no others. Paths are absolute strings
 with ``/`` between their parts; `resolve` makes one of what a person wrote. `Traits` says what a storage does not have,
 so that a step which means nothing there is left out instead of failing.
@@ -22,7 +20,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 class Kind(Enum):
-    """What a path names."""
+    """The kinds of things that a path names."""
 
     FILE = auto()
     DIRECTORY = auto()
@@ -68,7 +66,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a storage has.
+    """The properties of a storage.
 
     Parameters
     ----------
@@ -92,7 +90,7 @@ class Storage(Protocol):
 
     @property
     def traits(self) -> Traits:
-        """What this storage has."""
+        """The properties of this storage."""
 
     def inside(self, directory: str | None) -> Storage:
         """Return the storage of what is at or below a directory, where its calls follow no link below it.
@@ -108,7 +106,7 @@ class Storage(Protocol):
         Raises
         ------
         OptionError
-            It is no path.
+            It is not a path.
         UnsupportedError
             It lies in another storage.
         """
@@ -147,7 +145,7 @@ class Storage(Protocol):
         LimitError
             It is larger; nothing is read.
         UnsupportedError
-            It is no regular file: a link, a directory, a pipe, a socket or a device.
+            It is not a regular file but a link, a directory, a pipe, a socket or a device.
         """
 
     def create(self, path: str) -> BinaryIO:
@@ -263,7 +261,7 @@ class Storage(Protocol):
         """Make the names in a directory durable; nothing happens if it is not there."""
 
 
-class _Discarded(Exception):  # noqa: N818 - it is no error, and never seen
+class _Discarded(Exception):  # noqa: N818 - not an error, and never seen
     pass
 
 

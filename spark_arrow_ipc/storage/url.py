@@ -30,7 +30,7 @@ _QUERY: Final = {
     True: re.compile(r"\?"),
     False: re.compile(r"\?.*(sig|signature|token|credentials?|secret|key|password)[^&/]*=", re.IGNORECASE | re.DOTALL),
 }
-"""What is a query, of a web server and of others, in whose names ``?`` is a character or a pattern's."""
+"""The pattern of a query, for web servers and for others, in whose names ``?`` is a character or a pattern's."""
 
 _MOST_CHARACTERS: Final = 1 << 16
 """Length of a path or pattern; keys of object stores have 1,024 bytes at most, paths of HDFS 8,000 characters."""
@@ -40,43 +40,29 @@ def url_scheme(path: str) -> str | None:
     """Return the scheme of a URL with ``://``, in lower case; None for every other path, such as ``file:/a``."""
     if "://" not in path:
         return None
-    found = _URL.fullmatch(path)
-    return None if found is None else found[1].lower()
+    match = _URL.fullmatch(path)
+    return None if match is None else match[1].lower()
 
 
 def has_query(path: str) -> bool:
     """Return True if a path is a URL with a query, as signed ones have, or that may hold a secret in one."""
-    found = _URL.fullmatch(path)
-    return found is not None and _QUERY[found[1].lower() in _WEB].search(f"{found[2]}{found[3]}") is not None
+    match = _URL.fullmatch(path)
+    return match is not None and _QUERY[match[1].lower() in _WEB].search(f"{match[2]}{match[3]}") is not None
 
 
 def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
     """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
 
-    Parameters
-    ----------
-    path
-        As it was given.
-    place
-        What stands after ``://``, for the error.
-    may_name
-        Whether a text before an ``@`` there is a name, and no key or password.
-
-    Raises
-    ------
-    OptionError
-        It names no place, holds a password, a query, ``.`` or ``..``, a NUL or a lone surrogate, or is too long.
-    UnsupportedError
-        It is no URL.
+    `place` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password.
     """
-    found = _URL.fullmatch(path)
-    if found is None:
+    match = _URL.fullmatch(path)
+    if match is None:
         raise UnsupportedError(ONE_KIND, path=path)
     if len(path) > _MOST_CHARACTERS:
         raise OptionError(
             expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
         )
-    scheme, host, key = found[1].lower(), found[2], found[3]
+    scheme, host, key = match[1].lower(), match[2], match[3]
     if has_query(path):
         raise OptionError(
             f"the path {scheme}://... has a query (?...), as signed URLs have, and paths are shown in plans and logs; "
@@ -159,15 +145,7 @@ def kind_of(path: str) -> StoreKind:
 
 
 def object_path(path: str | os.PathLike[str]) -> str:
-    """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
-
-    Raises
-    ------
-    OptionError
-        It names no bucket, holds a password, ``.`` or ``..``, a control character or a lone surrogate, or is too long.
-    UnsupportedError
-        It is a local path, or has a scheme that no object store has.
-    """
+    """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end."""
     text = os.fspath(path)
     scheme = scheme_of(text)
     if scheme is None:

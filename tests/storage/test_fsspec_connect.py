@@ -5,7 +5,7 @@ from fsspec.implementations.ftp import FTPFileSystem
 from fsspec_stub import SCHEME, StubFileSystem
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.storage.fsspec_connect import connect
+from spark_arrow_ipc.storage.fsspec_storage import connect
 
 SECRET = "hunter2-very-secret"
 ROOT = f"{SCHEME}://host"

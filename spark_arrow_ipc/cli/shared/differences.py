@@ -29,7 +29,6 @@ _MAP_LEVELS = 2
 class Comparison:
     """A comparison of two contents, by the names that its sentences use."""
 
-    # Their names, such as "the JSON" and "the Arrow file"
     a: str
     b: str
     # Whether the names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's own

@@ -86,7 +86,6 @@ class Input:
 
     # For people: its path, or `STDIN`
     path: str
-    # The partition columns of its path
     fields: tuple[t.Field, ...] = ()
     values: tuple[object, ...] = ()
     # Its path below the directory or pattern that stands for it; None if it was named itself
@@ -95,7 +94,6 @@ class Input:
     content: BinaryIO | None = None
     # As it was listed; None if it was named itself
     file: DataFile | None = None
-    # The storage that holds it
     storage: Storage = LOCAL
 
     @property

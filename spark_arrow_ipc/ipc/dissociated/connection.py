@@ -51,10 +51,8 @@ class Connection:
     """One socket to a server. Made by `open`."""
 
     def __init__(self, opened: socket.socket, address: str, timeout: float) -> None:
-        # The connected socket
         self._socket = opened
         self.address = address
-        # Seconds that the server may be silent
         self._timeout = timeout
         self._ahead = memoryview(b"")
         self._descriptors: list[int] = []

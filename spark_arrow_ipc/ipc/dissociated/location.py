@@ -104,7 +104,6 @@ _MAX_NBYTES: Final = 1 << 20
 class Location:
     """A URI in parts."""
 
-    # `TCP` or `UNIX`
     scheme: str
     host: str = ""
     port: int = 0

@@ -271,7 +271,6 @@ class Outgoing:
     """A message to send."""
 
     flatbuffer: bytes
-    # The bytes of its body
     nbytes: int
     # The body; None for a schema, which has none
     pieces: tuple[BytesLike, ...] | None
@@ -330,9 +329,7 @@ class StreamedTable:
 
     def __init__(self, source: TableSource, options: WriteOptions, kept: Kept[Outgoing]) -> None:
         self._source = source
-        # How it is encoded
         self._options = options
-        # Where messages are kept
         self._kept = kept
 
     @property

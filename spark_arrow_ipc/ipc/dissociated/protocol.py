@@ -260,7 +260,6 @@ class Inbox:
     """Collects the bytes that arrive until frames are whole: for a server, whose clients send little."""
 
     def __init__(self, max_nbytes: int) -> None:
-        # The longest frame
         self._max_nbytes = max_nbytes
         self._data = bytearray()
 

@@ -90,7 +90,6 @@ class Service:
     token: TokenCheck | None = None
     # The most bytes of shared memory that a client may hold, or None
     credit_nbytes: int | None = None
-    # The most clients at once
     max_clients: int = 256
     # Seconds that a client may take nothing, or keep what it was lent
     timeout: float = 600.0

@@ -57,11 +57,8 @@ class SharedMemory(StrEnum):
 class Handle:
     """The ``remote_handle`` of a URI, by which a client reaches a region."""
 
-    # How it is shared
     kind: SharedMemory
-    # The size of the region
     nbytes: int
-    # Its first bytes
     nonce: bytes
 
     @property

@@ -46,7 +46,6 @@ class StoredTensor:
     """A tensor of a source: its header, and the place of its body, which is read by `read`."""
 
     source: ByteSource
-    # Its position in the source, from 0
     number: int
     # Of its message and of its body, from the start of the source
     byte_offset: int

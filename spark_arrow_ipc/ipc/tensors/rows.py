@@ -39,10 +39,8 @@ class Slab:
 
     # The dimension along which the tensor is cut
     axis: int
-    # Cells along that dimension
     start: int
     stop: int
-    # Rows that it is
     num_rows: int
     # About the bytes of the body that they take
     nbytes: int
