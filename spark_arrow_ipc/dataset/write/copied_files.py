@@ -49,6 +49,8 @@ _NOTED_NBYTES: Final = 64 << 20
 
 _NOTES: Final = "copied-"
 _MAX_NOTES_NBYTES: Final = 64 << 20
+IS_BOTH: Final = "this object is a directory of others, too, and a copy has one of the two: give it another name"
+
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 FileKey: TypeAlias = tuple[str, int, int, str]
@@ -72,7 +74,7 @@ class _Opened(NamedTuple):
 
 
 class _GoneError(Exception):
-    """A file of the state is not there any more, or is another one."""
+    """A file of the state is not there any more, or is another one; its path."""
 
 
 _CHANGES: Final = (FileNotFoundError, FileChangedError, TruncatedError)
@@ -99,6 +101,8 @@ class CopiedFiles:
     ) -> None:
         self.staging = staging
         self.reused = 0
+        self.gone = ""
+        """The file that was gone, or another one, the last time."""
         self._source = source
         self._noted = noted or {}
         self._copied = copied
@@ -126,7 +130,8 @@ class CopiedFiles:
         try:
             for first in range(0, len(wanted), _OPEN_AT_ONCE):
                 self._stage(storage, wanted[first : first + _OPEN_AT_ONCE], waits=waits)
-        except _GoneError:
+        except _GoneError as error:
+            self.gone = str(error)
             return False
         finally:
             self._note()
@@ -156,7 +161,7 @@ class CopiedFiles:
             with closing(opened.source):
                 digest, crc32 = self._write(name, file, opened)
             if not has_own_name(file.path) and not _is_as_listed(storage, file):
-                raise _GoneError
+                raise _GoneError(file.path)
             if self._digest_of(name, file.nbytes) != digest:
                 raise CommitError("a copied file was read back, and is not what was written", path=staging.path(name))
         except BaseException as error:
@@ -285,10 +290,10 @@ def _opened(storage: Storage, file: DataFile) -> _Opened:
     try:
         opened = open_where_it_lies(file, open_at, storage)
     except _CHANGES as error:
-        raise _GoneError from error
+        raise _GoneError(file.path) from error
     if opened.source.nbytes != file.nbytes:
         opened.source.close()
-        raise _GoneError
+        raise _GoneError(file.path)
     return opened
 
 
@@ -300,11 +305,13 @@ def _read(file: DataFile, opened: _Opened) -> Iterator[memoryview]:
         for byte_offset in range(0 if opened.first is None else len(opened.first), file.nbytes, _PIECE_NBYTES):
             yield opened.source.read_at(byte_offset, min(_PIECE_NBYTES, file.nbytes - byte_offset))
     except _CHANGES as error:
-        raise _GoneError from error
+        raise _GoneError(file.path) from error
 
 
 def _is_as_listed(storage: Storage, file: DataFile) -> bool:
     status = storage.status(file.path)
+    if status is not None and status.kind is Kind.DIRECTORY and not storage.traits.directories:
+        raise CommitError(f"{IS_BOTH}; nothing is published", path=file.path)
     if status is None or status.nbytes != file.nbytes:
         return False
     # An object store tells times finer in a listing than in the state of one object.

@@ -34,7 +34,7 @@ from spark_arrow_ipc.dataset.commit_log.kept_records import (
 )
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, MAX_RECORD_NBYTES, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import counted
@@ -42,7 +42,7 @@ from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.begun_copy import check_carried, check_no_copy, mark_copy
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.copied_files import CopiedFiles, Copy, FileKey, read_notes
+from spark_arrow_ipc.dataset.write.copied_files import IS_BOTH, CopiedFiles, Copy, FileKey, read_notes
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_is_no_file, plan_job
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
@@ -53,7 +53,7 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import name_of, relative
+from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
 _ATTEMPTS: Final = 50
@@ -124,7 +124,7 @@ def copy_dataset(
     CommitError
         The target holds something else; a copied file differs from what was read; or as `commit`.
     ConcurrentWriteError
-        Jobs replaced files faster than they could be copied, again and again.
+        Files were replaced or written to faster than they could be copied, again and again.
     OSError
         A call of a storage fails. What is staged stays for the next call.
     """
@@ -310,15 +310,25 @@ def _staged(source: DatasetDirectory, target: DatasetDirectory, files: CopiedFil
     ConcurrentWriteError
         Each state was gone before it was copied.
     """
+    changed = ""
     for _ in range(_ATTEMPTS):
         if state is not None:
             failpoint.hit("K1.listed")
             if files.stage(source.storage.inside(None), state.files):
                 return state
+            changed = files.gone
         state = _state(source, target)
+    advice = "Let the jobs that overwrite keep what they replace (keepReplaced=1h), or copy while none runs"
+    if changed and not has_own_name(changed):
+        advice = f"It is a file of another program: copy while that does not write. {advice}"
+    last = (
+        f", the last time by {relative(changed, source.root)}, which was replaced, removed or written to"
+        if changed
+        else ""
+    )
     raise ConcurrentWriteError(
-        f"jobs replaced files of the source before they were copied, in each of {_ATTEMPTS} attempts; what is copied stays "
-        "for the next run. Let the jobs that overwrite keep what they replace (keepReplaced=1h), or copy while none runs",
+        f"the source changed before it was copied, in each of {_ATTEMPTS} attempts{last}; what is copied stays for the next "
+        f"run. {advice}",
         path=source.root,
     )
 
@@ -353,6 +363,12 @@ def _record_of(source: DatasetDirectory, seq: int) -> Record | None:
 def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str) -> None:
     """Raise before anything is copied if a file can never be published in the target."""
     finals = [(relative(file.path, root), file.nbytes) for file in files]
+    directories = {
+        directory for final in {parent(final) for final, _ in finals} for directory in (final, *above(final))
+    }
+    for final, _ in finals:
+        if final in directories:
+            raise CommitError(f"{IS_BOTH}; nothing is copied", path=join(root, final))
     with error_context(path=target.root):
         check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
     publisher_of(target).check(finals)

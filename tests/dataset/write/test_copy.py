@@ -193,6 +193,50 @@ def test_a_file_of_others_that_changes_meanwhile_is_copied_as_it_is_then(places)
     assert 2 == len(listed), "it is not what was listed"
 
 
+def test_a_file_of_another_program_that_grows_all_the_time_is_named(pair, monkeypatch):
+    source, target = pair
+    source.save(APPEND, "a")
+    source.put("k=1/log.arrow", "x")
+    monkeypatch.setattr(copy_module, "_ATTEMPTS", 3)
+
+    def hit(name):
+        if name == "K1.listed":
+            source.put("k=1/log.arrow", f"{source.read(f'{source.root}/k=1/log.arrow')}y")
+
+    words = r"in each of 3 attempts, the last time by k=1/log\.arrow, which was replaced, removed or written to;.*another program"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spark_arrow_ipc.storage.failpoint.hit", hit)
+        with pytest.raises(ConcurrentWriteError, match=words):
+            source.copied_to(target)
+    source.copied_to(target)
+    assert ["a", "k=1:xyyy"] == target.ours()
+
+
+@pytest.mark.parametrize("name", ["k=9", "a.arrow"])
+@pytest.mark.parametrize("way", [("s3", "local"), ("s3", "s3"), ("memory", "local")], ids=" to ".join)
+def test_an_object_that_is_a_directory_of_others_is_named_at_once(way, name, tmp_path):
+    """A reader reads both, and a disk can have one of the two."""
+    with two_places(way, tmp_path) as (source, target):
+        source.save(APPEND, "a")
+        for key in (name, f"{name}/b.arrow"):
+            source.storage.put(f"{source.root}/{key}", b"x")
+        with pytest.raises(CommitError, match=r"is a directory of others, too.*another name; nothing is copied"):
+            source.copied_to(target)
+        assert target.storage.status(target.root) is None
+        source.storage.delete(f"{source.root}/{name}/b.arrow")
+        source.storage.put(f"{source.root}/{name}/_hidden", b"x")
+        listed = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("spark_arrow_ipc.storage.failpoint.hit", listed.append)
+            if name == "k=9" and way[0] == "s3":
+                with pytest.raises(CommitError, match="is a directory of others, too"):
+                    source.copied_to(target)
+            else:
+                source.copied_to(target)
+                assert ["a", "x"] == target.ours()
+        assert 1 == listed.count("K1.listed")
+
+
 def test_a_directory_without_records(places):
     source, target = places
     source.put("k=1/a.arrow", "1")
