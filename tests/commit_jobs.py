@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record

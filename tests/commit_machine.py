@@ -21,7 +21,7 @@ from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema

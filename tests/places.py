@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from copying_storage import CopyingStorage
 from fault_server import fault_server
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record

@@ -4,7 +4,7 @@ import contextlib
 import uuid
 
 from fault_server import SECRET
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile

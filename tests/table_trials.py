@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from unittest import mock
 
 from commit_jobs import Died, dying
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record

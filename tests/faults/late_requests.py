@@ -27,7 +27,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 import s3_requests  # noqa: E402 - found by the path above
 from commit_jobs import Died  # noqa: E402
 from fault_server import LATE, TWICE, FaultServer, Request, fault_server  # noqa: E402
-from plans import plan_job  # noqa: E402
+from job_plans import plan_job  # noqa: E402
 from store_jobs import Place  # noqa: E402
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory  # noqa: E402

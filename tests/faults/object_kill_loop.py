@@ -26,9 +26,9 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import kill_loop  # noqa: E402 - found by the path above
+from job_plans import plan_job  # noqa: E402
 from kill_loop import COMMITTED, OF_HELPERS, OPTIONS, ROWS, SCHEMA, after  # noqa: E402
 from object_stores import SERVERS  # noqa: E402
-from plans import plan_job  # noqa: E402
 
 from spark_arrow_ipc import ipc  # noqa: E402
 from spark_arrow_ipc.arrow import RecordBatch  # noqa: E402

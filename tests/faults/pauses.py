@@ -45,7 +45,7 @@ from commit_jobs import (  # noqa: E402 - found by the path above
     run_tasks,
 )
 from copying_storage import CopyingStorage, local_paths_are_copied  # noqa: E402
-from plans import plan_job  # noqa: E402
+from job_plans import plan_job  # noqa: E402
 
 from spark_arrow_ipc.dataset.commit_log import log, record  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402

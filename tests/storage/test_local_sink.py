@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, foreign, leftovers, ours, save
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types

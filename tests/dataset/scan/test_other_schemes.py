@@ -5,7 +5,7 @@ import uuid
 import pytest
 from fsspec_stub import SCHEME, FilledStorage, StubFileSystem
 from hadoop_stub import HadoopStub
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, foreign, planned, run_tasks, save
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.log import read_head

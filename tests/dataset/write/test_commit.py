@@ -19,7 +19,7 @@ from commit_jobs import (
     run_tasks,
     save,
 )
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write.commit import abort, commit

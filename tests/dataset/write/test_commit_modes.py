@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, finish, foreign, leftovers, ours, planned, save
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.arrow.types import Field, int32
 from spark_arrow_ipc.dataset.write.commit import abort

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 from hadoop_stub import HadoopStub
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record

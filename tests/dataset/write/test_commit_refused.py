@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, leftovers, ours, planned, save
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.log import read_pending
 from spark_arrow_ipc.dataset.write.commit import abort

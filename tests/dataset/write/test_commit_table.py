@@ -27,7 +27,7 @@ from commit_jobs import (
     stage,
 )
 from copying_storage import CopyingStorage, local_paths_are_copied
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field

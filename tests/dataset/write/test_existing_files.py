@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, planned, save
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory

@@ -1,8 +1,8 @@
 """Who finds a job pending where a storage copies: waits, and helps only if nothing moves."""
 
 import pytest
+from job_plans import plan_job
 from memory_jobs import ROOT, dying, look, put, save, staged
-from plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head

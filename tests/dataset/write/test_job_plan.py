@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, leftovers, save
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.write import job_plan as job_module
 from spark_arrow_ipc.dataset.write.commit import abort

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fault_server import FAULTS, LATE, SLOW, TWICE, Request, fault_server
-from plans import plan_job
+from job_plans import plan_job
 from store_jobs import APPEND, NEW, OLD, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log import log

@@ -6,7 +6,7 @@ import math
 import pytest
 from commit_jobs import dying
 from fault_server import FAULTS, Request, fault_server
-from plans import plan_job
+from job_plans import plan_job
 from store_jobs import APPEND, NEW, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory

@@ -1,8 +1,8 @@
 """Publishing by copies: what zombies, lost replies and half a copy can do. Waiting for each other: test_helping."""
 
 import pytest
+from job_plans import plan_job
 from memory_jobs import ROOT, dying, look, save, staged
-from plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 from fault_server import BUCKET, fault_server
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.write import commit as commit_module

@@ -20,7 +20,7 @@ from commit_jobs import (
     run_tasks,
     save,
 )
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record

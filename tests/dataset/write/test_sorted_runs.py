@@ -1,7 +1,7 @@
 """Rows are sorted within files, in runs of so many bytes."""
 
 import pytest
-from plans import plan_job
+from job_plans import plan_job
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
