@@ -1,139 +1,18 @@
 r"""Hadoop's glob patterns: compile them to predicates on names, and expand braces.
 
 As in ``org.apache.hadoop.fs.GlobPattern`` and ``GlobExpander``: ``*`` and ``?`` within one part of a path, ``[abc]``,
-``[a-z]``, ``[^a]`` (or ``[!a]``), nested ``{a,b}`` that may contain slashes, and ``\`` to escape a character. A part
+``[a-z]``, ``[^a]`` (or ``[!a]``), nested ``{a,b}`` that may contain slashes, and ``\` to escape a character. A part
 ``**``, which Hadoop does not have, stands for any number of directories. Nothing here accesses a file system.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable
+from itertools import groupby, pairwise
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.errors import OptionError, cut_repr
-
-_MOST_REMEMBERED: Final = 1_000_000
-"""Characters and nodes that all states hold together; then they are forgotten, so that no pattern fills the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class CharacterSet:
-    """The characters of ranges, both ends included, or all others."""
-
-    ranges: tuple[tuple[str, str], ...]
-    negated: bool = False
-
-    def __contains__(self, character: object) -> bool:
-        return any(low <= str(character) <= high for low, high in self.ranges) is not self.negated
-
-
-ANY: Final = CharacterSet((), negated=True)
-"""Every character."""
-
-
-@dataclass(slots=True)
-class Graph:
-    """Nodes from 0, edges that read a character, and edges that read nothing."""
-
-    reads: list[list[tuple[Container[str], int]]] = field(default_factory=list)
-    skips: list[list[int]] = field(default_factory=list)
-    end: int = 0
-
-    def add_node(self) -> int:
-        """Return a new node without edges."""
-        self.reads.append([])
-        self.skips.append([])
-        return len(self.reads) - 1
-
-    def step(self, node: int, characters: Container[str]) -> int:
-        """Return a new node that one of `characters` leads to."""
-        self.reads[node].append((characters, self.add_node()))
-        return self.reads[node][-1][1]
-
-    def skip(self, node: int, target: int | None = None) -> int:
-        """Add an edge that reads nothing, to a new node unless there is a `target`; return its end."""
-        target = self.add_node() if target is None else target
-        self.skips[node].append(target)
-        return target
-
-    def repeat(self, node: int, characters: Container[str]) -> int:
-        """Return a new node that any number of `characters` leads to."""
-        after = self.skip(node)
-        self.reads[after].append((characters, after))
-        return after
-
-    def reach(self, nodes: Iterable[int]) -> frozenset[int]:
-        """Return the nodes that can be reached without reading. O(edges)."""
-        waiting = list(nodes)
-        reached = set(waiting)
-        while waiting:
-            new = [node for node in self.skips[waiting.pop()] if node not in reached]
-            reached.update(new)
-            waiting.extend(new)
-        return frozenset(reached)
-
-
-class _State(dict[str, "_State"]):
-    """A set of nodes: by character, the state that follows."""
-
-    __slots__ = ("automaton", "is_end", "nodes")
-
-    def __init__(self, automaton: Automaton, nodes: frozenset[int]) -> None:
-        super().__init__()
-        self.automaton = automaton
-        self.nodes = nodes
-        self.is_end = automaton.graph.end in nodes
-
-    def __missing__(self, character: str) -> _State:
-        return self.automaton.follow(self, character)
-
-
-class Automaton:
-    """Tells which strings are those of a graph, in one pass.
-
-    At worst a name costs the product of its length and the length of the pattern.
-    """
-
-    # Not a regular expression: that tries choices one after the other, and `*a*a*a*ab` takes seconds for one name. Here a set
-    # of nodes, reached by all choices, is one state, which remembers the state that follows for each character: after the first
-    # names a character costs one look-up.
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._forget()
-
-    def _forget(self) -> None:
-        self._states: dict[frozenset[int], _State] = {}
-        self._remembered = 0
-        self._first = self._state(self.graph.reach([0]))
-
-    def _state(self, nodes: frozenset[int]) -> _State:
-        state = self._states.get(nodes)
-        if state is None:
-            state = self._states[nodes] = _State(self, nodes)
-            self._remembered += len(nodes)
-        return state
-
-    def follow(self, state: _State, character: str) -> _State:
-        """Return the state after a character, and remember it."""
-        reads = self.graph.reads
-        following = {target for node in state.nodes for characters, target in reads[node] if character in characters}
-        if self._remembered > _MOST_REMEMBERED:
-            self._forget()
-        after = state[character] = self._state(self.graph.reach(following))
-        self._remembered += 1
-        return after
-
-    def matches(self, string: str) -> bool:
-        """Return whether the automaton reads the whole string."""
-        state = self._first
-        for character in string:
-            state = state[character]
-        return state.is_end
-
 
 Matches: TypeAlias = Callable[[str], object]
 """A predicate on names: the result is true if the name matches."""
@@ -147,8 +26,12 @@ MOST_CHARACTERS: Final = 1 << 16
 MOST_PATHS: Final = 10_000
 """Patterns that braces with a slash expand to."""
 
-_MOST_EXPANDED_CHARACTERS: Final = 2_000_000
+_MOST_EXPANDED_CHARACTERS: Final = 1_000_000
 """Characters of all patterns that one is expanded to, and of all steps between."""
+
+_STAR: Final = "*"
+_Choice: TypeAlias = tuple[str, ...]
+"""A name without braces: `_STAR`, and a regular expression for each other character."""
 
 _MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -173,60 +56,72 @@ def literal(part: str) -> str | None:
 def compile_name(pattern: str) -> Matches:
     """Compile a pattern into a predicate on names (without slashes).
 
-    A name is matched in one pass, without going back; the first names cost up to the pattern's length a character.
+    Raises
+    ------
+    OptionError
+        A bracket or brace is not closed, a range runs backwards, the pattern ends in a backslash, it is longer than
+        `MOST_CHARACTERS`, or its braces stand for more than `MOST_PATHS` names or for very many characters.
     """
     if len(pattern) > MOST_CHARACTERS:
         raise OptionError(expected=f"a pattern of at most {MOST_CHARACTERS:,} characters", found=f"{len(pattern):,}")
-    first, *others = pattern.split("*")
-    if len(others) == 1 and not is_pattern(first + others[0]):
-        return _between(first, others[0])
-    return Automaton(_Parser(pattern).graph()).matches
+    return re.compile("|".join(map(_expression, _Parser(pattern).choices())), re.DOTALL).fullmatch
 
 
-def _between(first: str, last: str) -> Matches:
-    """Match the commonest patterns, such as ``part-*.arrow``, in a tenth of the automaton's time."""
-    shortest = len(first) + len(last)
-    return lambda name: len(name) >= shortest and name.startswith(first) and name.endswith(last)
+def _expression(choice: _Choice) -> str:
+    parts = ["".join(part) for is_star, part in groupby((*choice, ""), _STAR.__eq__) if not is_star]
+    if _STAR not in choice:
+        return parts[0]
+    first, last = "" if choice[0] == _STAR else parts.pop(0), parts.pop()
+    # A part between two stars has one length, so its leftmost place is as good as any: an atomic group tries no other.
+    # With backtracking ``*a*a*a*ab`` takes seconds for one name.
+    return first + "".join(f"(?>.*?{part})" for part in parts) + f".*{last}"
 
 
 class _Parser:
-    """Parses a pattern into the graph of an automaton, character by character."""
+    """Parses a pattern into the names that its braces stand for, character by character."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
+        self._expanded = 0
 
-    def graph(self) -> Graph:
-        graph = Graph()
-        node = graph.add_node()
-        open_braces: list[tuple[int, int]] = []  # the nodes before and after each brace
+    def choices(self) -> list[_Choice]:
+        choices: list[_Choice] = [()]
+        part: list[str] = []
+        outer: list[tuple[list[_Choice], list[_Choice]]] = []  # before each open brace, and in it up to its last comma
         while self._at < len(self._pattern):
             letter = self._next()
-            if letter == "\\":
-                node = graph.step(node, self._escaped())
-            elif letter == "*":
-                node = graph.repeat(node, ANY)
-            elif letter == "?":
-                node = graph.step(node, ANY)
-            elif letter == "[":
-                node = graph.step(node, self._set())
-            elif letter == "{":
-                open_braces.append((node, graph.add_node()))
-                node = graph.skip(node)
-            elif letter == "}" and open_braces:
-                _, after = open_braces.pop()
-                graph.skip(node, after)
-                node = after
-            elif letter == "," and open_braces:
-                before, after = open_braces[-1]
-                graph.skip(node, after)
-                node = graph.skip(before)
+            if letter == "{" or (letter in "}," and outer):
+                choices, part = self._crossed(choices, [tuple(part)]), []
+            if letter == "{":
+                outer.append((choices, []))
+                choices = [()]
+            elif letter == "}" and outer:
+                before, inside = outer.pop()
+                choices = self._crossed(before, inside + choices)
+            elif letter == "," and outer:
+                outer[-1][1].extend(choices)
+                choices = [()]
             else:
-                node = graph.step(node, letter)
-        if open_braces:
+                part.append(self._part(letter))
+        if outer:
             raise self._wrong("a } for each {")
-        graph.end = node
-        return graph
+        return self._crossed(choices, [tuple(part)])
+
+    def _crossed(self, before: list[_Choice], after: list[_Choice]) -> list[_Choice]:
+        self._expanded += len(before) * sum(map(len, after)) + len(after) * sum(map(len, before))
+        if len(before) * len(after) > MOST_PATHS or self._expanded > _MOST_EXPANDED_CHARACTERS:
+            raise OptionError(
+                expected=f"braces that stand for at most {MOST_PATHS:,} names", found=cut_repr(self._pattern)
+            )
+        return [first + last for first in before for last in after]
+
+    def _part(self, letter: str) -> str:
+        if letter == "[":
+            return self._set()
+        if letter in "*?":
+            return _STAR if letter == "*" else "."
+        return re.escape(self._escaped() if letter == "\\" else letter)
 
     def _next(self) -> str:
         letter = self._pattern[self._at]
@@ -238,18 +133,18 @@ class _Parser:
             raise self._wrong("a character after the backslash")
         return self._next()
 
-    def _set(self) -> CharacterSet:
+    def _set(self) -> str:
         r"""Parse a set; ``\``, ``-``, ``]`` leading ``^`` and ``!`` are special."""
         negated = self._pattern[self._at : self._at + 1] in ("^", "!")
         self._at += negated
-        ranges: list[tuple[str, str]] = []
+        ranges = ""
         first = self._at
         while True:
             if self._at == len(self._pattern):
                 raise self._wrong("a ] for each [")
             letter = self._next()
             if letter == "]" and self._at > first + 1:
-                return CharacterSet(tuple(ranges), negated)
+                return f"[{'^' * negated}{ranges}]"
             low = high = self._escaped() if letter == "\\" else letter
             following = self._pattern[self._at : self._at + 2]
             if len(following) == 2 and following[0] == "-" and following[1] != "]":
@@ -258,7 +153,7 @@ class _Parser:
                 high = self._escaped() if letter == "\\" else letter
                 if high < low:
                     raise self._wrong(f"a range from the lower to the higher character, not {low}-{high}")
-            ranges.append((low, high))
+            ranges += f"{re.escape(low)}-{re.escape(high)}"
 
     def _wrong(self, expected: str) -> OptionError:
         return OptionError(expected=f"{expected} in the pattern", found=cut_repr(self._pattern))
@@ -268,6 +163,11 @@ def expand_braces(pattern: str) -> list[str]:
     r"""Expand braces that contain a slash: ``p{a/b,c}`` becomes ``pa/b`` and ``pc``.
 
     Braces without a slash stay, and so does a pattern with unclosed braces.
+
+    Raises
+    ------
+    OptionError
+        They expand to more than `MOST_PATHS` patterns, or to very many characters.
     """
     waiting = [pattern]
     expanded: list[str] = []

@@ -9,7 +9,7 @@ analyzer or optimizer, against SQL, says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.dataset.predicate import expressions as p
-from spark_arrow_ipc.dataset.predicate import folding, instants, long_lists
+from spark_arrow_ipc.dataset.predicate import folding, instants
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
     COMPARE,
@@ -271,7 +271,7 @@ class _Binder:
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
-        options = [folded for one in predicate.options for folded in self._folded(one)]
+        options = [fold(option, self._session) for option in predicate.options]
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
@@ -283,34 +283,29 @@ class _Binder:
             self._note(ANSI, predicate, lambda: self._in_common(operand, options, legacy), made)
         return made
 
-    def _in_common(self, operand: _Known, options: Sequence[p.Literal | p.Run], common: t.DataType) -> BoundPredicate:
+    def _in_common(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
-            return self._literal_in(operand, list(_each(options)), common)
+            return self._literal_in(operand, options, common)
         parts: list[BoundPredicate] = []
-        singles: list[p.Literal | p.Run] = []
-        for one in options:
-            found = long_lists.points(operand.type, common, one, self._zone) if isinstance(one, p.Run) else None
-            if found is None:
-                singles.append(one)
-            else:
-                parts += [OneOf(operand, tuple(sorted(set(found.values))))] if found.values else []
-                parts += [self._in_doubt(Operator.EQ, operand, doubt) for doubt in found.doubts]
-        for option in _each(singles):
-            equal: BoundPredicate = Constant(None)
-            if option.value is not None:
-                equal = self._by_place(Operator.EQ, operand, option, common)
-            if not (isinstance(equal, Range) and is_empty(equal)):
-                values = points_of(equal)
-                parts.append(OneOf(operand, values) if values else equal)
+        values: set[Raw] = set()
+        is_cast = operand.type != common
+        for option in options:
+            if option.value is None:
+                parts.append(Constant(None))
+                continue
+            # Lists have hundreds of thousands of keys of the column's type: each is its own place among the values.
+            value = None if is_cast else cast(option, common, self._zone)
+            if value is not None and not isinstance(value, Doubt) and value == value:  # noqa: PLR0124 - NaN
+                values.add(value)
+                continue
+            equal = self._by_place(Operator.EQ, operand, option, common)
+            if points := points_of(equal):
+                values.update(points)
+            elif not (isinstance(equal, Range) and is_empty(equal)):
+                parts.append(equal)
+        parts += [OneOf(operand, tuple(sorted(values)))] if values else []
         parts = united(parts) or [Range(operand, *EMPTY)]
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
-
-    def _folded(
-        self, option: p.Literal | p.TimestampLiteral | p.Expression | p.Run | p.TimestampRun
-    ) -> list[p.Literal | p.Run]:
-        if isinstance(option, p.TimestampRun):
-            return long_lists.instants(option, self._zone)
-        return [option if isinstance(option, p.Run) else fold(option, self._session)]
 
     def _literal_in(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         for option in options:
@@ -399,11 +394,6 @@ _LONG_MAX: Final = 2**63 - 1
 _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
 
-def _each(options: Sequence[p.Literal | p.Run]) -> Iterator[p.Literal]:
-    for option in options:
-        yield from long_lists.literals_of(option) if isinstance(option, p.Run) else [option]
-
-
 def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     """Return the type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``: strings first.
 
@@ -419,6 +409,6 @@ def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def _incomparable(predicate: p.Predicate, *operands: _Known | p.Run) -> OptionError:
+def _incomparable(predicate: p.Predicate, *operands: _Known) -> OptionError:
     types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
     return OptionError(f"expected values of types that are compared, found {types} in {predicate}")

@@ -12,7 +12,7 @@ Truth is three-valued as in SQL: true, false, unknown. A leaf over a null is unk
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, Final, TypeAlias
 
@@ -194,18 +194,29 @@ def points_of(part: BoundPredicate) -> tuple[Raw, ...]:
 
 
 def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
-    """Return the parts of an OR, with all that ask whether a column is one of some values as one."""
+    """Return the parts of an OR, with one part for all values that a column may equal, and one for doubts that overlap."""
     of_columns: dict[BoundColumn, list[BoundPredicate]] = {}
+    doubts: dict[BoundColumn, list[Doubtful]] = {}
     others: list[BoundPredicate] = []
     for part in parts:
         if points_of(part):
             assert isinstance(part, Range | OneOf)
             of_columns.setdefault(part.column, []).append(part)
+        elif isinstance(part, Doubtful) and not part.is_below and not part.is_above:
+            doubts.setdefault(part.column, []).append(part)
         else:
             others.append(part)
     for column, same in of_columns.items():
         values = dict.fromkeys(value for part in same for value in points_of(part))
         others.append(same[0] if len(same) == 1 else OneOf(column, tuple(sorted(values))))
+    for overlapping in doubts.values():
+        joined: list[Doubtful] = []
+        for doubt in sorted(overlapping, key=lambda doubt: doubt.lower):
+            if joined and doubt.lower <= joined[-1].upper:
+                joined[-1] = replace(joined[-1], upper=max(joined[-1].upper, doubt.upper))
+            else:
+                joined.append(doubt)
+        others += joined
     return others
 
 

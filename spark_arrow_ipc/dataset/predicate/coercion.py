@@ -252,6 +252,10 @@ def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | No
     if isinstance(constant, float) and math.isnan(constant):
         return Cut(None, None)
     low, high = _range(column, common)
+    if widen is _same:  # no search: lists have hundreds of thousands of such constants
+        assert isinstance(constant, int)
+        upper = None if constant >= high else max(constant + 1, low)
+        return Cut(None if constant > high else max(constant, low), upper, is_least=constant <= low)
     if low == _FIRST_DAY and not widen(low) < constant < widen(high):  # type: ignore[operator]  # both instants
         return None
     lower = _first(low, high, lambda value: widen(value) >= constant)  # type: ignore[operator]  # both of the common type

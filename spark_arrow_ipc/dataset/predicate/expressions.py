@@ -109,27 +109,6 @@ class TimestampLiteral:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Many literals of one type, none of them NULL, in a list of `IN`; see `long_lists`."""
-
-    type: t.DataType
-    values: tuple[Raw, ...]
-
-    def __str__(self) -> str:
-        return f"({len(self.values):,} literals)"
-
-
-@dataclass(frozen=True, slots=True)
-class TimestampRun:
-    """Many `TimestampLiteral`s without a zone in a list of `IN`."""
-
-    values: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"({len(self.values):,} literals)"
-
-
-@dataclass(frozen=True, slots=True)
 class Expression:
     """An operation on literals; `folding` computes it.
 
@@ -193,7 +172,7 @@ class In:
     """An operand and the literals of a list."""
 
     operand: Operand
-    options: tuple[Literal | TimestampLiteral | Expression | Run | TimestampRun, ...]
+    options: tuple[Literal | TimestampLiteral | Expression, ...]
     at: str = field(default="", compare=False)
 
     def __str__(self) -> str:

@@ -3,15 +3,10 @@
 A local time becomes an instant by the session's time zone. Where `time_zones.is_certain` denies that this is beyond
 doubt, the result is a `Doubt`: an interval that has the instant in every time zone. Predicates over a doubt skip only
 what no reading of it keeps, and refuse rows that lie inside it.
-
-Of many, strings in the one common form (``2024-01-31``, ``2024-01-31 12:00:00.5``) are read by numpy; what is written in
-another way, or is out of range, gives None, and is read one by one.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
@@ -19,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain, zone
+from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
 from spark_arrow_ipc.errors import OptionError
 
 DAY_MICROSECONDS: Final = 86_400_000_000
@@ -28,6 +23,11 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 MARGIN: Final = MOST_OFFSET // _MICROSECOND
 """The most that an instant is away from its local time, in microseconds."""
 _SHOWN: Final = 100
+_FIRST_DAY, _LAST_DAY = ((end - EPOCH).days for end in (datetime.min, datetime.max))  # noqa: DTZ901 - local
+
+Counts: TypeAlias = npt.NDArray[np.int64]
+Certain: TypeAlias = tuple[Counts, npt.NDArray[np.bool_]]
+"""Instants, and which of them are certain."""
 
 
 class UncertainInstantError(OptionError):
@@ -168,6 +168,57 @@ def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Dou
     return local
 
 
+def instants_in(locals_: Counts, zone_: tzinfo) -> Certain:
+    """Return the instants of any local times, as Spark casts timestamp_ntz to timestamp.
+
+    Where one is not certain, or is of no year that Python knows, the local time itself; no instant is farther away than `MARGIN`.
+    """
+    days, of_days = np.unique(locals_ // DAY_MICROSECONDS, return_inverse=True)
+    known = np.clip(days, _FIRST_DAY, _LAST_DAY)
+    certain = (known == days) & _are_certain(known * DAY_MICROSECONDS, zone_)
+    known = known[certain] * DAY_MICROSECONDS
+    offsets, changes = np.zeros(len(days), np.int64), np.zeros(len(days), np.bool_)
+    offsets[certain] = _offsets(known, zone_)
+    # Clocks are not changed twice a day.
+    changes[certain] = offsets[certain] != _offsets(known + DAY_MICROSECONDS - 1, zone_)
+    moved, single = offsets[of_days], changes[of_days]
+    moved[single] = _offsets(locals_[single], zone_)
+    return locals_ - moved, certain[of_days]
+
+
+def midnights_in(days: Counts, zone_: tzinfo) -> Certain:
+    """Return the first instants of any days that a timestamp can hold; else as `instants_in`."""
+    each, of_days = np.unique(days, return_inverse=True)
+    known = np.clip(each, _FIRST_DAY, _LAST_DAY)
+    certain = (known == each) & _are_certain(known * DAY_MICROSECONDS, zone_)
+    midnights = each * DAY_MICROSECONDS
+    midnights[certain] -= _midnight_offsets(midnights[certain], zone_)
+    return midnights[of_days], certain[of_days]
+
+
+def _are_certain(locals_: Counts, zone_: tzinfo) -> npt.NDArray[np.bool_]:
+    years = locals_.astype("M8[us]").astype("M8[Y]").astype(np.int64) + 1970
+    # Whether an offset is certain depends on the year alone.
+    certain = [year for year in np.unique(years).tolist() if is_certain(datetime(year, 1, 1), zone_)]  # noqa: DTZ001
+    return np.isin(years, certain)
+
+
+def _offsets(locals_: Counts, zone_: tzinfo, fold: int = 0) -> Counts:
+    """Return the microseconds that a zone's local times are ahead of UTC."""
+    times = locals_.astype("M8[us]").tolist()
+    offsets = list(map(zone_.utcoffset, [time.replace(fold=fold) for time in times] if fold else times))
+    counts = {offset: offset // _MICROSECOND for offset in set(offsets) if offset is not None}
+    return np.fromiter(map(counts.__getitem__, offsets), np.int64, len(offsets))  # type: ignore[arg-type]  # none is None
+
+
+def _midnight_offsets(locals_: Counts, zone_: tzinfo) -> Counts:
+    offsets = _offsets(locals_, zone_)
+    # Both folds have one offset but where clocks are changed at midnight.
+    for i in np.flatnonzero(offsets != _offsets(locals_, zone_, fold=1)).tolist():
+        offsets[i] = locals_[i] - midnight(int(locals_[i]) // DAY_MICROSECONDS, zone_)
+    return offsets
+
+
 def _nearest_local(local: int) -> datetime:
     """Return a local time, or the first or last one that Python has."""
     return EPOCH + min(max(timedelta(microseconds=local), datetime.min - EPOCH), datetime.max - EPOCH)  # noqa: DTZ901 - local
@@ -201,209 +252,3 @@ def _local_times_not_certain(sql: str, zone: tzinfo) -> str:
 
 def _shown(sql: str) -> str:
     return sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}..."
-
-
-DATE: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-
-
-_CLOCK: Final = r":[0-9]{2}(?:\.[0-9]{1,6})?"
-
-
-LOCAL_TIME: Final = rf"{DATE}(?:[ T][0-9]{{2}}:[0-9]{{2}}(?:{_CLOCK})?)?"
-
-
-_OFFSET: Final = r"Z|[+-][0-9]{2}:[0-9]{2}"
-
-
-ZONED_TIME: Final = rf"{DATE}[ T][0-9]{{2}}:[0-9]{{2}}{_CLOCK}(?:{_OFFSET})"
-
-
-"""Patterns of the forms that are read at once; Spark takes more."""
-
-
-_DATES, _LOCAL_TIMES, _ZONED_TIMES = (
-    re.compile(f"(?:{pattern},)++", re.ASCII) for pattern in (DATE, LOCAL_TIME, ZONED_TIME)
-)
-
-
-_OFFSET_END: Final = re.compile(f"(?:{_OFFSET})$")
-
-
-_FIRST, _LAST = ((end - EPOCH) // _MICROSECOND for end in (datetime.min, datetime.max))  # noqa: DTZ901 - local
-
-
-_FIRST_DAY: Final = _FIRST // DAY_MICROSECONDS
-
-
-_LAST_DAY: Final = _LAST // DAY_MICROSECONDS
-
-
-_FAR: Final = 5
-
-
-"""Days from both ends of the calendar, beyond which no instant is compared with dates."""
-
-
-Counts: TypeAlias = npt.NDArray[np.int64]
-
-
-Points: TypeAlias = tuple[list[int], list[Doubt]]
-
-
-"""Certain values, and what is left in doubt."""
-
-
-Certain: TypeAlias = tuple[Counts, npt.NDArray[np.bool_]]
-
-
-"""Instants, and which of them are certain."""
-
-
-def days_of(strings: Sequence[str]) -> list[int] | None:
-    """Return the days of dates, or None if they have to be read one by one."""
-    days = _read(strings, _DATES, "M8[D]")
-    return None if days is None or days.min() < _FIRST_DAY else days.tolist()
-
-
-def local_times_of(strings: Sequence[str]) -> list[int] | None:
-    """Return the microseconds of timestamps without a zone, or None if they have to be read one by one."""
-    times = _read(strings, _LOCAL_TIMES, "M8[us]")
-    return None if times is None or times.min() < _FIRST else times.tolist()
-
-
-def zoned_times_of(strings: Sequence[str]) -> list[int] | None:
-    """Return the instants of timestamps with an offset, or None if they have to be read one by one."""
-    ends = [string[-1:] if string[-1:] == "Z" else string[-6:] for string in strings]
-    locals_ = _read([string[: -len(end)] for string, end in zip(strings, ends, strict=True)], _LOCAL_TIMES, "M8[us]")
-    if locals_ is None or not all(map(_OFFSET_END.fullmatch, set(ends))):
-        return None
-    try:
-        offsets = {end: zone(end).utcoffset(None) // _MICROSECOND for end in set(ends)}  # type: ignore[operator]  # fixed
-    except OptionError:
-        return None
-    instants = locals_ - np.fromiter(map(offsets.__getitem__, ends), np.int64, len(ends))
-    return _in_range(instants, locals_)
-
-
-def instants_of(locals_: Sequence[int], zone_: tzinfo | None) -> Points | None:
-    """Return the instants of local times of the session's time zone, or None if they have to be found one by one."""
-    return _points(locals_, zone_, _offsets)
-
-
-def midnights_of(days: Sequence[int], zone_: tzinfo | None) -> Points | None:
-    """Return the first instants of days in the session's time zone, or None if they have to be found one by one."""
-    if max(days) > _LAST_DAY or min(days) < _FIRST_DAY:
-        return None
-    return _points([day * DAY_MICROSECONDS for day in days], zone_, _midnight_offsets)
-
-
-def days_at(instants: Sequence[int], zone_: tzinfo | None) -> list[int] | None:
-    """Return the days whose first instant is one of these, or None if they have to be found one by one."""
-    values = np.array(instants, np.int64)
-    # An offset is less than a day.
-    near = np.unique(np.concatenate([values // DAY_MICROSECONDS + moved for moved in (-1, 0, 1)]))
-    if near[0] < _FIRST_DAY + _FAR or near[-1] > _LAST_DAY - _FAR:
-        return None
-    found = midnights_of(near.tolist(), zone_)
-    if found is None or found[1]:
-        return None
-    days: list[int] = near[np.isin(np.array(found[0], np.int64), values)].tolist()
-    return days
-
-
-def instants_in(locals_: Counts, zone_: tzinfo) -> Certain:
-    """Return the instants of any local times, as Spark casts timestamp_ntz to timestamp.
-
-    Where one is not certain, or is of no year that Python knows, the local time itself; no instant is farther away than `MARGIN`.
-    """
-    days, of_days = np.unique(locals_ // DAY_MICROSECONDS, return_inverse=True)
-    known = np.clip(days, _FIRST_DAY, _LAST_DAY)
-    certain = (known == days) & _are_certain(known * DAY_MICROSECONDS, zone_)
-    known = known[certain] * DAY_MICROSECONDS
-    offsets, changes = np.zeros(len(days), np.int64), np.zeros(len(days), np.bool_)
-    offsets[certain] = _offsets(known, zone_)
-    # Clocks are not changed twice a day.
-    changes[certain] = offsets[certain] != _offsets(known + DAY_MICROSECONDS - 1, zone_)
-    moved, single = offsets[of_days], changes[of_days]
-    moved[single] = _offsets(locals_[single], zone_)
-    return locals_ - moved, certain[of_days]
-
-
-def midnights_in(days: Counts, zone_: tzinfo) -> Certain:
-    """Return the first instants of any days that a timestamp can hold; else as `instants_in`."""
-    each, of_days = np.unique(days, return_inverse=True)
-    known = np.clip(each, _FIRST_DAY, _LAST_DAY)
-    certain = (known == each) & _are_certain(known * DAY_MICROSECONDS, zone_)
-    midnights = each * DAY_MICROSECONDS
-    midnights[certain] -= _midnight_offsets(midnights[certain], zone_)
-    return midnights[of_days], certain[of_days]
-
-
-def _read(strings: Sequence[str], pattern: re.Pattern[str], unit: str) -> Counts | None:
-    if pattern.fullmatch(",".join(strings) + ",") is None:
-        return None
-    try:
-        return np.array(strings, unit).astype(np.int64)
-    except ValueError:  # 30 February
-        return None
-
-
-def _in_range(instants: Counts, locals_: Counts) -> list[int] | None:
-    if min(instants.min(), locals_.min()) < _FIRST or instants.max() > _LAST:
-        return None
-    found: list[int] = instants.tolist()
-    return found
-
-
-def _points(
-    locals_: Sequence[int], zone_: tzinfo | None, offsets_of: Callable[[Counts, tzinfo], Counts]
-) -> Points | None:
-    if zone_ is None:
-        return None
-    counts = np.array(locals_, np.int64)
-    if counts.min() < _FIRST or counts.max() > _LAST:
-        return None
-    is_known = _are_certain(counts, zone_)
-    known = counts[is_known]
-    instants = _in_range(known - offsets_of(known, zone_), known) if len(known) else []
-    return None if instants is None else (instants, _doubts(np.unique(counts[~is_known]), zone_))
-
-
-def _are_certain(locals_: Counts, zone_: tzinfo) -> npt.NDArray[np.bool_]:
-    years = locals_.astype("M8[us]").astype("M8[Y]").astype(np.int64) + 1970
-    # Whether an offset is certain depends on the year alone.
-    certain = [year for year in np.unique(years).tolist() if is_certain(datetime(year, 1, 1), zone_)]  # noqa: DTZ001
-    return np.isin(years, certain)
-
-
-def _offsets(locals_: Counts, zone_: tzinfo, fold: int = 0) -> Counts:
-    """Return the microseconds that a zone's local times are ahead of UTC."""
-    times = locals_.astype("M8[us]").tolist()
-    offsets = list(map(zone_.utcoffset, [time.replace(fold=fold) for time in times] if fold else times))
-    counts = {offset: offset // _MICROSECOND for offset in set(offsets) if offset is not None}
-    return np.fromiter(map(counts.__getitem__, offsets), np.int64, len(offsets))  # type: ignore[arg-type]  # none is None
-
-
-def _midnight_offsets(locals_: Counts, zone_: tzinfo) -> Counts:
-    offsets = _offsets(locals_, zone_)
-    # Both folds have one offset but where clocks are changed at midnight.
-    for i in np.flatnonzero(offsets != _offsets(locals_, zone_, fold=1)).tolist():
-        offsets[i] = locals_[i] - midnight(int(locals_[i]) // DAY_MICROSECONDS, zone_)
-    return offsets
-
-
-def _doubts(locals_: Counts, zone_: tzinfo) -> list[Doubt]:
-    """Return the intervals in which local times are in doubt, in order; those that overlap are joined."""
-    if not len(locals_):
-        return []
-    one = _doubt(locals_[0], zone_)
-    parts = np.split(locals_, np.flatnonzero(np.diff(locals_) > one.latest - one.earliest) + 1)
-    ends = ((_doubt(part[0], zone_), _doubt(part[-1], zone_)) for part in parts)
-    return [Doubt(first.earliest, last.latest, first.why) for first, last in ends]
-
-
-def _doubt(local: np.int64, zone_: tzinfo) -> Doubt:
-    moment = EPOCH + int(local) * _MICROSECOND
-    doubt = instant(moment, zone_, repr(str(moment)))
-    assert isinstance(doubt, Doubt)
-    return doubt

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate import literals
@@ -24,9 +24,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     In,
     Literal,
     Operand,
-    Run,
     TimestampLiteral,
-    TimestampRun,
 )
 from spark_arrow_ipc.dataset.predicate.folding import narrowest_type
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to
@@ -149,9 +147,7 @@ def _has_session_timestamp(operand: Operand) -> bool:
     return isinstance(operand, TimestampLiteral) and is_by_setting(operand)
 
 
-def settings_of_list(
-    predicate: In, operand: _Known, options: Sequence[Literal | Run], common: t.DataType
-) -> Iterator[str]:
+def settings_of_list(predicate: In, operand: _Known, options: Sequence[Literal], common: t.DataType) -> Iterator[str]:
     """Yield the settings on which the types of a list of `IN` depend; those of `ANSI` with numbers alone apart."""
     types = {operand.type, *(option.type for option in options)}
     classes = {type(type_) for type_ in types} - {t.Null}
@@ -170,7 +166,7 @@ def settings_of_list(
 
 
 def _is_session_timestamp(option: object) -> bool:
-    return isinstance(option, TimestampRun) or (isinstance(option, TimestampLiteral) and is_by_setting(option))
+    return isinstance(option, TimestampLiteral) and is_by_setting(option)
 
 
 def legacy_list_type(types: Sequence[t.DataType]) -> t.DataType | None:
@@ -181,15 +177,14 @@ def legacy_list_type(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def _are_canonical(operand: _Known, options: Sequence[Literal | Run]) -> bool:
+def _are_canonical(operand: _Known, options: Sequence[Literal]) -> bool:
     """Return whether values and strings are equal as strings, too, which is how Spark compares them without ANSI mode."""
     write = _WRITTEN.get(type(operand.type)) if isinstance(operand, BoundColumn) else None
     if write is None:
         return False
     for option in options:
         if isinstance(option.type, t.Utf8):
-            values: Sequence[Any] = option.values if isinstance(option, Run) else [option.value]
-            if not all(write(value) for value in values if value is not None):
+            if isinstance(option.value, bytes) and not write(option.value):
                 return False
         elif type(option.type) not in (type(operand.type), t.Null):
             return False

@@ -13,7 +13,7 @@ compared and pickled within Python's recursion limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.expressions import (
@@ -22,6 +22,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Bare,
     Column,
     Comparison,
+    Expression,
     In,
     IsNull,
     Like,
@@ -30,10 +31,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operator,
     Or,
     Predicate,
-    Run,
-    TimestampRun,
 )
-from spark_arrow_ipc.dataset.predicate.long_lists import runs
 from spark_arrow_ipc.dataset.predicate.operands import WORDS, Constant, parse_constant, parse_operand
 from spark_arrow_ipc.dataset.predicate.tokens import COMPUTED, CONDITIONS, Tokens
 from spark_arrow_ipc.errors import OptionError
@@ -177,23 +175,16 @@ def _in_between_like(tokens: Tokens, operand: Operand, start: int, at: str) -> P
     return _like(tokens, operand, at)
 
 
-def _list(tokens: Tokens) -> tuple[Constant | Run | TimestampRun, ...]:
+def _list(tokens: Tokens) -> tuple[Constant, ...]:
     if tokens.key != "(":
         raise tokens.error("a list of literals in parentheses after IN")
-    options: list[Constant | Run | TimestampRun] = []
-    plain: Sequence[Constant | Run | TimestampRun] | None = ()
-    while True:
-        # One that is not plain, such as 30 February, is an error when its turn comes.
-        while plain is not None and (items := tokens.plain_items()):
-            plain = runs(*items)
-            if plain is not None:
-                options += plain
-                tokens.go_past(items[1])
+    options: list[Constant] = []
+    while not options or tokens.key == ",":
         tokens.advance()
-        tokens.count(COMPUTED)
-        options.append(parse_constant(tokens))
-        if tokens.key != ",":
-            break
+        option = parse_constant(tokens)
+        if isinstance(option, Expression) or option is WORDS["NULL"]:
+            tokens.count(COMPUTED)
+        options.append(option)
     tokens.take(")", ", or )")
     return tuple(options)
 

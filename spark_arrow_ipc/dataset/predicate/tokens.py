@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
-from spark_arrow_ipc.dataset.predicate.instants import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.dataset.predicate.settings import DOUBLE_QUOTES, ESCAPES
 from spark_arrow_ipc.errors import OptionError
 
@@ -26,7 +25,7 @@ _MAX_NESTING: Final = 100
 """Levels of everything that nests. Parsing takes at most six frames of Python's stack for each, and pickling, too."""
 
 CONDITIONS: Final = "conditions (many values of one column are one of them as IN (...); with more, join the DataFrame)"
-COMPUTED: Final = "options of IN with calls, escapes or signs (plain literals are not counted)"
+COMPUTED: Final = "options of IN with calls, operations or NULL (other literals are not counted)"
 _MOST: Final = {CONDITIONS: 20_000, COMPUTED: 50_000}
 """A condition or option takes about 50 microseconds to parse and to bind, and each task binds again."""
 
@@ -51,20 +50,6 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_B: Final = f"[{_BLANKS}]*+"
-_PLAIN_ITEMS: Final = re.compile(
-    rf"""(?P<number>(?:{_B}-?[0-9]{{1,18}}+(?:\.[0-9]{{1,18}}+)?{_B},)+)
-    | (?P<long>(?:{_B}-?[0-9]{{1,18}}+[lL]{_B},)+)
-    | (?P<double>(?:{_B}-?[0-9]{{1,18}}+(?:\.[0-9]{{1,18}}+)?[dD]{_B},)+)
-    | (?P<string>(?:{_B}'[^'\\]*+'{_B},)+)
-    | (?P<date>(?:{_B}(?ai:DATE){_B}'{DATE}'{_B},)+)
-    | (?P<local>(?:{_B}(?ai:TIMESTAMP_NTZ){_B}'{LOCAL_TIME}'{_B},)+)
-    | (?P<session>(?:{_B}(?ai:TIMESTAMP(?:_LTZ)?){_B}'{LOCAL_TIME}'{_B},)+)
-    | (?P<zoned>(?:{_B}(?ai:TIMESTAMP(?:_LTZ)?){_B}'{ZONED_TIME}'{_B},)+)""",
-    re.VERBOSE,
-)
-"""Numbers without exponent, strings without escapes, or dates and timestamps in their common forms, and the
-comma after each. The outer repeats are not possessive: Python 3.11.2, that of Debian 12, takes too much by such groups."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -136,22 +121,6 @@ class Tokens:
         assert match is not None
         assert match.lastgroup is not None
         return match.lastgroup, match[match.lastgroup]
-
-    def plain_items(self) -> tuple[str, str] | None:
-        """Return the kind and the characters of plain literals, and the comma after each, all after this token.
-
-        None if there are none. One match instead of several for each makes a long list twenty times as fast. The kinds
-        are ``number``, ``long``, ``double``, ``string``, ``date``, and of timestamps ``local``, ``session`` (in its zone) and ``zoned``.
-        """
-        match = _PLAIN_ITEMS.match(self._sql, self.stop)
-        if match is None:
-            return None
-        assert match.lastgroup is not None
-        return match.lastgroup, match[0]
-
-    def go_past(self, items: str) -> None:
-        """Go past plain literals."""
-        self.stop += len(items)
 
     def enter(self) -> None:
         """Go one level deeper; `leave` goes back.

@@ -1,8 +1,11 @@
 """Hadoop's glob patterns: what they match, how braces unfold, and which are refused."""
 
+import re
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_arrow_ipc.dataset.listing.globs import (
     MOST_CHARACTERS,
@@ -89,7 +92,13 @@ def test_part_that_can_match_one_name_only(part, name, pattern):
 SLOW_ONCE = [
     ("stars before a letter that is not there", "*a*a*a*ab", ["a" * 241], False),
     ("stars between dashes", "part-*-*-*-*.arrow", ["part-" + "-" * 230 + ".arro"], False),
-    ("braces in a row", "{a,aa}" * 100 + "b", ["a" * 200], False),
+    ("braces in a row", "{a,aa}" * 12 + "b", ["a" * 200], False),
+    (
+        "names that are given one by one",
+        "{" + ",".join(f"part-{i:04d}-*" for i in range(5_000)) + "}",
+        ["part-4999-x"],
+        True,
+    ),
     ("nested braces", "{" * 4_000 + "a" + "}" * 4_000, ["a"], True),
     ("many choices", "{" + ",".join(f"part-{i:05d}" for i in range(800)) + "}.arrow", ["part-00799.arrow"], True),
     ("every set of nodes", "*a" + "?" * 200, ["".join("ab"[i * i % 7 % 2] for i in range(250))] * 20, None),
@@ -99,7 +108,7 @@ SLOW_ONCE = [
 
 @pytest.mark.parametrize(("pattern", "names", "expected"), [c[1:] for c in SLOW_ONCE], ids=[c[0] for c in SLOW_ONCE])
 def test_no_pattern_takes_long(pattern, names, expected):
-    """The first took a regular expression over 8 seconds, and nested braces its recursion."""
+    """The first takes a regular expression with backtracking over 8 seconds."""
     started = time.process_time()
     matches = compile_name(pattern)
     results = {bool(matches(name)) for name in names}
@@ -120,6 +129,28 @@ def test_braces_that_stand_for_too_much_are_refused(pattern):
     with pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} paths"):
         expand_braces(pattern)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("pattern", ["{a,aa}" * 100, "{" + ("{a,b}" * 12 + ",") * 500 + "}"])
+def test_braces_of_a_name_that_stand_for_too_much_are_refused(pattern):
+    started = time.process_time()
+    with pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} names"):
+        compile_name(pattern)
+    assert time.process_time() - started < 5
+
+
+PARTS = {
+    "a": "a", "b": "b", "*": "(?s:.*)", "?": "(?s:.)", "[ab]": "[ab]", "[^a]": "[^a]", "{a,b}": "(?:a|b)",
+    "{a,ab}": "(?:a|ab)", "{,*b}": "(?:|(?s:.*)b)", "{a,{b?,c}}": "(?:a|(?:b(?s:.)|c))",
+}  # fmt: skip
+"""Parts of patterns, and the regular expressions that mean the same."""
+
+
+@given(st.lists(st.sampled_from(sorted(PARTS)), max_size=8), st.lists(st.text("abc\n", max_size=10), max_size=20))
+def test_names_match_as_with_a_regular_expression_that_tries_everything(parts, names):
+    matches = compile_name("".join(parts))
+    oracle = re.compile("".join(map(PARTS.__getitem__, parts)))
+    assert [oracle.fullmatch(name) is not None for name in names] == [bool(matches(name)) for name in names]
 
 
 def test_a_pattern_that_is_too_long_is_refused():

@@ -1,7 +1,11 @@
 """Predicates bound to columns: Spark's types, and what a constant says of the column's own values."""
 
 import math
+import re
+import time
+from datetime import datetime, timedelta
 
+import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
@@ -223,3 +227,63 @@ def test_a_day_that_a_zone_skipped_is_in_doubt_beside_an_instant(predicate, expe
     days = [first + number for number in (29, 30, 31, 32)]
     kept = [day - first for day in days if keeps(bound, lambda _, day=day: Summary(day, day, may_be_null=False))]
     assert expected == kept
+
+
+def strings_of(start, step, count):
+    moments = (datetime(1970, 1, 1) + start + i * step for i in range(count))
+    return [f"'{moment}'" for moment in moments]
+
+
+LISTS = {
+    "tiny": [f"{i}Y" for i in range(-128, 128)],
+    "i": [str(i * 10**6) for i in range(-100, 100)],
+    "l": [f"{i * 10**15 + i}L" for i in range(-100, 100)],
+    "d": [f"{i / 8}D" for i in range(-99, 99)],
+    "s": [f"'k{i}'" for i in range(100)],
+    "b": [f"X'{i:02x}'" for i in range(100)],
+    "date": [f"DATE{string[:11]}'" for string in strings_of(timedelta(), timedelta(37), 500)],
+    "ntz": [f"TIMESTAMP_NTZ {string}" for string in strings_of(timedelta(), timedelta(0, 12_345), 100)],
+    "ts": [f"TIMESTAMP {string}" for string in strings_of(timedelta(-9000), timedelta(100, 12_345), 200)],
+}
+ZONES = {name: time_zones.zone(name) for name in ("America/Sao_Paulo", "Europe/Amsterdam", "-05:30")}
+
+
+@pytest.mark.parametrize("zone", [*ZONES.values(), UNKNOWN_ZONE], ids=[*ZONES, "not known yet"])
+@pytest.mark.parametrize("column", LISTS)
+def test_a_list_of_a_columns_own_type_is_what_equality_with_each_of_its_keys_is(column, zone):
+    keys = [*LISTS[column], LISTS[column][0]]
+    each = bound(" OR ".join(f"{column} = {key}" for key in keys), zone)
+    assert each == bound(f"{column} IN ({', '.join(keys)})", zone)
+
+
+INVALID = ["DATE '2023-02-29'", "TIMESTAMP_NTZ '2023-02-29 00:00:00'", "TIMESTAMP '2023-02-29'", "TIMESTAMP '2023-01-01 00:00:00+19:00'", "DATE '0000-01-01'"]  # fmt: skip
+
+
+@pytest.mark.parametrize("invalid", INVALID)
+def test_a_value_of_no_calendar_is_named_among_many_others(invalid):
+    items = [f"{invalid.split()[0]} '2024-01-{i % 28 + 1:02}'" for i in range(100)]
+    with pytest.raises(OptionError, match=re.escape(repr(invalid.split("'")[1]))):
+        bound(f"ts IN ({', '.join([*items, invalid, *items])})", time_zones.zone("UTC"))
+
+
+FORMS = {
+    "tiny": "{}".format,
+    "l": "{}".format,
+    "d": "{}".format,
+    "dec": lambda i: f"{i / 100:.2f}",
+    "s": "'key {}'".format,
+    "b": "'{}'".format,
+    "date": lambda i: f"DATE'{np.datetime64(i % 10**5, 'D')}'",
+    "ts": lambda i: f"TIMESTAMP '{np.datetime64(i * 10**4, 's')}'",
+    "ntz": lambda i: f"TIMESTAMP_NTZ '{np.datetime64(i * 10**4, 's')}'",
+}
+
+
+@pytest.mark.parametrize("column", FORMS)
+def test_a_long_list_is_bound_in_seconds(column):
+    """200,000 keys, as many of the longest as the option holds; numbers and strings take a second and a half."""
+    keys = list(map(FORMS[column], range(200_000)))
+    start = time.process_time()
+    found = bound(f"{column} IN ({', '.join(keys)})", UNKNOWN_ZONE)
+    assert time.process_time() - start < 10
+    assert len(getattr(found, "parts", [found])) < 100

@@ -6,7 +6,15 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.bind import bind
-from spark_arrow_ipc.dataset.predicate.bound import COMPARE, BoundColumn, Range, bound_columns, is_empty
+from spark_arrow_ipc.dataset.predicate.bound import (
+    COMPARE,
+    BoundColumn,
+    Doubtful,
+    Range,
+    bound_columns,
+    is_empty,
+    united,
+)
 from spark_arrow_ipc.dataset.predicate.expressions import Operator
 from spark_arrow_ipc.dataset.predicate.parser import parse
 
@@ -29,3 +37,12 @@ def test_an_empty_range_is_seen_by_its_bounds(lower, upper, expected):
 
 def test_every_operator_compares():
     assert set(Operator) == set(COMPARE)
+
+
+def doubt(lower, upper, *, is_above=False):
+    return Doubtful(A, lower, upper, is_below=False, is_above=is_above, why="why")
+
+
+def test_doubts_that_overlap_are_joined():
+    above = doubt(0, 3, is_above=True)
+    assert [above, doubt(0, 4), doubt(5, 10)] == united([doubt(5, 9), doubt(0, 3), doubt(2, 4), doubt(9, 10), above])

@@ -232,8 +232,7 @@ def test_an_error_says_where_the_mistake_is(text, words):
 
 def test_long_chains_and_lists_take_linear_time():
     assert len(parse(" OR ".join(["a = 1"] * 20_000)).parts) == 20_000
-    options = parse(f"a IN ({', '.join(map(str, range(200_000)))})").options
-    assert sum(len(one.values) if isinstance(one, p.Run) else 1 for one in options) == 200_000
+    assert len(parse(f"a IN ({', '.join(map(str, range(200_000)))})").options) == 200_000
     with pytest.raises(OptionError, match="at most 8,388,608 characters"):
         parse("a" * ((1 << 23) + 1))
 
