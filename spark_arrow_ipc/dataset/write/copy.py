@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -50,14 +50,17 @@ from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, error_context
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, cut_repr, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
+from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
 _ATTEMPTS: Final = 50
 """How often a copy begins again with a newer state."""
+
+_SHORT_NBYTES: Final = 140
+"""Each file system takes names of so many bytes; most take 255, one that encrypts names 143."""
 
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -372,3 +375,20 @@ def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str)
     with error_context(path=target.root):
         check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
     publisher_of(target).check(finals)
+    if target.storage.traits.directories:
+        _check_lengths(target, {part for final, _ in finals for part in final.split(SEPARATOR)})
+
+
+def _check_lengths(target: DatasetDirectory, names: Collection[str]) -> None:
+    """Raise if a name is longer than the file system takes, which is asked for the long ones."""
+    storage, place = target.storage.inside(None), target.root
+    while storage.status(place) is None and parent(place) != place:
+        place = parent(place)
+    for name in sorted(name for name in names if len(os.fsencode(name)) > _SHORT_NBYTES):
+        try:
+            storage.status(join(place, name), follow_links=False)
+        except OSError as error:
+            raise CommitError(
+                f"the name {cut_repr(name, 300)} of {len(os.fsencode(name))} bytes is too long here; nothing is copied",
+                path=target.root,
+            ) from error

@@ -1,10 +1,15 @@
 """The files of a copy are read back and noted, and another run reads them before it goes on with them."""
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 from commit_jobs import APPEND, dying
 from places import WAYS, local, two_places
 
 from spark_arrow_ipc.dataset.write import copied_files
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import join
@@ -55,6 +60,26 @@ def test_what_an_earlier_run_staged_is_read_before_it_is_believed(places, damage
     assert ["a", "b", "c"] == target.ours() == target.plain()
     assert (0 if damage in ("damaged notes", "notes of another kind") else 2) == report.reused
     assert [] == target.leftovers()
+
+
+@pytest.mark.parametrize("point", ["K1.listed", "K2.copied", "K3.carried"])
+def test_a_vacuum_removes_what_runs_have_staged_that_none_goes_on_with(places, point):
+    """A run that dies before its first notes leaves a directory of its own; a later one cannot tell it from a job that runs."""
+    source, target = places
+    source.save(APPEND, "a", "b")
+    for text in "cd":
+        with dying(point):
+            source.copied_to(target)
+        source.save(APPEND, text)
+    source.copied_to(target)
+    staged_now = [*Path(target.root).glob("_ipc_stage/**/*")]
+    kept = vacuum(target.root, storage=target.storage).kept
+    assert bool(staged_now) == bool(kept) == (point == "K1.listed" and target.storage.traits.directories)
+    for path in staged_now:
+        os.utime(path, (time.time() - 8 * 24 * 3600,) * 2)
+    assert not vacuum(target.root, storage=target.storage).kept
+    assert [] == target.leftovers()
+    assert ["a", "b", "c", "d"] == target.ours() == target.plain()
 
 
 def test_many_files_small_and_large_in_groups(places, monkeypatch):

@@ -450,3 +450,21 @@ def test_links_are_read_through_and_none_is_written_through(pair, tmp_path):
     source.copied_to(target)
     assert ["a", "k=1:b"] == target.ours()
     assert not (tmp_path / "target" / "k=1").is_symlink()
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["a new target", "an empty target"])
+@pytest.mark.parametrize("name", ["k={}/a.arrow", "k=1/{}.arrow"])
+def test_a_name_that_a_disk_cannot_have_is_refused_before_anything_is_copied(tmp_path, name, is_there):
+    with two_places(("s3", "local"), tmp_path) as (source, target):
+        source.save(APPEND, "a")
+        source.put(name.format("x" * 249), "255 bytes, and 253")
+        source.put(name.format("x" * 256), "too long")
+        if is_there:
+            target.storage.make_directory(target.root)
+        with pytest.raises(CommitError, match=r"of 2\d\d bytes is too long here; nothing is copied"):
+            source.copied_to(target)
+        assert not is_there or [] == target.names()
+        assert is_there or target.storage.status(target.root) is None
+        source.storage.delete(f"{source.root}/{name.format('x' * 256)}")
+        source.copied_to(target)
+        assert 2 == len(target.ours())
