@@ -1,9 +1,7 @@
 """``arrowipc completion``: print a script by which a shell completes commands, options and their words.
 
-Strategy
---------
-The script is made from the parsers of all commands, so it knows what they take and needs nothing when it runs. Where a
-path is expected, the shell completes files as it does elsewhere.
+The script is made from the parsers of all commands, and needs nothing when it runs. Where a path is expected, the shell
+completes files as it does elsewhere.
 """
 
 from __future__ import annotations

@@ -38,48 +38,46 @@ def run_count(arguments: argparse.Namespace) -> int:
 
     Nothing is printed before all files are counted: where a writer replaces files meanwhile, they are listed again.
     """
-    known: dict[DataFile, Count] = {}
+    earlier: dict[DataFile, Count] = {}
     for _ in range(_ATTEMPTS):
         try:
-            counts, errors = _count_all(arguments, known)
+            counts, errors = _count_all(arguments, earlier)
         except FileChangedError as error:
             changed = error
             continue
         for refusal in errors:
             inputs.complain(refusal)
-        for found in counts:
-            print(render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{printable(found.path)}")
+        for one in counts:
+            print(render.json_line(asdict(one)) if arguments.json else f"{one.rows}\t{printable(one.path)}")
         if len(counts) > 1 and not arguments.json:
-            print(f"{sum(found.rows for found in counts)}\ttotal")
+            print(f"{sum(one.rows for one in counts)}\ttotal")
         return 1 if errors else 0
     raise changed
 
 
 def _count_all(
-    arguments: argparse.Namespace, known: dict[DataFile, Count]
+    arguments: argparse.Namespace, earlier: dict[DataFile, Count]
 ) -> tuple[list[Count], list[ArrowIpcError | OSError]]:
-    """Count the files that are there now; `known` holds those of earlier attempts."""
+    """Count the files that are there now; `earlier` has those of earlier attempts."""
     counts: list[Count] = []
     errors: list[ArrowIpcError | OSError] = []
 
     def refused(_: str, error: ArrowIpcError | OSError) -> None:
         errors.append(error)
 
-    for source in inputs.each_input(
-        arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
-    ):
+    for source in inputs.named_by(arguments, refused=refused):
         try:
-            found = known.get(source.file) if source.file is not None else None
-            if found is None:
-                found = count(source)
+            result = earlier.get(source.file) if source.file is not None else None
+            if result is None:
+                result = count(source)
         except FileChangedError:
             raise
         except (ArrowIpcError, OSError) as error:
             errors.append(error)
             continue
         if source.file is not None:
-            known[source.file] = found
-        counts.append(found)
+            earlier[source.file] = result
+        counts.append(result)
     return counts, errors
 
 

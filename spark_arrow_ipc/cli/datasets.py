@@ -1,4 +1,4 @@
-"""``arrowipc copy``: copy a data set to another place, while jobs run."""
+"""``arrowipc copy``, ``fsck`` and ``vacuum``: copy a data set, compare its records with its files, and clean it."""
 
 from __future__ import annotations
 

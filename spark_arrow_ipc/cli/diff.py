@@ -1,7 +1,5 @@
 """``arrowipc diff``: compare the schemas and rows of two tables.
 
-Strategy
---------
 Without a key, row 1 is compared with row 1: both tables are read once, a record batch at a time. With ``--key`` rows
 that have the same key are compared, wherever they are, and both tables are in memory. Values are compared without their
 encoding: a dictionary of strings equals the strings.
@@ -66,7 +64,7 @@ def diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _Difference:
-    """What differs between two tables."""
+    """The differences of two tables."""
 
     schema: list[str]
     rows_a: int = 0

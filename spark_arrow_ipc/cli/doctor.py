@@ -1,7 +1,5 @@
 """``arrowipc doctor``: check the environment, and name the fixes.
 
-Strategy
---------
 Every check returns one `Finding` and raises nothing. Nothing but the standard library is imported at the top,
 because this command has to run in environments where other imports fail. A package counts as found if it can be
 imported; its files alone do not count.

@@ -1,4 +1,4 @@
-"""``arrowipc inspect``: show the metadata of files, as text or as JSON."""
+"""``arrowipc inspect``: show the metadata of files and of servers' tables, as text or as JSON, without decoding values."""
 
 from __future__ import annotations
 
@@ -92,23 +92,16 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_inspect(arguments: argparse.Namespace) -> int:
     """Print the outline of each file; return 1 if a file cannot be read."""
-    errors: list[ArrowIpcError | OSError] = []
-
-    def refused(_: str, error: ArrowIpcError | OSError) -> None:
-        inputs.complain(error)
-        errors.append(error)
-
+    refused = inputs.Refusals()
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
-    for i, source in enumerate(
-        inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage)
-    ):
+    for i, source in enumerate(inputs.named_by(arguments, refused=refused)):
         try:
             lines = _lines(source, most, as_json=arguments.json)
         except (ArrowIpcError, OSError) as error:
             refused(source.path, error)
             continue
         print("\n".join([*([""] if i and not arguments.json else []), *lines]))
-    return 1 if errors else 0
+    return refused.status
 
 
 def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:

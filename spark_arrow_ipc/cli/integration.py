@@ -1,7 +1,5 @@
 """``arrowipc integration``: the commands of Arrow's integration tests.
 
-Strategy
---------
 The harness (archery) runs one program for each implementation, in three modes, with a file of Arrow's integration
 JSON and one of Arrow IPC: convert JSON to Arrow, Arrow to JSON, or compare both and name the first difference. The
 JSON is read whole, because it is a format for tests.

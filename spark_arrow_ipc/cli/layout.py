@@ -1,4 +1,9 @@
-"""``arrowipc layout``: draw where the bytes of a file lie. Reads headers, and 8 bytes of compressed buffers."""
+"""``arrowipc layout``: draw where the bytes of a file lie, as SVG, or HTML around it, without any other file.
+
+Three parts: the file from its first byte to its last; each record batch, cut into its columns; each column, cut into
+its buffers. Widths are bytes, colours are compression ratios. Whatever a file says is escaped, and neighbours that are
+too narrow to be seen are drawn as one, so a picture has a bounded size. Reads headers, and 8 bytes of compressed buffers.
+"""
 
 from __future__ import annotations
 
@@ -382,7 +387,7 @@ def layout_arguments(parser: argparse.ArgumentParser) -> None:
 def run_layout(arguments: argparse.Namespace) -> int:
     """Write the picture of one file."""
     target = arguments.target
-    sources = list(inputs.each_input(arguments.paths, recursive=arguments.recursive, storage=arguments.storage))
+    sources = list(inputs.named_by(arguments))
     if len(sources) != 1:
         raise OptionError(f"a picture is of one file, and the paths stand for {len(sources):,}; name one of them")
     form = "html" if target == STDIN else files.format_of(target, _ENDINGS, "give another name")

@@ -26,16 +26,9 @@ def schema_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_schema(arguments: argparse.Namespace) -> int:
     """Print each schema once, with the number of its files; return 1 if a file cannot be read."""
-    errors: list[ArrowIpcError | OSError] = []
-
-    def refused(_: str, error: ArrowIpcError | OSError) -> None:
-        inputs.complain(error)
-        errors.append(error)
-
+    refused = inputs.Refusals()
     paths_of: dict[Schema, list[str]] = {}
-    for source in inputs.each_input(
-        arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
-    ):
+    for source in inputs.named_by(arguments, refused=refused):
         try:
             with error_context(path=source.path):
                 paths_of.setdefault(read_schema(source), []).append(source.path)
@@ -49,7 +42,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
             print(render.json_line(_to_json(schema, paths)))
         else:
             print("\n".join([*([""] if number else []), *_describe(schema, paths)]))
-    return 1 if errors else 0
+    return refused.status
 
 
 def _describe(schema: Schema, paths: list[str]) -> Iterator[str]:

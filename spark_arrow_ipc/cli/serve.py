@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import signal
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.rows import Chosen
+from spark_arrow_ipc.cli.shared.rows import Chosen, each_given
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.dissociated.location import Selection, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource, file_version, selected_batches
@@ -68,7 +68,7 @@ def serve_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve all files, print a line for each (its ticket and its URI), and wait for SIGTERM or SIGINT."""
-    sources = _sources(arguments.paths, recursive=arguments.recursive, storage=arguments.storage)
+    sources = _sources(arguments)
     memory = arguments.shared_memory
     if memory is None and parse_address(arguments.listen).scheme == UNIX and arguments.compression is None:
         memory = SharedMemory.MEMFD
@@ -102,7 +102,7 @@ class _ServedInput:
 
     @property
     def selects(self) -> bool:
-        """Whether it is a file, and not itself a server's table."""
+        """True if it is a file, and not itself a server's table."""
         return not self._given.is_served
 
     @contextmanager
@@ -113,7 +113,7 @@ class _ServedInput:
             yield Table(rows.schema, rows.batches)
 
     def version(self) -> Hashable | None:
-        """Return identity, size and times of a local file; None where it is no local file."""
+        """Return identity, size and times of a local file; None for any other input."""
         source = self._given
         if source.is_served or source.content is not None or source.storage is not LOCAL:
             return None
@@ -128,10 +128,10 @@ def _size(text: str) -> int:
     return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
 
 
-def _sources(paths: Sequence[str], *, recursive: bool, storage: Sequence[tuple[str, str]]) -> dict[str, TableSource]:
+def _sources(arguments: argparse.Namespace) -> dict[str, TableSource]:
     """Map each ticket to its file. A ticket is the path below a given directory, or the given path."""
     sources: dict[str, TableSource] = {}
-    for source in inputs.each_input(paths, recursive=recursive, columns=True, storage=storage):
+    for source in each_given(arguments):
         ticket = source.path if source.below is None else source.below
         if ticket in sources:
             raise OptionError(

@@ -1,9 +1,7 @@
 """``arrowipc stats``: print nulls, bounds, distinct values and bytes of each column.
 
-Strategy
---------
-Bytes are those of the headers. Nulls and bounds come from the statistics in footers, where they are; else record
-batches are read, one at a time, and distinct values are counted on the way, up to a number.
+Bytes are those of the headers. Nulls and bounds come from the statistics in footers, where they are; else record batches
+are read, one at a time, and distinct values are counted on the way, up to a number.
 """
 
 from __future__ import annotations
@@ -22,16 +20,22 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.describe import shown_value
-from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, buffer_sizes, read_outline
-from spark_arrow_ipc.cli.shared.rows import Chosen, Rows, add_row_arguments, each_given, partition_row
+from spark_arrow_ipc.cli.shared.rows import (
+    Chosen,
+    Rows,
+    add_row_arguments,
+    check_same_schema,
+    each_given,
+    partition_row,
+)
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
 from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, Statistics, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
-from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.ipc.columns.column_buffers import ColumnBuffers
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Int64s
@@ -146,7 +150,7 @@ def stats_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _Column:
-    """What is known of a column so far."""
+    """A column, with counts and bounds over the files so far."""
 
     path: Path
     type: str
@@ -172,9 +176,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
             if reference is None:
                 reference = source.path, opened.schema
                 columns, sizes = _columns(opened.schema), ColumnSizes(opened.schema)
-            difference = Comparison(reference[0], source.path).of_schemas(reference[1], opened.schema)
-            if difference is not None:
-                raise SchemaMismatchError(f"its schema is not that of the first file: {difference}")
+            check_same_schema(*reference, source.path, opened.schema)
             assert sizes is not None
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
         if chosen.where is None and not source.is_served:

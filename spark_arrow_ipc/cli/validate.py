@@ -1,10 +1,8 @@
 """``arrowipc validate``: check all values of files, and note pitfalls.
 
-Strategy
---------
-A file is good if the package's own reader reads all of it with full validation. One batch at a time is in memory.
-Notes are about good files: values that break the specification though readers accept them, and properties that other
-readers are known to interpret in another way. A note never makes a file bad.
+A file is good if the package's own reader reads all of it with full validation. One batch at a time is in memory. Notes
+are about good files: values out of their type's range, which the specification forbids and every reader accepts, and
+properties that other readers interpret in another way. A note never makes a file bad.
 """
 
 from __future__ import annotations
@@ -166,9 +164,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
         # A signed URL is refused because its signature would be shown.
         tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
-    for source in inputs.each_input(
-        arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
-    ):
+    for source in inputs.named_by(arguments, refused=refused):
         tell(examine(source, values=arguments.values))
     return 1 if bad else 0
 

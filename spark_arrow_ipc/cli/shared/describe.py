@@ -1,4 +1,4 @@
-"""Fields of a schema as a table for people and as JSON."""
+"""Fields and statistics of a file as tables for people and as JSON."""
 
 from __future__ import annotations
 

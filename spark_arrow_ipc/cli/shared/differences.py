@@ -1,7 +1,5 @@
 """Describe the first difference of two schemas or of their record batches.
 
-Strategy
---------
 Types are compared by their integration JSON, and children by recursion, so no type is named here. Free choices of a
 writer do not count: dictionary ids, the order of custom metadata, the layout of buffers, the values of null slots.
 `arrow.kernels.compare` compares values, this module everything else.

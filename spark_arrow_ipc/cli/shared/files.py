@@ -1,7 +1,5 @@
 """Arguments and checks of commands that write a file.
 
-Strategy
---------
 A file is written under another name in its directory, and gets its own when it is whole. Commands write new files;
 ``--force`` replaces one, which is never a file that is read. The format of a file follows from its name by default.
 """

@@ -1,7 +1,5 @@
 """The files that a command reads: of paths, directories, patterns and stdin, with the partition columns of their paths.
 
-Strategy
---------
 Paths are listed by the package's own listing, so that a command reads what Spark's reader reads: directories, patterns,
 ``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin; a pipe is copied to
 an unnamed temporary file first, because files have their index at the end. With ``--recursive`` the files of all
@@ -19,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared.progress import count_files
@@ -73,6 +71,9 @@ def storage_at(path: str, options: Sequence[tuple[str, str]]) -> Storage:
     return storage_of(path, tuple(options) if is_remote(path) else ())[0]
 
 
+Refused: TypeAlias = Callable[[str, ArrowIpcError | OSError], None]
+"""Is called with a path that cannot be listed or read, and its error."""
+
 STDIN: Final = "-"
 """The argument that stands for stdin."""
 
@@ -98,7 +99,7 @@ class Input:
 
     @property
     def is_served(self) -> bool:
-        """Whether it is a table of a server, and no file."""
+        """True if it is a table of a server, and no file."""
         return is_served(self.path)
 
     def openable(self) -> Openable:
@@ -146,10 +147,14 @@ def each_input(
     *,
     recursive: bool,
     columns: bool = False,
-    refused: Callable[[str, ArrowIpcError | OSError], None] | None = None,
+    refused: Refused | None = None,
     storage: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Input]:
-    """Yield the files that arguments stand for, in their order; those of a directory by name."""
+    """Yield the files that paths stand for, in the order of the paths; those of a directory by name.
+
+    With `columns`, directories that do not agree on partition columns are an error. Without `refused`, so is a path that
+    cannot be listed. `storage` has options of the object stores of URLs, beside which local paths may stand.
+    """
     for path in paths:
         if path == STDIN:
             yield Input(STDIN, content=_seekable(sys.stdin.buffer))
@@ -165,6 +170,26 @@ def each_input(
             refused(path, error)
             continue
         yield from count_files(listed)
+
+
+def named_by(
+    arguments: argparse.Namespace, *, columns: bool = False, refused: Refused | None = None
+) -> Iterator[Input]:
+    """Yield the files that the arguments of a command name (`each_input`)."""
+    return each_input(
+        arguments.paths, recursive=arguments.recursive, columns=columns, refused=refused, storage=arguments.storage
+    )
+
+
+class Refusals:
+    """Prints the errors of files while the others are read; the exit status of the command is 1 then."""
+
+    status = 0
+
+    def __call__(self, _: str, error: ArrowIpcError | OSError) -> None:
+        """Print the error of a path."""
+        complain(error)
+        self.status = 1
 
 
 def given_token() -> str | None:

@@ -1,7 +1,5 @@
 """Print rows as a table for people, or as JSON lines.
 
-Strategy
---------
 Only rows that are printed become Python values, a few at a time. The widths of a table's columns fit the rows that are
 printed together, so that a table of any length begins at once.
 """

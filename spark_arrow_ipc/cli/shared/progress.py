@@ -1,7 +1,5 @@
 """One line on a terminal that says how far a command is, from its third second on.
 
-Strategy
---------
 What reads counts files and rows here. The line is drawn on stderr when something is counted, at most five times a
 second, and erased before anything else is printed. Where stderr is no terminal, nothing is drawn.
 """

@@ -1,7 +1,5 @@
 """Render text for a terminal: tables, counts, and escaped strings.
 
-Strategy
---------
 Every string from a file (names, metadata, error messages) is escaped by `printable` before it is printed, so that no
 escape sequence of a hostile file reaches the terminal. There are no colours and no box characters: the output is for
 people and for ``grep``.

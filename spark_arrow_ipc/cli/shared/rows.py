@@ -223,7 +223,7 @@ def partition_row(source: Input) -> RecordBatch:
 
 def each_given(arguments: argparse.Namespace) -> Iterator[Input]:
     """Yield the inputs of a command whose rows have the columns of their paths."""
-    return inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True, storage=arguments.storage)
+    return inputs.named_by(arguments, columns=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Tensors on the command line: which files hold them, what is said of them, and their cells as rows.
 
-A command asks `holds_tensors` where a file is no table, so that tables cost nothing.
+A command asks `holds_tensors` only if a file is not a table, so that tables cost nothing.
 """
 
 from __future__ import annotations
