@@ -24,7 +24,7 @@ from spark_arrow_ipc.cli.shared.describe import (
     without_statistics,
 )
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
+from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, read_outline
 from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, printable
@@ -127,7 +127,7 @@ def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
     return tensors.describe(source.path, nbytes, every)
 
 
-def describe(outline: Outline, source: Input, most: int | None = None) -> Iterator[str]:
+def describe(outline: FileOutline, source: Input, most: int | None = None) -> Iterator[str]:
     """Yield the lines of the text output."""
     schema = outline.schema
     yield printable(outline.path)
@@ -210,14 +210,14 @@ def _partition_values(source: Input) -> Iterator[tuple[str, str, Any]]:
         yield field.name, str(field.type), text
 
 
-def _statistics(outline: Outline, source: Input) -> BlockStatistics | None:
+def _statistics(outline: FileOutline, source: Input) -> BlockStatistics | None:
     if outline.format != Format.FILE:
         return None
     with ipc.open_file(source.openable(), columns=known_columns) as reader:
         return file_statistics(reader)
 
 
-def _sizes(outline: Outline) -> Iterator[str]:
+def _sizes(outline: FileOutline) -> Iterator[str]:
     every = (*outline.record_batches, *outline.dictionaries)
     metadata, bodies = (sum(getattr(b.block, part) for b in every) for part in ("metadata_nbytes", "body_nbytes"))
     yield f"  bodies of {render.count(bodies, 'byte')}, their metadata {render.count(metadata, 'byte')}"
@@ -235,7 +235,7 @@ def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
         yield from (f"  {render.cut(key)}: {render.cut(value)}" for key, value in pairs)
 
 
-def _dictionaries(outline: Outline, most: int | None) -> Iterator[str]:
+def _dictionaries(outline: FileOutline, most: int | None) -> Iterator[str]:
     if not outline.dictionaries:
         return
     yield ""
@@ -254,7 +254,7 @@ def _dictionaries(outline: Outline, most: int | None) -> Iterator[str]:
     yield from _rest(len(outline.dictionaries), most)
 
 
-def _record_batches(outline: Outline, most: int | None) -> Iterator[str]:
+def _record_batches(outline: FileOutline, most: int | None) -> Iterator[str]:
     if not outline.record_batches:
         return
     yield ""
@@ -278,7 +278,7 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
         yield f"  ... and {count - most:,} more; --all shows them"
 
 
-def to_json(outline: Outline, source: Input) -> dict[str, Any]:
+def to_json(outline: FileOutline, source: Input) -> dict[str, Any]:
     """Convert the outline for `json.dumps`; nothing is truncated or escaped."""
     schema = outline.schema
     statistics = _statistics(outline, source)

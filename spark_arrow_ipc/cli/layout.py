@@ -17,7 +17,7 @@ import numpy as np
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import STDIN
-from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, Group, Layout, read_layout
+from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, FileLayout, Group, read_layout
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.columns.column_buffers import ROLES
 from spark_arrow_ipc.ipc.constants import Int64s
@@ -69,7 +69,7 @@ _BUFFERS: Final = {
 """Names of buffers for people."""
 
 
-def page(layout: Layout, drawn: str) -> str:
+def page(layout: FileLayout, drawn: str) -> str:
     """Return the picture as a page."""
     title = escape(render.cut(layout.path, 200))
     return (
@@ -80,7 +80,7 @@ def page(layout: Layout, drawn: str) -> str:
     )
 
 
-def draw(layout: Layout) -> str:
+def draw(layout: FileLayout) -> str:
     """Return the picture as SVG."""
     canvas = _Canvas()
     _head(canvas, layout)
@@ -143,7 +143,7 @@ def _ratio(sizes: Sequence[int]) -> float | None:
     return sizes[MEMORY] / sizes[MEASURED] if sizes[MEASURED] else None
 
 
-def _colour(layout: Layout, sizes: Sequence[int]) -> str:
+def _colour(layout: FileLayout, sizes: Sequence[int]) -> str:
     ratio = _ratio(sizes)
     if layout.outline.compressions in {("none",), ()}:
         return _PLAIN
@@ -172,7 +172,7 @@ def _size(nbytes: float) -> str:
     raise AssertionError("the last unit holds any number")
 
 
-def _head(canvas: _Canvas, layout: Layout) -> None:
+def _head(canvas: _Canvas, layout: FileLayout) -> None:
     outline = layout.outline
     canvas.y = 30
     canvas.text(0, render.cut(layout.path, 110), "h")
@@ -195,7 +195,7 @@ def _section(canvas: _Canvas, title: str, words: str) -> None:
     canvas.y += 12
 
 
-def _whole(canvas: _Canvas, layout: Layout) -> None:
+def _whole(canvas: _Canvas, layout: FileLayout) -> None:
     _section(canvas, "The file, from its first byte to its last", "Rest the pointer on a part to read its numbers.")
     total = max(layout.outline.nbytes, 1)
     scale = _WIDTH / total
@@ -209,7 +209,7 @@ def _whole(canvas: _Canvas, layout: Layout) -> None:
     canvas.y += 26
 
 
-def _parts(layout: Layout) -> Iterator[tuple[int, int, str, str, str]]:
+def _parts(layout: FileLayout) -> Iterator[tuple[int, int, str, str, str]]:
     """Yield start, stop, colour, tooltip and label of all parts of a file, in order."""
     outline = layout.outline
     places = [(group.start, group.stop, group) for group in layout.groups]
@@ -263,7 +263,7 @@ def _name(group: Group) -> str:
     return f"batch {group.first:,}" if group.first == group.last else f"batches {group.first:,} to {group.last:,}"
 
 
-def _legend(canvas: _Canvas, layout: Layout) -> None:
+def _legend(canvas: _Canvas, layout: FileLayout) -> None:
     items: list[tuple[str, str]] = []
     if layout.outline.compressions not in {("none",), ()}:
         canvas.text(0, "Colour: bytes in memory for each byte in the file", "n", y=canvas.y + 11)
@@ -284,7 +284,7 @@ def _legend(canvas: _Canvas, layout: Layout) -> None:
     canvas.y += 50
 
 
-def _batches(canvas: _Canvas, layout: Layout) -> None:
+def _batches(canvas: _Canvas, layout: FileLayout) -> None:
     if not layout.groups:
         return
     _section(
@@ -330,7 +330,7 @@ def _neighbours(columns: Int64s, scale: float) -> Iterator[tuple[int, int, list[
         yield begin, columns.shape[1] - 1, held.tolist()
 
 
-def _columns(canvas: _Canvas, layout: Layout) -> None:
+def _columns(canvas: _Canvas, layout: FileLayout) -> None:
     totals = layout.buffers.sum(axis=2)
     count = totals.shape[1]
     if not layout.groups or not count:

@@ -1,9 +1,7 @@
 """``arrowipc repair``: copy the readable record batches of a broken file.
 
-Strategy
---------
-Every complete record batch is read with all checks and written to a new file; each that fails is reported with its
-rows and the error. The broken file is never changed. Of a directory, each file is written under its own path in a new
+Every complete record batch is read with all checks and written to a new file; each that fails is reported with its rows
+and the error. The broken file is never changed. Each file of a directory is written under its own path in a new
 directory, so that partitions stay where they are. Where nothing can be saved, nothing is written.
 """
 
@@ -71,23 +69,23 @@ def run_repair(arguments: argparse.Namespace) -> int:
 
 def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
     """Repair one file; return 1, and write nothing, if nothing of it is readable."""
-    found = open_recovered(source.openable)
-    if found.reader is None:
-        assert found.lost is not None
+    recovered = open_recovered(source.openable)
+    if recovered.reader is None:
+        assert recovered.lost is not None
         with error_context(path=source.path):
-            raise found.lost
+            raise recovered.lost
     kept = rows = 0
     lost: list[Lost] = []
-    with closing(found):
-        batches = salvage(source, found)
-        first = _first_readable(batches, lost)
-        if first is None and (lost or found.lost is not None):
+    with closing(recovered):
+        batches = salvage(source, recovered)
+        readable = _first_readable(batches, lost)
+        if readable is None and (lost or recovered.lost is not None):
             print(f"{printable(target)}: not written, because nothing of {printable(source.path)} is left")
-            _print_losses(lost, found)
+            _print_losses(lost, recovered)
             return 1
-        pairs = files.foreign_metadata(found.reader.custom_metadata)
-        with files.create(arguments, target, found.reader.schema, pairs) as writer:
-            for batch in chain(() if first is None else (first,), batches):
+        pairs = files.foreign_metadata(recovered.reader.custom_metadata)
+        with files.create(arguments, target, recovered.reader.schema, pairs) as writer:
+            for batch in chain(() if readable is None else (readable,), batches):
                 if isinstance(batch, Lost):
                     lost.append(batch)
                     continue
@@ -95,7 +93,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
                 advance(batch.num_rows)
                 kept, rows = kept + 1, rows + batch.num_rows
     print(f"{printable(target)}: kept {_batches(kept)}, {render.count(rows, 'row')}")
-    _print_losses(lost, found)
+    _print_losses(lost, recovered)
     return 0
 
 
@@ -108,14 +106,14 @@ def _first_readable(batches: Iterator[RecordBatch | Lost], lost: list[Lost]) -> 
     return None
 
 
-def _print_losses(lost: list[Lost], found: Recovered) -> None:
-    for line in _losses(lost, found):
+def _print_losses(lost: list[Lost], recovered: Recovered) -> None:
+    for line in _losses(lost, recovered):
         print(printable(line))
 
 
-def salvage(source: Input, found: Recovered) -> Iterator[RecordBatch | Lost]:
+def salvage(source: Input, recovered: Recovered) -> Iterator[RecordBatch | Lost]:
     """Yield each record batch that can be read, and a `Lost` for each other one."""
-    reader, index = found.reader, found.index
+    reader, index = recovered.reader, recovered.index
     assert reader is not None, "without a schema no batch is read"
     if reader.is_numbered:
         for number in range(len(reader)):
@@ -164,13 +162,13 @@ def _rows(reader: ipc.FileReader, number: int) -> int | None:
         return None
 
 
-def _losses(lost: list[Lost], found: Recovered) -> Iterator[str]:
+def _losses(lost: list[Lost], recovered: Recovered) -> Iterator[str]:
     for one in lost:
         rows = "an unknown number of rows" if one.rows is None else render.count(one.rows, "row")
         yield f"  lost: record batch {one.number}, {rows}: {one.error}"
-    if found.lost is not None:
-        yield f"  lost: everything after the last complete record batch: {found.lost}"
-    if not lost and found.lost is None:
+    if recovered.lost is not None:
+        yield f"  lost: everything after the last complete record batch: {recovered.lost}"
+    if not lost and recovered.lost is None:
         yield "  nothing was lost: the file was sound"
 
 

@@ -21,7 +21,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.describe import shown_value
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.outline import BatchOutline, buffer_sizes, read_outline
+from spark_arrow_ipc.cli.shared.layout_bytes import BufferSizes
+from spark_arrow_ipc.cli.shared.outline import BatchOutline, read_outline
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Rows,
@@ -35,11 +36,9 @@ from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
 from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, Statistics, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
-from spark_arrow_ipc.errors import ArrowIpcError, error_context
-from spark_arrow_ipc.ipc.columns.column_buffers import ColumnBuffers
+from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Int64s
-from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
@@ -79,8 +78,9 @@ class ColumnSizes:
         self._names = schema.names
         self._sizes = np.zeros((3, len(schema)), np.int64)
         self._codecs: set[str] = set()
-        self._left = _MOST_MEASURED
-        self._known: tuple[Schema, str, ColumnBuffers, Int64s] | None = None
+        self._measure = BufferSizes(_MOST_MEASURED)
+        # Of the last schema: the place of each of its columns among the names, or -1.
+        self._places: tuple[Schema, Int64s] | None = None
 
     def of_column(self, position: int) -> ColumnSize:
         """Return the bytes of a column."""
@@ -88,45 +88,17 @@ class ColumnSizes:
         return ColumnSize(nbytes, measured, uncompressed, tuple(sorted(self._codecs)))
 
     def add(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
-        """Add a record batch of a file of the given schema."""
-        owners = self._owners(schema, batch, header)
-        counted = owners >= 0
-        nbytes = header.buffers[:, 1].astype(np.int64)
-        self._codecs.add(batch.compression or "none")
-        np.add.at(self._sizes[0], owners[counted], nbytes[counted])
-        if header.compression is not None:
-            self._left -= len(nbytes)
-            if self._left < 0:
-                return
-        block = batch.block
-        try:
-            sizes = np.fromiter(
-                buffer_sizes(source, header, block.byte_offset + block.metadata_nbytes, block.body_nbytes), np.int64
-            )
-        except ArrowIpcError:  # `validate` says it
+        """Add a record batch of a file of the given schema; dictionary batches do not count."""
+        if batch.dictionary_id is not None:
             return
-        np.add.at(self._sizes[1], owners[counted], nbytes[counted])
-        np.add.at(self._sizes[2], owners[counted], sizes[counted])
-
-    def _owners(self, schema: Schema, batch: BatchOutline, header: RecordBatchHeader) -> Int64s:
-        """Return the column of each buffer, -1 for those that were not asked for."""
-        if self._known is None or self._known[0] is not schema or self._known[1] != batch.metadata_version:
+        if self._places is None or self._places[0] is not schema:
             places = {name: i for i, name in enumerate(self._names)}
-            of_file = np.array([places.get(name, -1) for name in schema.names], np.int64)
-            buffers = ColumnBuffers(schema, MetadataVersion[batch.metadata_version])
-            self._known = schema, batch.metadata_version, buffers, of_file
-        _, _, buffers, of_file = self._known
-        return of_file[buffers.columns(header)]
-
-
-def read_sizes(source: Input, sizes: ColumnSizes) -> None:
-    """Add the record batches of a file. Reads headers, and 8 bytes of each compressed buffer that is measured."""
-
-    def see(opened: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
-        if batch.dictionary_id is None:
-            sizes.add(opened, schema, header, batch)
-
-    read_outline(source.openable(), see=see)
+            self._places = schema, np.array([places.get(name, -1) for name in schema.names], np.int64)
+        columns = self._places[1][self._measure.buffers(schema, batch).columns(header)]
+        is_counted = columns >= 0
+        self._codecs.add(batch.compression or "none")
+        for total, sizes in zip(self._sizes, self._measure.sizes(source, header, batch), strict=True):
+            np.add.at(total, columns[is_counted], sizes[is_counted])
 
 
 _MOST_DISTINCT: Final = 10_000
@@ -180,7 +152,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
             assert sizes is not None
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
         if chosen.where is None and not source.is_served:
-            read_sizes(source, sizes)
+            read_outline(source.openable(), see=sizes.add)
     assert sizes is not None, "each_given yields a file, or raises"
     has_sizes = chosen.where is None
     if arguments.json:
@@ -300,9 +272,9 @@ def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) 
     lines = []
     shown_tops: set[int] = set()
     for column in columns:
-        first = column.top not in shown_tops
+        is_top = column.top not in shown_tops
         shown_tops.add(column.top)
-        place = sizes.of_column(column.top) if sizes is not None and first else None
+        place = sizes.of_column(column.top) if sizes is not None and is_top else None
         lines.append(
             (
                 render.cut(".".join(column.path), 60),

@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
+from spark_arrow_ipc.cli.shared.outline import FileOutline, read_outline
 from spark_arrow_ipc.cli.shared.progress import count_rows
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
@@ -227,14 +227,14 @@ def _outline_notes(source: Input) -> Iterator[str]:
         yield from _notes(source, outline)
 
 
-def _notes(source: Input, outline: Outline) -> Iterator[str]:
+def _notes(source: Input, outline: FileOutline) -> Iterator[str]:
     yield from (_copy_notes if outline.format == "file" else _end_notes)(source, outline)
     every = (*outline.record_batches, *outline.dictionaries)
     if any(batch.compression and batch.metadata_version == "V4" for batch in every):
         yield "bodies are compressed with metadata V4: pyarrow reads their buffers as uncompressed ones"
 
 
-def _copy_notes(source: Input, outline: Outline) -> Iterator[str]:
+def _copy_notes(source: Input, outline: FileOutline) -> Iterator[str]:
     """Yield a note if the stream inside a file does not begin with the footer's schema."""
     copy = _schema_at_start(source)
     if copy is None:
@@ -261,7 +261,7 @@ def _schema_at_start(source: Input) -> SchemaMessage | None:
             return None
 
 
-def _end_notes(source: Input, outline: Outline) -> Iterator[str]:
+def _end_notes(source: Input, outline: FileOutline) -> Iterator[str]:
     """Yield a note if a stream ends without its marker, or continues after it."""
     assert outline.end_offset is not None
     with closing(open_source(source.openable())) as opened:

@@ -1,9 +1,7 @@
-"""The bytes of a file by record batch, column and buffer, for a picture of bounded size.
+"""The bytes of a file by record batch, column and buffer, compressed and not.
 
-Strategy
---------
-Every header is read once. Neighbouring record batches are put into groups: when there are too many groups, each two
-become one, so that a file of any number of batches takes the memory of a few hundred, and of one vector of columns each.
+Every header is read once. A picture has a bounded size: when there are too many groups of neighbouring record batches,
+each two become one, so that a file of any number of batches takes the memory of a few hundred.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, buffer_sizes, read_outline
+from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, buffer_sizes, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.columns.column_buffers import ROLES, ColumnBuffers
 from spark_arrow_ipc.ipc.constants import Int64s
@@ -33,30 +31,56 @@ FILE, MEASURED, MEMORY = range(3)
 """Rows of a vector of bytes: in the file; those of measured buffers in the file; and of these in memory."""
 
 
+class BufferSizes:
+    """Measures the buffers of batches, up to a number of compressed ones: each is a small read."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._compiled: tuple[Schema, str, ColumnBuffers] | None = None
+
+    def buffers(self, schema: Schema, batch: BatchOutline) -> ColumnBuffers:
+        """Return the columns and roles of buffers, compiled once for neighbouring batches of a schema."""
+        compiled = self._compiled
+        if compiled is None or compiled[0] is not schema or compiled[1] != batch.metadata_version:
+            buffers = ColumnBuffers(schema, MetadataVersion[batch.metadata_version])
+            self._compiled = compiled = schema, batch.metadata_version, buffers
+        return compiled[2]
+
+    def sizes(
+        self, source: ByteSource, header: RecordBatchHeader, batch: BatchOutline, *, is_measured: bool = True
+    ) -> Int64s:
+        """Return the bytes of each buffer: shape ``(3, buffers)``, see `FILE`; zeros where it is not measured or broken."""
+        nbytes = header.buffers[:, 1].astype(np.int64)
+        sizes = np.stack([nbytes, np.zeros_like(nbytes), np.zeros_like(nbytes)])
+        if header.compression is not None:
+            if not is_measured:
+                return sizes
+            self._left -= len(nbytes)
+            if self._left < 0:
+                return sizes
+        block = batch.block
+        body = block.byte_offset + block.metadata_nbytes
+        try:
+            sizes[MEMORY] = np.fromiter(buffer_sizes(source, header, body, block.body_nbytes), np.int64)
+        except ArrowIpcError:  # `validate` says what is broken
+            return sizes
+        sizes[MEASURED] = nbytes
+        return sizes
+
+
 @dataclass(slots=True)
 class Group:
-    """Neighbouring record batches.
-
-    Parameters
-    ----------
-    first, last
-        Their numbers.
-    start, stop
-        Their bytes in the file, headers too.
-    rows
-        Their rows.
-    metadata_nbytes
-        Bytes of their headers.
-    columns
-        int64, shape ``(3, columns)``: see `FILE`.
-    """
+    """Neighbouring record batches."""
 
     first: int
     last: int
+    # Their bytes in the file, headers too
     start: int
     stop: int
     rows: int
+    # Bytes of their headers
     metadata_nbytes: int
+    # int64, shape ``(3, columns)``: see `FILE`
     columns: Int64s
 
     def joined(self, other: Group) -> Group:
@@ -73,27 +97,16 @@ class Group:
 
 
 @dataclass(slots=True)
-class Layout:
-    """All bytes of a file.
-
-    Parameters
-    ----------
-    path
-        As it was given.
-    outline
-        Its metadata.
-    groups
-        Its record batches, in order.
-    buffers
-        int64, shape ``(3, columns, roles)``: bytes by column and role of the buffer, of all record batches.
-    dictionaries
-        int64, shape ``(3,)``: bytes of the bodies of all dictionary batches.
-    """
+class FileLayout:
+    """All bytes of a file."""
 
     path: str
-    outline: Outline
+    outline: FileOutline
+    # Its record batches, in order
     groups: list[Group]
+    # int64, shape ``(3, columns, roles)``: bytes by column and role of the buffer, of all record batches
     buffers: Int64s
+    # int64, shape ``(3,)``: bytes of the bodies of all dictionary batches
     dictionaries: Int64s
 
 
@@ -102,20 +115,20 @@ class _Collector:
     groups: list[Group] = field(default_factory=list)
     size: int = 1
     number: int = 0
-    left: int = _MOST_MEASURED
+    measure: BufferSizes = field(default_factory=lambda: BufferSizes(_MOST_MEASURED))
     buffers: Int64s = field(default_factory=lambda: np.zeros((3, 0, len(ROLES)), np.int64))
     dictionaries: Int64s = field(default_factory=lambda: np.zeros(3, np.int64))
-    known: tuple[Schema, str, ColumnBuffers] | None = None
 
     def see(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
         """Add a batch."""
-        sizes = self._sizes(source, header, batch)
+        # One batch of those that will be one group.
+        is_measured = batch.dictionary_id is not None or not self.number % self.size
+        sizes = self.measure.sizes(source, header, batch, is_measured=is_measured)
         if batch.dictionary_id is not None:
             self.dictionaries += sizes.sum(axis=1)
             return
-        if self.known is None or self.known[0] is not schema or self.known[1] != batch.metadata_version:
-            self.known = schema, batch.metadata_version, ColumnBuffers(schema, MetadataVersion[batch.metadata_version])
-        owners, roles = self.known[2].columns(header), self.known[2].roles(header)
+        buffers = self.measure.buffers(schema, batch)
+        owners, roles = buffers.columns(header), buffers.roles(header)
         if not self.buffers.shape[1]:
             self.buffers = np.zeros((3, len(schema), len(ROLES)), np.int64)
         by_role = np.zeros_like(self.buffers)
@@ -141,37 +154,11 @@ class _Collector:
             self.groups = [pair[0] if len(pair) == 1 else pair[0].joined(pair[1]) for pair in pairs]
             self.size *= 2
 
-    def _sizes(self, source: ByteSource, header: RecordBatchHeader, batch: BatchOutline) -> Int64s:
-        """Return the bytes of each buffer: shape ``(3, buffers)``."""
-        nbytes = header.buffers[:, 1].astype(np.int64)
-        sizes = np.stack([nbytes, np.zeros_like(nbytes), np.zeros_like(nbytes)])
-        if header.compression is not None:
-            # One batch of those that will be one group.
-            if batch.dictionary_id is None and self.number % self.size:
-                return sizes
-            self.left -= len(nbytes)
-            if self.left < 0:
-                return sizes
-        block = batch.block
-        body = block.byte_offset + block.metadata_nbytes
-        try:
-            sizes[MEMORY] = np.fromiter(buffer_sizes(source, header, body, block.body_nbytes), np.int64)
-        except ArrowIpcError:  # `validate` says what is broken
-            return sizes
-        sizes[MEASURED] = nbytes
-        return sizes
 
-
-def read_layout(given: Input) -> Layout:
-    """Read the layout of a file or stream. Reads headers, and 8 bytes of up to 200,000 compressed buffers.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `read_outline`.
-    """
+def read_layout(source_file: Input) -> FileLayout:
+    """Read the layout of a file or stream. Reads headers, and 8 bytes of up to 200,000 compressed buffers."""
     collector = _Collector()
-    outline = read_outline(given.openable(), see=collector.see)
+    outline = read_outline(source_file.openable(), see=collector.see)
     if not collector.buffers.shape[1]:
         collector.buffers = np.zeros((3, len(outline.schema), len(ROLES)), np.int64)
-    return Layout(given.path, outline, collector.groups, collector.buffers, collector.dictionaries)
+    return FileLayout(source_file.path, outline, collector.groups, collector.buffers, collector.dictionaries)

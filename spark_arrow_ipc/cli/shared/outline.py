@@ -1,13 +1,8 @@
 """The outline of a file or stream: all of its metadata, without bodies.
 
-Strategy
---------
-`read_outline` goes from header to header, over the footer's blocks in a file and from message to message in a
-stream, so only metadata is read, whatever the size of the file. It uses the same checked functions as the readers,
-but does not check that the bodies match their headers.
-
-The uncompressed length of a compressed buffer is in the first 8 bytes of the buffer itself. It is read for the first
-few batches only, because that costs a read for each buffer.
+`read_outline` goes from header to header, over the footer's blocks in a file and from message to message in a stream, so
+only metadata is read, whatever the size of the file. It uses the same checked functions as the readers, but does not
+check that the bodies match their headers.
 """
 
 from __future__ import annotations
@@ -40,74 +35,43 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 @dataclass(frozen=True, slots=True)
 class BatchOutline:
-    """One record batch or dictionary batch, by its header.
-
-    Parameters
-    ----------
-    block
-        Its place in the file.
-    length
-        Rows, or values of a dictionary.
-    compression
-        "lz4", "zstd" or None.
-    metadata_version
-        "V4" or "V5".
-    custom_metadata
-        Of the message.
-    dictionary_id
-        None for a record batch.
-    is_delta
-        True if it extends a dictionary.
-    uncompressed_nbytes
-        Of all buffers of a compressed body, without padding; None if the body is not compressed, not measured, or
-        broken.
-    """
+    """One record batch or dictionary batch, by its header."""
 
     block: Block
+    # Rows, or values of a dictionary
     length: int
+    # "lz4", "zstd" or None
     compression: str | None
+    # "V4" or "V5"
     metadata_version: str
     custom_metadata: t.CustomMetadata
+    # None for a record batch
     dictionary_id: int | None = None
+    # True if it extends a dictionary
     is_delta: bool = False
+    # Of all buffers of a compressed body, without padding; None if the body is not compressed, not measured, or broken
     uncompressed_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """The metadata of one file or stream.
-
-    Parameters
-    ----------
-    path
-        As the user gave it.
-    format
-        "file" or "stream".
-    nbytes
-        Size on disk.
-    schema
-        Fields, custom metadata and endianness.
-    dictionary_fields
-        Dictionary id -> the paths of the fields that use it.
-    record_batches, dictionaries
-        In the order of the footer, or of the stream.
-    custom_metadata
-        Of the footer; a stream has none.
-    end_offset
-        The end of a stream's messages, where its end marker should be; None for a file.
-    next_offset
-        The start of another stream after the end of this one; None without any.
-    """
+class FileOutline:
+    """The metadata of one file or stream."""
 
     path: str
+    # "file" or "stream"
     format: str
     nbytes: int
     schema: Schema
+    # Dictionary id -> the paths of the fields that use it
     dictionary_fields: dict[int, tuple[str, ...]]
+    # In the order of the footer, or of the stream
     record_batches: tuple[BatchOutline, ...]
     dictionaries: tuple[BatchOutline, ...]
+    # Of the footer; a stream has none
     custom_metadata: t.CustomMetadata
+    # The end of a stream's messages, where its end marker should be; None for a file
     end_offset: int | None = None
+    # The start of another stream after the end of this one; None without any
     next_offset: int | None = None
 
     @property
@@ -134,29 +98,11 @@ SeeBatch: TypeAlias = Callable[[ByteSource, Schema, RecordBatchHeader, "BatchOut
 
 def read_outline(
     openable: Openable, limits: Limits | None = None, *, measure: int | None = 0, see: SeeBatch | None = None
-) -> Outline:
-    """Read the outline of a file or stream.
+) -> FileOutline:
+    """Read the outline of a file or stream: metadata, and 8 bytes of each compressed buffer that is measured.
 
-    Reads metadata, and 8 bytes of each compressed buffer that is measured.
-
-    Parameters
-    ----------
-    openable
-        The path of a file or stream, or what else `open_source` takes.
-    limits
-        None for the default ones.
-    measure
-        The number of first record batches, and of first dictionary batches, whose uncompressed sizes are read; None
-        for all.
-    see
-        Is called with the header of each batch.
-
-    Raises
-    ------
-    ArrowIpcError
-        It is not Arrow IPC, its metadata is broken, or it is truncated; the error names the path and the block.
-    OSError
-        The file cannot be read.
+    `measure` is the number of record batches, and of dictionary batches, whose uncompressed sizes are read; None for all.
+    `see` is called with the header of each batch.
     """
     limits = limits or Limits()
     with closing(open_source(openable)) as source, error_context(path=source.path):
@@ -196,13 +142,7 @@ class _Measure:
 
 
 def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int, body_nbytes: int) -> Iterator[int]:
-    """Yield the uncompressed bytes of each buffer, 0 for one outside of the body; a small read for each compressed one.
-
-    Raises
-    ------
-    ArrowIpcError
-        A buffer is broken.
-    """
+    """Yield the uncompressed bytes of each buffer, 0 for one outside of the body; a small read for each compressed one."""
     for start, nbytes in header.buffers.tolist():
         if not nbytes or not 0 <= start <= body_nbytes - nbytes:
             yield 0
@@ -211,12 +151,13 @@ def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int
 
 
 def _uncompressed(source: ByteSource, byte_offset: int, nbytes: int) -> int:
+    # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
     prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
     declared = uncompressed_nbytes(prefix)
     return declared if int.from_bytes(prefix, "little", signed=True) != RAW_BUFFER else nbytes - PREFIX_NBYTES
 
 
-def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> Outline:
+def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileOutline:
     flatbuffer, footer_offset = read_footer(source, limits)
     with error_context(byte_offset=footer_offset):
         footer = decode_footer(flatbuffer, footer_offset, limits)
@@ -242,13 +183,13 @@ def _read_block(
         metadata = source.read_at(block.byte_offset, block.metadata_nbytes)
         message = decode_message(split_block(metadata, block), limits)
         batch = _batch(message, block, measure)
-        found = "record batch" if batch.dictionary_id is None else "dictionary batch"
-        if found != kind:
-            raise InvalidFramingError(expected=f"a {kind}, as the footer says", found=f"a {found}", spec="File.fbs")
+        read_kind = "record batch" if batch.dictionary_id is None else "dictionary batch"
+        if read_kind != kind:
+            raise InvalidFramingError(expected=f"a {kind}, as the footer says", found=f"a {read_kind}", spec="File.fbs")
         return batch
 
 
-def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> Outline:
+def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileOutline:
     messages = _stream_messages(source, limits)
     first = next(messages, None)
     if first is None or not isinstance(first[0].header, SchemaHeader):
@@ -315,12 +256,12 @@ def _outline(
     path: str,
     custom_metadata: t.CustomMetadata | None = None,
     end_offset: int | None = None,
-) -> Outline:
+) -> FileOutline:
     encoded = [path for path, field in walk_fields(message.schema.fields) if isinstance(field.type, t.Dictionary)]
     fields: dict[int, tuple[str, ...]] = {}
     for field_path, dictionary_id in zip(encoded, message.dictionary_ids, strict=True):
         fields[dictionary_id] = (*fields.get(dictionary_id, ()), field_path)
-    return Outline(
+    return FileOutline(
         path=path,
         format=(Format.STREAM if custom_metadata is None else Format.FILE).value,
         nbytes=source.nbytes or 0,
