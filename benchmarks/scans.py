@@ -14,7 +14,8 @@ from workloads import Workload, arrow_file, parquet_file
 
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.values import byte_size
 

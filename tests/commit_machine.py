@@ -33,8 +33,8 @@ from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_path
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import read_schemas
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines, read_schemas
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords
 from spark_arrow_ipc.dataset.write import record_chain, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort, commit

@@ -1,7 +1,8 @@
 """Splits of real files, planned as a read plans them."""
 
 from spark_arrow_ipc.dataset.listing.tree import list_files
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, larger_than_split, plan_splits
 
 

@@ -34,7 +34,7 @@ MUTATIONS = [
     ),
     (
         "D2 a read has the columns of the newest record",
-        "scan/schemas.py",
+        "scan/outlines.py",
         "if recorded is None:",
         "if False:",
     ),

@@ -250,9 +250,9 @@ def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning
     except SchemaMismatchError:
         if columns:
             raise
-        return Partitioning((), tree.accepted(tree.all_files()))
+        return Partitioning((), tree.files(nested=True))
     if not recursive:
         return partitioning
     if not partitioning.fields:
-        return Partitioning((), tree.accepted(tree.all_files()))
+        return Partitioning((), tree.files(nested=True))
     return replace(partitioning, files=(*partitioning.unread, *partitioning.files), unread=())

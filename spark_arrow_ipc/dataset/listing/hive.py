@@ -95,29 +95,20 @@ def discover(
     if time_zone is not None:
         zone(time_zone)
     bases = _base_paths(tree, base_path)
-    if tree.recursive:
-        return Partitioning((), tree.accepted(tree.all_files()))
-    names, strings = _parse(tree.leaves, bases)
+    names, strings = ((), {}) if tree.recursive else _parse(tree.leaves, bases)
     if not strings:
-        return Partitioning((), tree.accepted(tree.own_files()))
-    tree.all_files()  # the links of all directories are checked
-    kinds = [_column_type({row[i] for row in strings.values()}, time_zone, infer=infer) for i in range(len(names))]
-    fields = tuple(map(t.Field, names, kinds))
-    values = _cast(fields, {row: directory for directory, row in strings.items()}, time_zone)
-    accepts = tree.filter.accepts() or (lambda _: True)
+        return Partitioning((), tree.files(nested=tree.recursive))
+    fields, values = _typed(names, {row: path for path, row in strings.items()}, time_zone, infer=infer)
     files: list[DataFile] = []
     rows: list[Strings] = []
     unread: list[DataFile] = []
-    for directory, listed in tree.leaves.items():
-        kept = list(filter(accepts, listed))
+    for directory, kept in tree.accepted(nested=True):
         row = strings.get(directory)
         if row is None:
             unread.extend(kept)
         else:
             files.extend(map(_with_values, kept, repeat(values[row])))
             rows.extend(repeat(row, len(kept)))
-    if not files:
-        tree.accepted(tree.all_files())
     return Partitioning(fields, tuple(files), tuple(rows), tuple(unread), time_zone)
 
 
@@ -131,11 +122,9 @@ def partition_known(
     names, strings = _parse(dict.fromkeys(directories), set(roots))
     if not strings:
         return Partitioning((), tuple(files))
-    kinds = [_column_type({row[i] for row in strings.values()}, time_zone, infer=infer) for i in range(len(names))]
-    fields = tuple(map(t.Field, names, kinds))
     beside = (DEFAULT_PARTITION,) * len(names)  # a file beside the directories of partitions has no values
     rows = tuple(strings.get(directory, beside) for directory in directories)
-    values = _cast(fields, dict(zip(rows, directories, strict=True)), time_zone)
+    fields, values = _typed(names, dict(zip(rows, directories, strict=True)), time_zone, infer=infer)
     return Partitioning(fields, tuple(map(_with_values, files, map(values.__getitem__, rows))), rows, (), time_zone)
 
 
@@ -282,6 +271,15 @@ class _PathReader:
                 path = _Path(outer.table, names, (*outer.strings, string))
             self._paths[directory] = path
         return path
+
+
+def _typed(
+    names: Sequence[str], rows: Mapping[Strings, str], time_zone: str | None, *, infer: bool
+) -> tuple[tuple[t.Field, ...], dict[Strings, tuple[PartitionValue, ...]]]:
+    """Return the columns, and the values of each row of strings."""
+    kinds = [_column_type({row[i] for row in rows}, time_zone, infer=infer) for i in range(len(names))]
+    fields = tuple(map(t.Field, names, kinds))
+    return fields, _cast(fields, rows, time_zone)
 
 
 def _column_type(strings: set[str], time_zone: str | None, *, infer: bool) -> t.DataType:

@@ -74,39 +74,36 @@ class Tree:
     storage: Storage = LOCAL
     heads: Mapping[str, MetRecord] = field(default_factory=dict)
 
-    def own_files(self) -> list[DataFile]:
-        """Return the root files, and the files directly in the root directories."""
-        files: list[DataFile] = []
-        directories = set()
-        for root in self.roots:
-            if isinstance(root, DataFile):
-                files.append(root)
-            else:
-                directories.add(root)
-                files.extend(self.leaves.get(root, ()))
-        for directory, listing in self.dangling:
-            if directory in directories:
-                listing.check_links(directory)
-        return files
-
     def all_files(self) -> list[DataFile]:
-        """Return all files, each once."""
-        for directory, listing in self.dangling:
-            listing.check_links(directory)
-        return [file for files in self.leaves.values() for file in files]
+        """Return all files, before any filter, each once."""
+        return [file for _, files in self._directories(nested=True) for file in files]
 
-    def accepted(self, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-        """Return the files that the filter accepts."""
+    def files(self, *, nested: bool) -> tuple[DataFile, ...]:
+        """Return the files that the filter accepts: all, or without `nested` those that lie in no directory below a root."""
+        return tuple(file for _, files in self.accepted(nested=nested) for file in files)
+
+    def accepted(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
+        """Return directories with their `files`; an error if there are none at all says what was skipped and why."""
+        listed = self._directories(nested=nested)
         accepts = self.filter.accepts()
-        kept = tuple(files if accepts is None else filter(accepts, files))
-        if kept:
+        kept = listed if accepts is None else [(path, tuple(filter(accepts, files))) for path, files in listed]
+        if any(files for _, files in kept):
             return kept
-        if files:
+        left_out = [file for _, files in listed for file in files]
+        if left_out:
             raise NoFilesError(
                 f"expected files to read, found none: pathGlobFilter, modifiedBefore or modifiedAfter leave out "
-                f"{counted(len(files), 'file')} such as {files[0].path}"
+                f"{counted(len(left_out), 'file')} such as {left_out[0].path}"
             )
         raise _nothing(self)
+
+    def _directories(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
+        roots = [(parent(r.path), (r,)) if isinstance(r, DataFile) else (r, self.leaves.get(r, ())) for r in self.roots]
+        own = {root for root in self.roots if isinstance(root, str)}
+        for directory, listing in self.dangling:
+            if nested or directory in own:
+                listing.check_links(directory)
+        return list(self.leaves.items()) if nested else roots
 
 
 def list_files(
@@ -118,12 +115,10 @@ def list_files(
 ) -> tuple[DataFile, ...]:
     """Return the files under paths, without partition columns (see `hive.discover`)."""
     tree = list_tree(paths, recursive=recursive, file_filter=file_filter, storage=storage)
-    if recursive:
-        return tree.accepted(tree.all_files())
     for root in tree.roots:
-        if isinstance(root, str):
+        if isinstance(root, str) and not recursive:
             _refuse_partitions(tree, root)
-    return tree.accepted(tree.own_files())
+    return tree.files(nested=recursive)
 
 
 def list_tree(

@@ -8,9 +8,9 @@ and never raises: the outline of a file that cannot be opened holds the error, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from spark_arrow_ipc import ipc
@@ -102,54 +102,6 @@ class OutlineOptions:
     share_above: float = math.inf
     tensors: TensorRows | None = None
     storage: Storage = LOCAL
-
-
-class Outlines:
-    """The outlines of files; each file is opened once.
-
-    Parameters
-    ----------
-    options
-        What outlines are read with.
-    """
-
-    def __init__(self, options: OutlineOptions) -> None:
-        self._options = options
-        self._waits = options.storage.traits.waits
-        self._without_share: set[str] = set()
-        self._schemas: dict[Schema, Schema] = {}
-        self.by_path: dict[str, Outline] = {}
-        """All outlines that were read."""
-
-    def read(self, file: DataFile, *, cut_above: float | None = None, with_share: bool = False) -> Outline:
-        """Return the outline of a file, and remember it."""
-        outline = self.by_path.get(file.path)
-        if outline is None or (with_share and file.path in self._without_share):
-            options = self._options if cut_above is None else replace(self._options, cut_above=cut_above)
-            self._without_share.discard(file.path)
-            if self._waits and not with_share:
-                options = replace(options, share_above=math.inf)
-                self._without_share.add(file.path)
-            outline = read_outline(file, options)
-            if outline.schema is not None:  # most files have the same schema: keep it once
-                schema = self._schemas.setdefault(outline.schema, outline.schema)
-                outline = replace(outline, schema=schema)
-            self.by_path[file.path] = outline
-        return outline
-
-    def read_all(self, files: Sequence[DataFile], *, cut_above: float | None = None) -> None:
-        """Read the outlines of files, as `read` does."""
-
-        def read(file: DataFile) -> None:
-            self.read(file, cut_above=cut_above)
-
-        self.each_file(read, files)
-
-    def each_file(self, call: Callable[[DataFile], None], files: Sequence[DataFile]) -> None:
-        """Call for each file once, in parallel on slow storage; raise the first error."""
-        # A path that was given twice is listed twice, and two threads would open it.
-        distinct = list({file.path: file for file in files}.values())
-        each(call, distinct, waits=self._waits)
 
 
 def read_outline(file: DataFile, options: OutlineOptions) -> Outline:

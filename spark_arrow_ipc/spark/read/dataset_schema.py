@@ -23,8 +23,9 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter, pars
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import (
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import (
+    Outlines,
     check_no_foreign_files,
     distinct_schemas,
     newest_schema,

@@ -29,8 +29,8 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines, check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import SelectColumns, select_asked, select_referenced
@@ -108,21 +108,22 @@ def plan_files(
     OptionError, NoFilesError, ArrowIpcError
         As `typed`, `Where`, `dataset_schema` and `plan_splits`.
     """
-    selection = None
     several = len(partitioning.files) > 1 and not options.merge_schema
     newest = next(newest_first(partitioning.files)) if several else None
-    if options.where is None:
-        outlines = Outlines(_outline_options(own, (), partitioning, options))
-        partitioning = typed(partitioning, own)
-    else:
+    where = selection = None
+    extra: Sequence[s.StructField] = ()
+    if options.where is not None:
         # Imported late: a read without a predicate is planned sooner without it and pyarrow's kernels.
         from spark_arrow_ipc.spark.read.where import Where, selected_files
 
         where = Where.parse(options.where, own, metadata=options.metadata_columns)
-        outlines = Outlines(_outline_options(own, where.missing, partitioning, options))
+    outlines = Outlines(_outline_options(own, () if where is None else where.missing, partitioning, options))
+    if where is not None:
         extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
         selection = where.bind(own, extra, options.time_zone)
-        partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
+    partitioning = typed(partitioning, s.StructType([*own.fields, *extra]))
+    if selection is not None:
+        partitioning = selected_files(selection, partitioning)
     check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection, newest)
 

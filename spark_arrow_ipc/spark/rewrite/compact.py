@@ -22,8 +22,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines, distinct_schemas
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job

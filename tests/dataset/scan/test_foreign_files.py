@@ -6,8 +6,8 @@ import pytest
 
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines, check_no_foreign_files
 from spark_arrow_ipc.errors import NotArrowError
 
 pa = pytest.importorskip("pyarrow")

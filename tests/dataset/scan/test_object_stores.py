@@ -8,7 +8,8 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, plan_splits
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, UnsupportedError

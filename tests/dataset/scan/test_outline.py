@@ -11,7 +11,8 @@ from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
-from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, Outlines, read_outline
+from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, read_outline
+from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 from spark_arrow_ipc.storage.local_files import FileSource
 

@@ -1,8 +1,9 @@
-"""The schema of a data set: of its newest record or file, or each distinct one; and files among them that are not Arrow's."""
+"""The outlines of a data set's files, each read once, and its schema: that of the newest record or file, or each distinct one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -15,12 +16,61 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import own_names_below
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised
-from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines
+from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError, NotArrowError
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import ENDINGS, Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
+from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
+
+
+class Outlines:
+    """The outlines of files; each file is opened once.
+
+    Parameters
+    ----------
+    options
+        What outlines are read with.
+    """
+
+    def __init__(self, options: OutlineOptions) -> None:
+        self._options = options
+        self._waits = options.storage.traits.waits
+        self._without_share: set[str] = set()
+        self._schemas: dict[Schema, Schema] = {}
+        self.by_path: dict[str, Outline] = {}
+        """All outlines that were read."""
+
+    def read(self, file: DataFile, *, cut_above: float | None = None, with_share: bool = False) -> Outline:
+        """Return the outline of a file, and remember it."""
+        outline = self.by_path.get(file.path)
+        if outline is None or (with_share and file.path in self._without_share):
+            options = self._options if cut_above is None else replace(self._options, cut_above=cut_above)
+            self._without_share.discard(file.path)
+            if self._waits and not with_share:
+                options = replace(options, share_above=math.inf)
+                self._without_share.add(file.path)
+            outline = read_outline(file, options)
+            if outline.schema is not None:  # most files have the same schema: keep it once
+                schema = self._schemas.setdefault(outline.schema, outline.schema)
+                outline = replace(outline, schema=schema)
+            self.by_path[file.path] = outline
+        return outline
+
+    def read_all(self, files: Sequence[DataFile], *, cut_above: float | None = None) -> None:
+        """Read the outlines of files, as `read` does."""
+
+        def read(file: DataFile) -> None:
+            self.read(file, cut_above=cut_above)
+
+        self.each_file(read, files)
+
+    def each_file(self, call: Callable[[DataFile], None], files: Sequence[DataFile]) -> None:
+        """Call for each file once, in parallel on slow storage; raise the first error."""
+        # A path that was given twice is listed twice, and two threads would open it.
+        distinct = list({file.path: file for file in files}.values())
+        each(call, distinct, waits=self._waits)
 
 
 def read_schemas(

@@ -12,8 +12,8 @@ from spark_arrow_ipc.dataset.commit_log.record import encode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.outlines import Outlines, distinct_schemas, newest_schema, project, read_schemas
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
 
 pa = pytest.importorskip("pyarrow")
