@@ -1,4 +1,4 @@
-"""Parts of storages: a base for those that learn by doing, and the connections of a process."""
+"""Parts of storages: bases for those that learn by doing, and the connections of a process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Hashable, Sequence
-from typing import BinaryIO, Generic, Self, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar, cast
 
 from spark_arrow_ipc.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.storage.object_options import StorageOptions
 
 _T = TypeVar("_T")
 
@@ -65,6 +69,17 @@ class LearnsByDoing:
 
     def sync(self, directory: str) -> None:
         """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStorage(LearnsByDoing):
+    """A storage behind a network, reached by options, without their prefix, that may be secrets."""
+
+    options: StorageOptions = ()
+
+    def __repr__(self) -> str:
+        """Show the names of the options, and no value."""
+        return f"{type(self).__name__}({', '.join(name for name, _ in self.options)})"
 
 
 class Connections(Generic[_T]):

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, LimitError, OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage.base import Connections, LearnsByDoing, missing
+from spark_arrow_ipc.storage.base import Connections, RemoteStorage, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.object_files import ObjectSource
 from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
@@ -31,24 +31,10 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, split_url
 
-_WRAPPERS: Final = frozenset(
-    [
-        "abstract",
-        "async_wrapper",
-        "asyncwrapper",
-        "asynclocal",
-        "blockcache",
-        "cached",
-        "data",
-        "dir",
-        "file",
-        "filecache",
-        "generic",
-        "local",
-        "reference",
-        "simplecache",
-    ]
-)
+_WRAPPERS: Final = frozenset((
+    "abstract", "async_wrapper", "asyncwrapper", "asynclocal", "blockcache", "cached", "data", "dir", "file",
+    "filecache", "generic", "local", "reference", "simplecache",
+))  # fmt: skip
 """Schemes of fsspec that are not places: caches, wrappers, other names of local files."""
 
 _FORWARDED: Final = frozenset(("kwargs", "storage_options"))
@@ -241,8 +227,6 @@ def _parsed(text: str) -> datetime:
         return parsedate_to_datetime(text)
 
 
-_TRAITS: Final = Traits(directories=False, renames=False, waits=True)
-
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
 
 _COLON_BEFORE_AT: Final = frozenset(("github",))
@@ -267,20 +251,11 @@ _connections: Final = Connections[_Connection]()
 """By root and options."""
 
 
-@dataclass(frozen=True, slots=True)
-class FsspecStorage(LearnsByDoing):
+@dataclass(frozen=True, slots=True, repr=False)
+class FsspecStorage(RemoteStorage):
     """Files by URL, as fsspec writes it."""
 
-    options: StorageOptions = ()
-
-    def __repr__(self) -> str:
-        """Show the names of the options, and no value."""
-        return f"FsspecStorage({', '.join(name for name, _ in self.options)})"
-
-    @property
-    def traits(self) -> Traits:
-        """Directories are prefixes, and every call waits."""
-        return _TRAITS
+    traits: ClassVar[Traits] = Traits(directories=False, renames=False, waits=True)
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike."""

@@ -14,18 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, ClassVar, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
-from spark_arrow_ipc.storage.base import Connections, LearnsByDoing
+from spark_arrow_ipc.storage.base import Connections, RemoteStorage
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, NewFile, connect, load_fs
 from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
 from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent, root_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, split_url
-
-_TRAITS: Final = Traits(directories=True, renames=True, waits=True)
 
 _ATTEMPTS: Final = 5
 """Attempts to put a file in place of one that other processes replace at the same time."""
@@ -40,22 +38,14 @@ _proven: set[tuple[str, StorageOptions, Callable[..., Any]]] = set()
 """Namenodes, by root, options and how they are reached, of which this process knows that they keep what is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class HadoopStorage(LearnsByDoing):
+@dataclass(frozen=True, slots=True, repr=False)
+class HadoopStorage(RemoteStorage):
     """Files by URL, ``hdfs://namenode:8020/a/b``."""
 
-    options: StorageOptions = ()
     # Makes a file system with the interface of `pyarrow.fs.HadoopFileSystem` of a root and options
     connection: Callable[[str, StorageOptions], Any] = connect
 
-    def __repr__(self) -> str:
-        """Show the names of the options, and no value."""
-        return f"HadoopStorage({', '.join(name for name, _ in self.options)})"
-
-    @property
-    def traits(self) -> Traits:
-        """There are directories and renames, and every call waits."""
-        return _TRAITS
+    traits: ClassVar[Traits] = Traits(directories=True, renames=True, waits=True)
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike; ``hdfs:///a`` is ``hdfs://default/a``."""

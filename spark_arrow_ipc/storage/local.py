@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage import beneath, failpoint
@@ -45,8 +45,6 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_TRAITS: Final = Traits(directories=True)
-
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
@@ -55,10 +53,7 @@ class LocalStorage:
     # The directory whose contents alone are reached, and below which no link is followed; None for all paths
     root: str | None = None
 
-    @property
-    def traits(self) -> Traits:
-        """Local file systems have directories, whose names `sync` makes durable."""
-        return _TRAITS
+    traits: ClassVar[Traits] = Traits(directories=True)
 
     def inside(self, directory: str | None) -> LocalStorage:
         """Return the storage of what is below a directory, in which no link is followed; of all paths for None."""

@@ -47,35 +47,17 @@ _STORE_OPTIONS: Final[Mapping[StoreKind, str]] = {
 }
 """Names for near misses; the library knows more (``aws_`` and ``azure_`` before each, old names), and decides."""
 
-_CLIENT_OPTIONS: Final = frozenset(
-    [
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "http1_only",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "randomize_addresses",
-        "read_timeout",
-        "root_certificate",
-        "timeout",
-        "user_agent",
-    ]
-)
-_FLAGS: Final = frozenset(
-    ("allow_http", "allow_invalid_certificates", "http1_only", "http2_only", "randomize_addresses")
-)
+_CLIENT_OPTIONS: Final = frozenset((
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only", "pool_idle_timeout",
+    "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "randomize_addresses",
+    "read_timeout", "root_certificate", "timeout", "user_agent",
+))  # fmt: skip
+_FLAGS: Final = frozenset((
+    "allow_http", "allow_invalid_certificates", "http1_only", "http2_only", "randomize_addresses",
+))  # fmt: skip
 _ENDPOINTS: Final = (
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT",
-    "AZURE_STORAGE_ENDPOINT",
-    "AZURE_ENDPOINT",
-)
+    "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT",
+)  # fmt: skip
 _ALLOW_HTTP: Final = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
 """Variables that the library reads itself only where it is given no option of the client."""
 

@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
-from spark_arrow_ipc.storage.base import Connections, LearnsByDoing, missing
+from spark_arrow_ipc.storage.base import Connections, RemoteStorage, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.object_errors import copied, object_errors, repeated, write_errors
 from spark_arrow_ipc.storage.object_files import WRITER, ObjectSource, ObjectUpload
@@ -29,8 +29,6 @@ from spark_arrow_ipc.storage.url import StoreKind, join_url, kind_of, object_pat
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-_TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 
 _ATTEMPTS: Final = 5
 """Attempts of a conditional request that was refused although nothing is there."""
@@ -55,20 +53,11 @@ _proven: set[tuple[str, StorageOptions]] = set()
 """Buckets, by root and options, of which this process knows that they keep what is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectStorage(LearnsByDoing):
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectStorage(RemoteStorage):
     """Objects by URL."""
 
-    options: StorageOptions = ()
-
-    def __repr__(self) -> str:
-        """Show the names of the options, and no value."""
-        return f"ObjectStorage({', '.join(name for name, _ in self.options)})"
-
-    @property
-    def traits(self) -> Traits:
-        """Directories are prefixes, files are copied and not renamed, and every call waits."""
-        return _TRAITS
+    traits: ClassVar[Traits] = Traits(directories=False, renames=False, waits=True)
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike (`object_path`)."""
