@@ -25,7 +25,7 @@ from rewrite_jobs import Tasks
 
 from spark_arrow_ipc import compact, rewrite
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
@@ -321,10 +321,10 @@ def by_compact(_r, root, _options):
 
 def by_frames(_r, root, options):
     """Do what Spark calls for a read and an overwrite, with the schema as it comes back from the JVM."""
-    reading = ReadOptions.parse({"path": str(root), **options})
+    reading = parse_read({"path": str(root), **options})
     schema = read_spark_schema(reading)
     reader = ArrowIpcBatchReader(schema, reading)
-    given = SparkWriteOptions.parse({"path": str(root), "restoreTypes": "true"})
+    given = parse_write({"path": str(root), "restoreTypes": "true"})
     writer = ArrowIpcBatchWriter.plan(
         s.StructType.fromJson(json.loads(schema.json())), str(root), given, overwrite=True
     )

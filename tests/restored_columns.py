@@ -9,7 +9,8 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.conform import compile_conform
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
 from spark_arrow_ipc.spark.types.noted_types import note_of
 from spark_arrow_ipc.spark.write.batches import written_batches

@@ -23,7 +23,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidArrowError
 from spark_arrow_ipc.ipc.constants import EOS, MAGIC
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
@@ -228,7 +228,7 @@ def expected_rows(data, mask):
 def found_rows(path, where, **options):
     """Return the rows that a plan and its tasks find."""
     given = {"path": str(path), "metadataColumns": "true", **options}
-    parsed = ReadOptions.parse(given if where is None else {**given, "where": where})
+    parsed = parse_read(given if where is None else {**given, "where": where})
     reader = ArrowIpcBatchReader(read_spark_schema(parsed), parsed)
     batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
     return sorted(

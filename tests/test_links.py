@@ -207,13 +207,13 @@ def kept(data, planned_now):
 
 def withdrawn(data, planned_now):
     """Commit a batch of a stream, which removes what earlier attempts have staged."""
-    from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+    from spark_arrow_ipc.spark.options.options import parse_write
     from spark_arrow_ipc.spark.write import writer
 
     def batch(number):
         own = writer.ArrowIpcStreamWriter.plan(
             s.StructType([s.StructField("n", s.LongType()), s.StructField("k", s.LongType())]),
-            str(data), SparkWriteOptions.parse({"partitionBy": "k", "schemaCheck": "none"}), overwrite=number > 1,
+            str(data), parse_write({"partitionBy": "k", "schemaCheck": "none"}), overwrite=number > 1,
         )  # fmt: skip
         properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(number)}
         context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: 0)

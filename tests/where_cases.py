@@ -38,7 +38,7 @@ from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import compile_filter
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 

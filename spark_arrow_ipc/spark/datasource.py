@@ -18,8 +18,8 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
-from spark_arrow_ipc.spark.options.stream_options import StreamOptions
+from spark_arrow_ipc.spark.options.options import is_for_streams, parse_read, parse_stream, parse_write
+from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors, tune_worker
 from spark_arrow_ipc.storage.paths import is_relative
 
@@ -107,7 +107,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """Return the writer of a new job."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter  # reads are planned sooner without it
 
-        options = SparkWriteOptions.parse(self.options)
+        options = parse_write(self.options)
         if options.path is None:
             raise OptionError(_NO_PATH)
         check_paths([options.path])
@@ -120,7 +120,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """Return the writer of a batch of a streaming query, or of its commit."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 
-        options = SparkWriteOptions.parse(self.options)
+        options = parse_write(self.options)
         if options.path is None:
             raise OptionError(_NO_STREAM_PATH)
         check_paths([options.path])
@@ -197,7 +197,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     """
     if _TABLE_KEY in options:
         raise OptionError(_NO_TABLE)
-    parsed = ReadOptions.parse(options)
+    parsed = parse_read(options)
     _check_read(parsed)
     return parsed
 

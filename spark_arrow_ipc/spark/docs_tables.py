@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, Setting
 from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.options import READING, WRITING
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.read.columns import metadata_table
 from spark_arrow_ipc.spark.read.metadata_only import blocks_table
 from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS, DocLine

@@ -9,7 +9,7 @@ import pytest
 from spark_arrow_ipc import register
 from spark_arrow_ipc.spark import session_settings
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.session_settings import MAX_BYTES_PER_BATCH, UNLIMITED, with_warning
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
@@ -98,7 +98,7 @@ def test_a_job_says_so_once_and_only_where_it_is_felt(spark, setting, tmp_path, 
             return "arrowipc_logging"
 
         def writer(self, schema, overwrite):
-            options = SparkWriteOptions.parse(self.options)
+            options = parse_write(self.options)
             return Writer.plan(schema, options.path, options, overwrite=overwrite)
 
     spark.dataSource.register(Logging)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc.spark.docs_tables import TABLES, options_table, refreshed
-from spark_arrow_ipc.spark.options.options import READING, WRITING
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["options.md", "types.md"]

@@ -224,14 +224,14 @@ def test_the_secret_is_in_no_repr_of_sparks_side(machine):
     pytest.importorskip("pyspark")
     from pyspark.sql import types as s
 
-    from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+    from spark_arrow_ipc.spark.options.options import parse_read, parse_write
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
     from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
     server, _, _ = machine
     given = {f"storage.{name}": value for name, value in server.options.items()} | {"path": f"{server.url}/new"}
     schema = s.StructType([s.StructField("n", s.LongType())])
-    reading, writing = ReadOptions.parse(given), SparkWriteOptions.parse(given)
+    reading, writing = parse_read(given), parse_write(given)
     writer = ArrowIpcBatchWriter.plan(schema, given["path"], writing, overwrite=False)
     writer.commit([])
     reader = ArrowIpcBatchReader(schema, reading)

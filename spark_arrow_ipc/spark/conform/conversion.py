@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import MOST, measure
 from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 
 Bound: TypeAlias = Callable[[Sequence[Array]], int]
 """Takes the columns of a batch; returns an upper bound of their decoded bytes."""

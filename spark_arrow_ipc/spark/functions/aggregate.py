@@ -29,8 +29,9 @@ from spark_arrow_ipc.errors import AggregateError, ArrowIpcError, OptionError, e
 from spark_arrow_ipc.spark.functions.map_in_arrow import load_mapped, load_plain
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
 from spark_arrow_ipc.spark.functions.user_function import ship
+from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.keywords import CountKeywords, FunctionKeywords
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import READING, misapplied
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 
@@ -305,16 +306,6 @@ def aggregate(
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
 
 
-_HONOURED: Final = frozenset({
-    "paths", "path_glob_filter", "modified_before", "modified_after", "base_path", "recursive_file_lookup", "time_zone",
-    "partition_type_inference", "storage", "max_batch_bytes", "verify_checksums",
-    # These change how rows look, or how tasks read them, and not how many there are.
-    "validation", "memory_map", "max_partition_bytes", "open_cost_in_bytes", "min_partition_num", "output_batch_rows",
-    "nanoseconds", "times", "map_keys", "extension_types", "vectors", "merge_schema", "is_exact",
-})  # fmt: skip
-"""The options with which rows are counted without tasks. One that is not here is left to tasks."""
-
-
 def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
     """Return the number of rows, as ``load(path).count()`` does.
 
@@ -354,7 +345,9 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
     try:
         options = read_options(strings)
         # Spark's planners have a working directory of their own.
-        if _others_are_given(options) or any(map(is_relative, [*options.paths, *filter(None, [options.base_path])])):
+        if options.reads_servers or any(misapplied(options, READING, Use.COUNT)):
+            return None
+        if any(map(is_relative, [*options.paths, *filter(None, [options.base_path])])):
             return None
         # Hadoop's client is a JVM, which takes memory and the signals of the process that it is in: this one is the user's.
         if any(place_of(path) is Place.HADOOP for path in options.paths):
@@ -364,13 +357,6 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
         return count_rows(files, storage, limits=options.limits, verify_checksums=options.verify_checksums)
     except (ArrowIpcError, OSError):
         return None
-
-
-def _others_are_given(options: ReadOptions) -> bool:
-    """Return whether there are options that tasks have to honour."""
-    default = ReadOptions()
-    names = [name for name in ReadOptions.__dataclass_fields__ if name not in _HONOURED]
-    return options.reads_servers or any(getattr(options, name) != getattr(default, name) for name in names)
 
 
 def _count_by_tasks(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> int:

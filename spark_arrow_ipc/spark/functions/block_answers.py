@@ -35,7 +35,7 @@ from spark_arrow_ipc.ipc.columns.coalesce import Shapes
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
 from spark_arrow_ipc.spark.functions.user_function import in_zone
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields

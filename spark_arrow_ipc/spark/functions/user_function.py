@@ -27,7 +27,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, FunctionError, SchemaMismatchE
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
 
 BatchFunction = Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]]

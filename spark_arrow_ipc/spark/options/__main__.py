@@ -10,9 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.given import Side
-from spark_arrow_ipc.spark.options.options import READING, WRITING
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side
 
 _WIDTH = 100
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 from typing import Any, Final, NoReturn, TypeVar
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
@@ -158,6 +158,28 @@ _COUNT = "a whole number of at least 1"
 _DURATION = "a number of seconds, or one with a unit of s, m, h or d"
 
 
+class Use(Flag):
+    """The uses of the package in which an option may have a meaning; in others it is refused."""
+
+    BATCH = auto()  # a batch read of files
+    HEADERS = auto()  # with metadataOnly=true
+    SERVER = auto()  # a server's table
+    DIRECTORY = auto()  # a stream of directories of files
+    RECORDS = auto()  # a stream of a data set by the records of its commits
+    TAIL = auto()  # a stream of one growing file
+    COUNT = auto()  # `count` by headers, without tasks: what changes how rows look, and not how many there are
+    COMPACTION = auto()  # what changes neither rows nor types
+    JOB = auto()  # a batch write
+    QUERY = auto()  # a streaming write, of which each batch is a job
+
+    LISTED = BATCH | HEADERS | DIRECTORY | RECORDS
+    FILES = LISTED | TAIL
+    READS = FILES | SERVER
+    ROWS = BATCH | DIRECTORY | RECORDS | TAIL | SERVER
+    STREAMS = DIRECTORY | RECORDS | TAIL
+    WRITES = JOB | QUERY
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option as the documentation shows it.
@@ -180,7 +202,9 @@ class Option:
     is_secret
         Whether no error may show the value.
     kind
-        What a program may give for it that is no string.
+        What a program may give for it that is not a string.
+    applies
+        Where it has a meaning.
     """
 
     parse: Callable[[str], Any]
@@ -191,21 +215,29 @@ class Option:
     name: str = ""
     is_secret: bool = False
     kind: Kind = STRING
+    applies: Use = field(kw_only=True)
 
 
 def option(
-    parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str, *, kind: Kind = STRING
+    parse: Callable[[str], _T],
+    default: str,
+    expected: str,
+    example: str,
+    meaning: str,
+    *,
+    applies: Use,
+    kind: Kind = STRING,
 ) -> _T:
     """Declare an option whose value is that of `default` when it is absent."""
-    row = Option(parse, default, expected, example, meaning, kind=kind)
+    row = Option(parse, default, expected, example, meaning, kind=kind, applies=applies)
     return field(default=parse(default), metadata={_OPTIONS: (row,)})
 
 
 def optional(
-    parse: Callable[[str], _T], expected: str, example: str, meaning: str, *, kind: Kind = STRING
+    parse: Callable[[str], _T], expected: str, example: str, meaning: str, *, applies: Use, kind: Kind = STRING
 ) -> _T | None:
     """Declare an option that is None when it is absent."""
-    return one_of(Option(parse, None, expected, example, meaning, kind=kind), absent=None)
+    return one_of(Option(parse, None, expected, example, meaning, kind=kind, applies=applies), absent=None)
 
 
 def one_of(*options: Option, absent: _T) -> _T:
@@ -213,111 +245,115 @@ def one_of(*options: Option, absent: _T) -> _T:
     return field(default=absent, metadata={_OPTIONS: options})
 
 
-def word(default: _E, meaning: str) -> _E:
+def word(default: _E, meaning: str, *, applies: Use) -> _E:
     """Declare an option that is one of the words of an enum."""
     words = list(type(default))
     expected = f"one of {', '.join(each.value for each in words)}"
     other = next(each for each in words if each is not default)
     kind = one_of_words(each.value for each in words)
-    return option(values.word_of(type(default)), default.value, expected, other.value, meaning, kind=kind)
+    return option(
+        values.word_of(type(default)), default.value, expected, other.value, meaning, kind=kind, applies=applies
+    )
 
 
-def optional_word(example: _E, meaning: str) -> _E | None:
+def optional_word(example: _E, meaning: str, *, applies: Use) -> _E | None:
     """Declare an option that is one of the words of an enum, or None when it is absent."""
     expected = f"one of {', '.join(each.value for each in type(example))}"
     kind = one_of_words(each.value for each in type(example))
-    return optional(values.word_of(type(example)), expected, example.value, meaning, kind=kind)
+    return optional(values.word_of(type(example)), expected, example.value, meaning, kind=kind, applies=applies)
 
 
-def byte_size(default: str, meaning: str) -> int:
+def byte_size(default: str, meaning: str, *, applies: Use) -> int:
     """Declare an option that is a size in bytes."""
-    return option(values.byte_size, default, _BYTES, "64m", meaning, kind=BYTES)
+    return option(values.byte_size, default, _BYTES, "64m", meaning, kind=BYTES, applies=applies)
 
 
-def byte_size_or_zero(default: str, meaning: str) -> int:
+def byte_size_or_zero(default: str, meaning: str, *, applies: Use) -> int:
     """Declare an option that is a size in bytes, or 0."""
-    return option(values.byte_size_or_zero, default, _BYTES, "0", meaning, kind=BYTES)
+    return option(values.byte_size_or_zero, default, _BYTES, "0", meaning, kind=BYTES, applies=applies)
 
 
-def optional_byte_size(example: str, meaning: str) -> int | None:
+def optional_byte_size(example: str, meaning: str, *, applies: Use) -> int | None:
     """Declare an option that is a size in bytes, or None when it is absent."""
-    return optional(values.byte_size, _BYTES, example, meaning, kind=BYTES)
+    return optional(values.byte_size, _BYTES, example, meaning, kind=BYTES, applies=applies)
 
 
-def count(default: str, meaning: str) -> int:
+def count(default: str, meaning: str, *, applies: Use) -> int:
     """Declare an option that is a number of at least 1."""
-    return option(values.count, default, _COUNT, "100000", meaning, kind=INTEGER)
+    return option(values.count, default, _COUNT, "100000", meaning, kind=INTEGER, applies=applies)
 
 
-def optional_count(example: str, meaning: str) -> int | None:
+def optional_count(example: str, meaning: str, *, applies: Use) -> int | None:
     """Declare an option that is a number of at least 1, or None when it is absent."""
-    return optional(values.count, _COUNT, example, meaning, kind=INTEGER)
+    return optional(values.count, _COUNT, example, meaning, kind=INTEGER, applies=applies)
 
 
-def limit(example: str, meaning: str) -> int | None:
+def limit(example: str, meaning: str, *, applies: Use) -> int | None:
     """Declare an option that is a number; None when it is absent or 0."""
-    return optional(values.count_or_zero, "a whole number", example, meaning, kind=INTEGER)
+    return optional(values.count_or_zero, "a whole number", example, meaning, kind=INTEGER, applies=applies)
 
 
-def duration(default: str, example: str, meaning: str) -> int:
+def duration(default: str, example: str, meaning: str, *, applies: Use) -> int:
     """Declare an option that is a duration in seconds."""
-    return option(values.duration, default, _DURATION, example, meaning, kind=DURATION)
+    return option(values.duration, default, _DURATION, example, meaning, kind=DURATION, applies=applies)
 
 
-def optional_duration(example: str, meaning: str) -> int | None:
+def optional_duration(example: str, meaning: str, *, applies: Use) -> int | None:
     """Declare an option that is a duration in seconds, or None when it is absent."""
-    return optional(values.duration, _DURATION, example, meaning, kind=DURATION)
+    return optional(values.duration, _DURATION, example, meaning, kind=DURATION, applies=applies)
 
 
-def flag(default: str, meaning: str) -> bool:
+def flag(default: str, meaning: str, *, applies: Use) -> bool:
     """Declare an option that is true or false."""
     other = "false" if default == "true" else "true"
-    return option(values.boolean, default, "true or false", other, meaning, kind=FLAG)
+    return option(values.boolean, default, "true or false", other, meaning, kind=FLAG, applies=applies)
 
 
-def string(expected: str, example: str, meaning: str) -> str | None:
+def string(expected: str, example: str, meaning: str, *, applies: Use) -> str | None:
     """Declare an option that is a string that is not blank, or None when it is absent."""
-    return optional(values.not_blank, expected, example, meaning)
+    return optional(values.not_blank, expected, example, meaning, applies=applies)
 
 
-def path(example: str, meaning: str) -> str | None:
+def path(example: str, meaning: str, *, applies: Use) -> str | None:
     """Declare an option that is a path, or None when it is absent."""
-    return optional(values.not_blank, "a path", example, meaning, kind=PATH)
+    return optional(values.not_blank, "a path", example, meaning, kind=PATH, applies=applies)
 
 
-def time(meaning: str) -> str | None:
+def time(meaning: str, *, applies: Use) -> str | None:
     """Declare an option that is a time, whose instant is found where the time zone is known; None when it is absent."""
-    return optional(values.time, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=TIME)
+    return optional(
+        values.time, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=TIME, applies=applies
+    )
 
 
-def column_list(example: str, meaning: str) -> tuple[ColumnPath, ...] | None:
+def column_list(example: str, meaning: str, *, applies: Use) -> tuple[ColumnPath, ...] | None:
     """Declare an option that is a list of columns, or None when it is absent."""
-    return optional(values.column_list, _COLUMNS, example, meaning, kind=COLUMNS)
+    return optional(values.column_list, _COLUMNS, example, meaning, kind=COLUMNS, applies=applies)
 
 
-def column_list_or(default: _E, example: str, meaning: str) -> _E | tuple[ColumnPath, ...]:
+def column_list_or(default: _E, example: str, meaning: str, *, applies: Use) -> _E | tuple[ColumnPath, ...]:
     """Declare an option that is a list of columns, or one of the words of an enum."""
     words = [each.value for each in type(default)]
     expected = f"{', '.join(words)}, or {_COLUMNS}"
     parse = values.column_list_or(type(default))
-    return option(parse, default.value, expected, example, meaning, kind=columns_or(words))
+    return option(parse, default.value, expected, example, meaning, kind=columns_or(words), applies=applies)
 
 
-def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
+def pairs(name: str, expected: str, example: str, meaning: str, *, applies: Use) -> tuple[tuple[str, str], ...]:
     """Declare options that share a prefix: `name` ends in ``.*``; pairs are sorted by key."""
-    row = Option(values.not_blank, None, expected, example, meaning, name, kind=PAIRS)
+    row = Option(values.not_blank, None, expected, example, meaning, name, kind=PAIRS, applies=applies)
     return one_of(row, absent=())
 
 
-def secret_pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
+def secret_pairs(name: str, expected: str, example: str, meaning: str, *, applies: Use) -> tuple[tuple[str, str], ...]:
     """Declare options as `pairs` does, whose values no error and no repr shows."""
-    row = Option(values.not_blank, None, expected, example, meaning, name, is_secret=True, kind=PAIRS)
+    row = Option(values.not_blank, None, expected, example, meaning, name, is_secret=True, kind=PAIRS, applies=applies)
     return field(default=(), repr=False, metadata={_OPTIONS: (row,)})
 
 
-def secret(expected: str, example: str, meaning: str) -> str | None:
+def secret(expected: str, example: str, meaning: str, *, applies: Use) -> str | None:
     """Declare an option as `string` does, whose value no error and no repr shows."""
-    row = Option(values.not_blank, None, expected, example, meaning, is_secret=True)
+    row = Option(values.not_blank, None, expected, example, meaning, is_secret=True, applies=applies)
     return field(default=None, repr=False, metadata={_OPTIONS: (row,)})
 
 

@@ -10,21 +10,16 @@ import textwrap
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
-from spark_arrow_ipc.spark.options.compacting import of_compactions
-from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
-from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
-
-FOR_BATCHES: Final = frozenset({"metadataOnly", "token"})
-"""The options of a read that a stream refuses."""
+from spark_arrow_ipc.spark.options.declare import Option, Use
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, of_compactions
+from spark_arrow_ipc.spark.options.read_options import PATHS
 
 _OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})
 """Options that functions have as arguments: `count` all of them, the others those of paths."""
 
 _HEAD: Final = '''"""Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
 
-Printed by ``make_keywords.py`` from the table of options (``options.py``, ``stream_options.py``): change that, and print anew.
+Printed by ``make_keywords.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
 """
 
 from __future__ import annotations
@@ -41,17 +36,19 @@ _WIDTH: Final = 120
 def source() -> str:
     """Return the text of ``keywords.py``."""
     both = {option.name for option in READING}
-    of_scans = _but(READING, FOR_BATCHES | _OF_ARGUMENTS)
+    batches = {option.name for option in READING if not option.applies & Use.STREAMS}
+    jobs = {option.name for option in WRITING if Use.QUERY not in option.applies}
+    of_scans = _but(READING, batches | _OF_ARGUMENTS)
     where = _only(READING, _OF_ARGUMENTS - {*PATHS})
     paths = _only(READING, frozenset(PATHS))
     classes: list[tuple[str, str, str, Iterable[Option]]] = [
         ("_ScanKeywords", "TypedDict", "Options of reads and of reading streams.", of_scans),
-        ("CountKeywords", "_ScanKeywords", "Options of `count`.", _only(READING, FOR_BATCHES)),
+        ("CountKeywords", "_ScanKeywords", "Options of `count`.", _only(READING, batches)),
         ("FunctionKeywords", "CountKeywords", "Options of `map_in_arrow` and `aggregate`.", where),
         ("ReadKeywords", "FunctionKeywords", "Options of a read.", paths),
         ("ReadStreamKeywords", "_ScanKeywords", "Options of reading a stream.", [*paths, *where, *STREAMING]),
-        ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", _but(WRITING, FOR_JOBS)),
-        ("WriteKeywords", "WriteStreamKeywords", "Options of a write.", _only(WRITING, FOR_JOBS)),
+        ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", _but(WRITING, jobs)),
+        ("WriteKeywords", "WriteStreamKeywords", "Options of a write.", _only(WRITING, jobs)),
         ("RewriteKeywords", "FunctionKeywords", "Options of `rewrite`.", _but(WRITING, both)),
         ("CompactKeywords", "TypedDict", "Options of `compact`.", of_compactions()),
     ]

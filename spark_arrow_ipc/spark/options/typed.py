@@ -37,9 +37,16 @@ from spark_arrow_ipc.spark.options.keywords import (
     WriteKeywords,
     WriteStreamKeywords,
 )
-from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING, ReadOptions, SparkWriteOptions, parse_stream
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
-from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
+from spark_arrow_ipc.spark.options.options import (
+    READING,
+    STREAMING,
+    WRITING,
+    check_streamed,
+    parse_read,
+    parse_stream,
+    parse_write,
+)
+from spark_arrow_ipc.spark.options.read_options import PATHS
 
 __all__ = [
     "CompactKeywords", "CountKeywords", "FunctionKeywords", "ReadKeywords", "ReadStreamKeywords", "RewriteKeywords",
@@ -59,7 +66,7 @@ def read(**options: Unpack[ReadKeywords]) -> dict[str, str]:
     OptionError
         There is no such option, or its value is of a wrong type or not understood; or two options exclude each other.
     """
-    return _checked(options, ReadOptions.parse)
+    return _checked(options, parse_read)
 
 
 def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
@@ -67,7 +74,7 @@ def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`.
     """
-    return _checked(options, SparkWriteOptions.parse)
+    return _checked(options, parse_write)
 
 
 def read_stream(**options: Unpack[ReadStreamKeywords]) -> dict[str, str]:
@@ -83,7 +90,7 @@ def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`. Spark's own ``checkpointLocation`` is an option of its own.
     """
-    return _checked(options, lambda strings: check_streamed(SparkWriteOptions.parse(strings)))
+    return _checked(options, lambda strings: check_streamed(parse_write(strings)))
 
 
 def strings_of(given: Mapping[str, Any]) -> dict[str, str]:

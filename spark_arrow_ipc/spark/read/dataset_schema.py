@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.scan.outlines import (
     read_schemas,
 )
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, SchemaMismatchError, error_context, printable
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import (
     COLUMNS,
     SCHEMA,

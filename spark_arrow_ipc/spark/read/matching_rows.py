@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.statistics.read import file_statistics
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
 from spark_arrow_ipc.spark.read.where import Where, name_origin
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema

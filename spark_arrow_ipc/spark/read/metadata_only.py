@@ -21,7 +21,7 @@ from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
 

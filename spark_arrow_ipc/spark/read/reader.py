@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOpt
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import (
     METADATA_COLUMNS,

@@ -17,7 +17,7 @@ from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBl
 from spark_arrow_ipc.dataset.scan.served import ServedPart, plan_parts, scan_served
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, SelectColumns
 from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark

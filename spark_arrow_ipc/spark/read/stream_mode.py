@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
@@ -27,7 +27,8 @@ from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, printable
-from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.spark.options.declare import Use
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, misapplied
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.storage.local import LOCAL
@@ -38,11 +39,8 @@ from spark_arrow_ipc.storage.url import is_remote
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.stream.mode import StreamMode
-    from spark_arrow_ipc.spark.options.options import ReadOptions
-    from spark_arrow_ipc.spark.options.stream_options import StreamOptions
+    from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
     from spark_arrow_ipc.storage.storage import Storage
-
-_IsGiven: TypeAlias = "Callable[[ReadOptions, StreamOptions], bool]"
 
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_THAT_WAIT = 10.0
@@ -64,7 +62,10 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     if dataset is not None:
         return _table(dataset, options, stream)
     _refuse(
-        _OF_TABLES, options, stream, "the source is no data set that keeps the records of its commits (commitRetention)"
+        Use.DIRECTORY,
+        options,
+        stream,
+        "the source is no data set that keeps the records of its commits (commitRetention)",
     )
     if isinstance(stream.starting_from, int):
         raise OptionError(
@@ -91,44 +92,10 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     return WindowMode(waiting, window, cleaner)
 
 
-_OF_DIRECTORIES: Final[Mapping[str, _IsGiven]] = {
-    "latestFirst": lambda _, stream: stream.latest_first,
-    "lateWindow": lambda _, stream: stream.late_window is not None,
-    "maxFileAge": lambda _, stream: stream.max_file_age is not None,
-    "sourceLog": lambda _, stream: stream.source_log is not None,
-    "fileNameOnly": lambda _, stream: stream.file_name_only,
-    "unfinishedAfter": lambda _, stream: stream.unfinished_after is not None,
-    "cleanSource": lambda _, stream: stream.clean_source is not CleanSource.OFF,
-}
-"""Options that streams of directories have, and whether they are given."""
-
-_OF_TABLES: Final[Mapping[str, _IsGiven]] = {
-    "onOverwrite": lambda _, stream: stream.on_overwrite is not None,
-    "failOnDataLoss": lambda _, stream: not stream.fail_on_data_loss,
-}
-"""The same of streams of data sets by their records."""
-
-_OF_FILES: Final[Mapping[str, _IsGiven]] = {
-    "recover": lambda options, _: options.error_policy.recover,
-    "ignoreCorruptFiles": lambda options, _: options.error_policy.ignore_corrupt_files,
-    "ignoreMissingFiles": lambda options, _: options.error_policy.ignore_missing_files,
-    "tensors": lambda options, _: options.tensors is not None,
-    "concatenatedStreams": lambda options, _: options.concatenated_streams is not ConcatenatedStreams.WARN,
-}
-"""The same of reads of whole files."""
-
-
-def _refuse(given: Mapping[str, _IsGiven], options: ReadOptions, stream: StreamOptions, why: str) -> None:
-    """Refuse options that have no meaning for a source.
-
-    Raises
-    ------
-    OptionError
-        One of them is given.
-    """
-    for name, is_given in given.items():
-        if is_given(options, stream):
-            raise OptionError(f"the option {name} has no meaning here: {why}; remove it")
+def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
+    """Refuse options that have no meaning for a source."""
+    for option in (*misapplied(stream, STREAMING, use), *misapplied(options, READING, use)):
+        raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
 
 
 def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
@@ -144,7 +111,7 @@ def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
 
 def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
     why = "the source is a data set that keeps the records of its commits, and they are read in their order"
-    _refuse(_OF_DIRECTORIES, options, stream, why)
+    _refuse(Use.RECORDS, options, stream, why)
     start = stream.starting_from
     chosen = TableOptions(
         start if isinstance(start, int) else None,
@@ -174,7 +141,7 @@ def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Tail
         raise OptionError(
             f"tail=true follows one file that exists, and {found}; give the path of the stream", path=path
         )
-    _refuse({**_OF_DIRECTORIES, **_OF_TABLES, **_OF_FILES}, options, stream, "tail=true follows one growing stream")
+    _refuse(Use.TAIL, options, stream, "tail=true follows one growing stream")
     if isinstance(stream.starting_from, int):
         raise OptionError(
             "startingFrom is earliest or latest where tail=true follows a file; no record has a number there"

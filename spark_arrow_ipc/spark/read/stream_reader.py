@@ -26,8 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, StreamBatch, StreamMode
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.options.stream_options import StreamOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_mode import Polls, poll_seconds, stream_mode

@@ -45,7 +45,7 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, cut_repr, error_context, listed
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, hidden_columns
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_sensitive, planner_defaults, value_of

@@ -32,10 +32,11 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options
-from spark_arrow_ipc.spark.options.compacting import check_compacted
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import check_compacted, parse_write
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import Durability
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.job import Part, RewriteTask, abort_on_error, commit_reports, context_of, run_tasks
@@ -154,7 +155,7 @@ def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWri
     names = {name.lower() for name in (*of_read, *of_write)}
     reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True), names)
     kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
-    return reading, replace(SparkWriteOptions.parse({**of_write, **kept, "path": path}), restore_types=True)
+    return reading, replace(parse_write({**of_write, **kept, "path": path}), restore_types=True)
 
 
 def _plan(

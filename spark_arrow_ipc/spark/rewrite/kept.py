@@ -23,8 +23,9 @@ from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.spark.datasource import schema_of
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_note import note_in
 

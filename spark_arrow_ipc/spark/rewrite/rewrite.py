@@ -25,10 +25,9 @@ from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options import values
-from spark_arrow_ipc.spark.options.given import Side, check_known
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
-from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING, ReadOptions, SparkWriteOptions
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side, check_known, parse_write
+from spark_arrow_ipc.spark.options.read_options import PATHS, ReadOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
@@ -241,7 +240,7 @@ def rewrite(
     context_of(spark)
     of_read, of_write = split_options(options)
     reading = read_options(strings_of_read(source, of_read))
-    writing = SparkWriteOptions.parse({**of_write, "path": os.fspath(target)})
+    writing = parse_write({**of_write, "path": os.fspath(target)})
     if mode not in _MODES:
         raise OptionError(expected=f"one of {', '.join(_MODES)} as mode", found=repr(mode))
     if function is None and schema is not None:

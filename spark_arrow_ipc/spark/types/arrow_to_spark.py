@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.ipc.messages.schema import UnknownType
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
 from spark_arrow_ipc.spark.types.inexact import NANOSECOND_TIME_PRECISION, may_change

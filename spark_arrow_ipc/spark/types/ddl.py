@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 

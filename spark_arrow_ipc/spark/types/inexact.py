@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyspark
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, Times
 
 NANOSECOND_TIME_PRECISION: Final = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6

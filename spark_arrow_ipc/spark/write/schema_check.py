@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, listed
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema

@@ -34,9 +34,9 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
-from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
+from spark_arrow_ipc.spark.options.options import check_streamed
 from spark_arrow_ipc.spark.options.values import Durability, PartitionOverwriteMode, SchemaCheck
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.session_settings import with_warning
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write

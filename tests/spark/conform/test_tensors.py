@@ -10,7 +10,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError, SchemaMismatchError
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes
 from spark_arrow_ipc.spark.types import arrow_to_spark
 

@@ -24,7 +24,7 @@ from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
 from spark_arrow_ipc.spark.functions.map_in_arrow import FunctionMapping, MappedReader
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
 from spark_arrow_ipc.spark.functions.user_function import ship
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
 ROWS = 60
@@ -158,7 +158,7 @@ def type_of(part):
 def run(path, parts, monkeypatch, **options):
     """Return the partial rows of all tasks, and the numbers of the record batches that were decoded."""
     decoded = []
-    inner = ArrowIpcBatchReader(ASKED, ReadOptions.parse({"path": str(path), **options}))
+    inner = ArrowIpcBatchReader(ASKED, parse_read({"path": str(path), **options}))
     output = s.StructType([s.StructField(f"a{i}", type_of(part)) for i, part in enumerate(parts)])
     monkeypatch.setattr(inner, "_rows", lambda file, *asked: _noted(file, decoded, inner, *asked))
     reader = MappedReader(inner, FunctionMapping(ship(PartialAggregates((), tuple(parts))), output, "UTC", ASKED))
@@ -218,7 +218,7 @@ def test_a_dictionary_may_hide_nulls_from_headers(tmp_path, monkeypatch):
 def test_the_parts_of_a_large_record_batch_are_answered_once(tmp_path, monkeypatch):
     path = described(tmp_path / "a.arrow", pa.concat_tables([NUMBERS] * 200).combine_chunks(), rows=20_000)
     small = {"maxPartitionBytes": "100000", "openCostInBytes": "0"}
-    reader = ArrowIpcBatchReader(ASKED, ReadOptions.parse({"path": str(path), **small}))
+    reader = ArrowIpcBatchReader(ASKED, parse_read({"path": str(path), **small}))
     assert 2 < len([part for partition in reader.partitions() for part in partition.ranges if part.rows])
     made, decoded = run(path, [COUNT, MOST], monkeypatch, **small)
     assert ([{"a0": 20_000, "a1": 99}], []) == (made, decoded)
@@ -240,7 +240,7 @@ def test_statistics_of_another_file_are_not_believed(tmp_path, monkeypatch):
 def test_answers_are_merged_as_they_come(tmp_path):
     """However many files a task has, it keeps one answer for each schema and partition."""
     partials = PartialAggregates((), (COUNT, LEAST))
-    options = ReadOptions.parse({"path": str(tmp_path)})
+    options = parse_read({"path": str(tmp_path)})
     answers = BlockAnswers(partials, s.StructType(ASKED.fields[:1]), options, "UTC")
     for i in range(20):
         described(tmp_path / f"{i}.arrow", NUMBERS.slice(i), rows=50)

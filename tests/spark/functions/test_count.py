@@ -10,6 +10,8 @@ from pyspark.errors import PySparkAttributeError, PySparkException
 
 from spark_arrow_ipc import count
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options.declare import Use
+from spark_arrow_ipc.spark.options.options import READING
 
 counting = importlib.import_module("spark_arrow_ipc.spark.functions.aggregate")
 
@@ -68,11 +70,15 @@ def test_options_are_honoured_or_left_to_tasks(lake, options, rows):
 
 
 def test_every_option_of_a_read_is_on_one_side(lake):
-    names = counting.ReadOptions.__dataclass_fields__.keys()
-    assert names >= counting._HONOURED
-    left = {"columns", "where", "metadata_columns", "metadata_only", "concatenated_streams", "missing_columns",
-            "ignore_corrupt_files", "ignore_missing_files", "tensors", "recover", "token"}  # fmt: skip
-    assert left == names - counting._HONOURED
+    left = {
+        attribute
+        for attribute, options in READING.attributes.items()
+        if not any(Use.COUNT in option.applies for option in options)
+    }
+    assert left - {"is_exact"} == {
+        "columns", "where", "metadata_columns", "metadata_only", "concatenated_streams", "missing_columns",
+        "ignore_corrupt_files", "ignore_missing_files", "tensors", "recover", "token",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.compacting import check_compacted, of_compactions
+from spark_arrow_ipc.spark.options.options import check_compacted, of_compactions
 
 
 def test_options_of_both_sides_are_there_once():

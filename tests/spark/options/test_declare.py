@@ -6,7 +6,9 @@ from enum import StrEnum
 import pytest
 
 from spark_arrow_ipc.spark.options import declare, values
-from spark_arrow_ipc.spark.options.options import OPTIONS, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import OPTIONS
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 
 
 class Colour(StrEnum):
@@ -16,15 +18,17 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    some_rows: int = declare.count("7", "Rows.")
-    some_bytes: int = declare.byte_size("2k", "Bytes.")
-    is_on: bool = declare.flag("true", "On.")
-    colour: Colour = declare.word(Colour.LIGHT_BLUE, "A colour.")
-    zone: str | None = declare.string("a zone", "UTC", "A zone.")
-    most_rows: int | None = declare.optional_count("9", "Rows.")
-    most_bytes: int | None = declare.optional_byte_size("9k", "Bytes.")
-    level: int = declare.option(values.integer, "-1", "a whole number", "3", "A level.")
-    owner: tuple[tuple[str, str], ...] = declare.pairs("owner.*", "a string", "me", "Owners.")
+    some_rows: int = declare.count("7", "Rows.", applies=declare.Use.BATCH)
+    some_bytes: int = declare.byte_size("2k", "Bytes.", applies=declare.Use.BATCH)
+    is_on: bool = declare.flag("true", "On.", applies=declare.Use.BATCH)
+    colour: Colour = declare.word(Colour.LIGHT_BLUE, "A colour.", applies=declare.Use.BATCH)
+    zone: str | None = declare.string("a zone", "UTC", "A zone.", applies=declare.Use.BATCH)
+    most_rows: int | None = declare.optional_count("9", "Rows.", applies=declare.Use.BATCH)
+    most_bytes: int | None = declare.optional_byte_size("9k", "Bytes.", applies=declare.Use.BATCH)
+    level: int = declare.option(values.integer, "-1", "a whole number", "3", "A level.", applies=declare.Use.BATCH)
+    owner: tuple[tuple[str, str], ...] = declare.pairs(
+        "owner.*", "a string", "me", "Owners.", applies=declare.Use.BATCH
+    )
 
 
 # attribute: name, value when absent, default, expected, example

@@ -6,12 +6,12 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import (
     OPTIONS,
     READING,
+    STREAMING,
     WRITING,
-    ReadOptions,
-    SparkWriteOptions,
+    parse_read,
     parse_stream,
+    parse_write,
 )
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
@@ -46,7 +46,7 @@ READ_ERRORS = {
 def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
     given, expected = READ_ERRORS[case]
     with pytest.raises(OptionError) as caught:
-        ReadOptions.parse(given)
+        parse_read(given)
     assert expected in str(caught.value)
 
 
@@ -72,7 +72,7 @@ WRITE_ERRORS = {
 def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
     given, expected = WRITE_ERRORS[case]
     with pytest.raises(OptionError) as caught:
-        SparkWriteOptions.parse(given)
+        parse_write(given)
     assert expected in str(caught.value)
 
 
@@ -81,9 +81,9 @@ FREE = ("path", "basePath", "token", "commitToken", "sourceLog", "sourceArchiveD
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-@pytest.mark.parametrize("parse", [ReadOptions.parse, SparkWriteOptions.parse, parse_stream])
+@pytest.mark.parametrize("parse", [parse_read, parse_write, parse_stream])
 def test_every_option_with_a_bad_value_names_itself_the_value_and_what_is_right(option, parse):
-    side = {ReadOptions.parse: READING, SparkWriteOptions.parse: WRITING}.get(parse, READING)
+    side = {parse_read: READING, parse_write: WRITING}.get(parse, READING)
     is_of_side = side.option(option.name) is not None or (parse is parse_stream and STREAMING.option(option.name))
     name = option.name.replace("*", "key")
     for bad in (" ",) if option.name in FREE else (" ", "["):
@@ -96,8 +96,8 @@ def test_every_option_with_a_bad_value_names_itself_the_value_and_what_is_right(
 
 
 def test_no_limit_of_rows_is_zero_as_in_spark():
-    assert SparkWriteOptions.parse({"maxRecordsPerFile": "0"}).max_records_per_file is None
-    assert SparkWriteOptions.parse({"maxRecordsPerFile": "7"}).max_records_per_file == 7
+    assert parse_write({"maxRecordsPerFile": "0"}).max_records_per_file is None
+    assert parse_write({"maxRecordsPerFile": "7"}).max_records_per_file == 7
 
 
 HOSTILE = {
@@ -116,18 +116,18 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-@pytest.mark.parametrize(("side", "options"), [(READING, ReadOptions), (WRITING, SparkWriteOptions)])
-def test_no_value_is_more_than_an_option_error_of_some_lines(side, options, case):
+@pytest.mark.parametrize(("side", "parse"), [(READING, parse_read), (WRITING, parse_write)])
+def test_no_value_is_more_than_an_option_error_of_some_lines(side, parse, case):
     for option in side:
         try:
-            options.parse({option.name.replace("*", "key"): HOSTILE[case]})
+            parse({option.name.replace("*", "key"): HOSTILE[case]})
         except OptionError as error:
             assert len(str(error)) < 1_000  # noqa: PT017 - most options take some of the values
 
 
 def test_a_name_that_is_not_unicode_is_an_error():
     with pytest.raises(OptionError, match=r"the name of the option .* has the lone surrogate '.ud800' at character 1"):
-        ReadOptions.parse({"a\ud800": "b"})
+        parse_read({"a\ud800": "b"})
 
 
 NUMBERS = [("maxBatchBytes", "9223372036854775807", 2**63 - 1), ("maxBatchBytes", "8191p", 8191 << 50)]
@@ -135,7 +135,7 @@ NUMBERS = [("maxBatchBytes", "9223372036854775807", 2**63 - 1), ("maxBatchBytes"
 
 @pytest.mark.parametrize(("name", "string", "value"), NUMBERS)
 def test_numbers_are_those_of_a_java_long(name, string, value):
-    assert value == ReadOptions.parse({name: string}).max_batch_bytes
+    assert value == parse_read({name: string}).max_batch_bytes
 
 
 KEYS = [

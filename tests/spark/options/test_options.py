@@ -10,7 +10,8 @@ from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.ipc import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_read, parse_write
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
     Durability,
@@ -21,6 +22,7 @@ from spark_arrow_ipc.spark.options.values import (
     SchemaCheck,
     Times,
 )
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 
 READS = {
     "nothing": ({}, {}),
@@ -68,7 +70,7 @@ READS = {
 def test_options_of_a_read(case):
     """What is not given is the default of the table, which is that of the dataclass."""
     given, expected = READS[case]
-    assert dataclasses.replace(ReadOptions(), **expected) == ReadOptions.parse(CaseInsensitiveDict(given))
+    assert dataclasses.replace(ReadOptions(), **expected) == parse_read(CaseInsensitiveDict(given))
 
 
 WRITES = {
@@ -108,4 +110,4 @@ WRITES = {
 @pytest.mark.parametrize("case", WRITES)
 def test_options_of_a_write(case):
     given, expected = WRITES[case]
-    assert dataclasses.replace(SparkWriteOptions(), **expected) == SparkWriteOptions.parse(given)
+    assert dataclasses.replace(SparkWriteOptions(), **expected) == parse_write(given)

@@ -12,11 +12,8 @@ import pytest
 
 from spark_arrow_ipc import options
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.compacting import of_compactions
-from spark_arrow_ipc.spark.options.make_keywords import FOR_BATCHES
-from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING
-from spark_arrow_ipc.spark.options.stream_options import STREAMING
-from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
+from spark_arrow_ipc.spark.options.declare import Use
+from spark_arrow_ipc.spark.options.options import OPTIONS, READING, STREAMING, WRITING, of_compactions
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 
 ROOT = Path(__file__).parents[3]
@@ -37,9 +34,9 @@ def names(side):
     ("cls", "expected"),
     [
         ("ReadKeywords", names(READING)),
-        ("ReadStreamKeywords", names([*READING, *STREAMING]) - FOR_BATCHES),
+        ("ReadStreamKeywords", names([option for option in (*READING, *STREAMING) if option.applies & Use.STREAMS])),
         ("WriteKeywords", names(WRITING)),
-        ("WriteStreamKeywords", names(WRITING) - FOR_JOBS),
+        ("WriteStreamKeywords", names([option for option in WRITING if Use.QUERY in option.applies])),
         ("CountKeywords", names(READING) - {"path", "paths", "where"}),
         ("FunctionKeywords", names(READING) - {"path", "paths"}),
         ("RewriteKeywords", names([*READING, *WRITING]) - {"path", "paths"}),

@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, SchemaMismatchError
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import metadata_only
 from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader
 
@@ -28,7 +28,7 @@ def lake(tmp_path):
 
 
 def reader_of(path, schema=BLOCK_SCHEMA, **options):
-    return ArrowIpcBlockReader(schema, ReadOptions.parse({"path": str(path), **options}))
+    return ArrowIpcBlockReader(schema, parse_read({"path": str(path), **options}))
 
 
 def read(reader):

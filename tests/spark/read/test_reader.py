@@ -25,7 +25,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark import session_settings
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import where
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
@@ -43,7 +43,7 @@ def lake(tmp_path):
 
 
 def reader_of(path, schema=None, **options):
-    parsed = ReadOptions.parse({"path": str(path), **options})
+    parsed = parse_read({"path": str(path), **options})
     return ArrowIpcBatchReader(read_spark_schema(parsed) if schema is None else schema, parsed)
 
 
@@ -76,7 +76,7 @@ def test_the_partitions_of_a_plan_give_each_row_once(lake, name, splits):
     reader = reader_of(lake, **options, **splits)
     found = batches(reader)
     assert sorted(expected) == ids(found)
-    schema = expected_arrow_schema(read_spark_schema(ReadOptions.parse({"path": str(lake), **options})))
+    schema = expected_arrow_schema(read_spark_schema(parse_read({"path": str(lake), **options})))
     assert names == schema.names
     assert {schema} == {batch.schema for batch in found}
 

@@ -17,7 +17,7 @@ from waiting import WaitingStorage
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import FileChangedError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 
 ROOT = "memory:/lake/table"
 

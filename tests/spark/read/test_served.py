@@ -9,7 +9,7 @@ from arrow_files import write
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 from spark_arrow_ipc.spark.datasource import schema_of
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
 
@@ -41,7 +41,7 @@ def uri(request, path, tmp_path_factory):
 
 
 def reader_of(path, kind=ArrowIpcServedReader, schema=None, **options):
-    parsed = ReadOptions.parse({"path": str(path), **options})
+    parsed = parse_read({"path": str(path), **options})
     return kind(schema_of(parsed) if schema is None else schema, parsed)
 
 

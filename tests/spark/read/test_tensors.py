@@ -12,7 +12,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import NoFilesError, NoTensorError, OptionError
 from spark_arrow_ipc.ipc.tensors import rows as tensor_rows
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
@@ -30,7 +30,7 @@ def lake(tmp_path):
 
 def read(path, schema=None, **options):
     """Rows as executors read them, and the number of partitions."""
-    parsed = ReadOptions.parse({"path": str(path), **options})
+    parsed = parse_read({"path": str(path), **options})
     schema = read_spark_schema(parsed) if schema is None else schema
     reader = ArrowIpcBatchReader(schema, parsed)
     reader, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))

@@ -22,7 +22,7 @@ from spark_arrow_ipc.errors import (
     SchemaMismatchError,
     UnsupportedError,
 )
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.storage.local import LOCAL

@@ -203,13 +203,13 @@ OVERLAPS = [
 
 @pytest.mark.parametrize(("source", "expected"), OVERLAPS, ids=[source or "itself" for source, _ in OVERLAPS])
 def test_what_is_in_place(own, source, expected):
-    from spark_arrow_ipc.spark.options.options import ReadOptions
+    from spark_arrow_ipc.spark.options.options import parse_read
 
     (own.parent / "alias").symlink_to(own)
     job = plan_job(str(own), WriteMode.OVERWRITE)
-    assert expected == module._overlaps(job, ReadOptions.parse({"path": f"{own}{source}"}))
+    assert expected == module._overlaps(job, parse_read({"path": f"{own}{source}"}))
     append_job = plan_job(str(own), WriteMode.APPEND)
-    assert not module._overlaps(append_job, ReadOptions.parse({"path": str(own)}))
+    assert not module._overlaps(append_job, parse_read({"path": str(own)}))
 
 
 # ---- attempts

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, Times
 from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS
 from spark_arrow_ipc.spark.types.inexact import (

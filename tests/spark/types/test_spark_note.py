@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Times, Vectors
 from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
 from spark_arrow_ipc.spark.types import arrow_to_spark

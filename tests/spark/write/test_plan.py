@@ -5,7 +5,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, UnsupportedError
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 SCHEMA = s.StructType(
@@ -19,7 +19,7 @@ SCHEMA = s.StructType(
 
 
 def plan(**options):
-    return plan_write(SCHEMA, SparkWriteOptions.parse(options))
+    return plan_write(SCHEMA, parse_write(options))
 
 
 def test_columns_are_written_as_their_usual_types_by_default():

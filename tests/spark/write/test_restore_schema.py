@@ -10,8 +10,9 @@ from restored_columns import EXTENSION, RESTORE, UUIDS, noted, spark_column, wri
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MapKeys, Nanoseconds, Vectors
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import spark_to_arrow
 from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.write.plan import plan_write

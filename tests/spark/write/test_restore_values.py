@@ -15,8 +15,9 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type, storage
 from spark_arrow_ipc.spark.write import restore_values

@@ -8,7 +8,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.write.schema_check import check_names, check_schema
@@ -95,7 +95,7 @@ def test_what_may_be_written_beside_a_file(case, check):
 def write(path, ddl, *columns, overwrite=False, **options):
     """Write one row as Spark does; a column for each value."""
     schema = struct(ddl)
-    writer = ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+    writer = ArrowIpcBatchWriter.plan(schema, str(path), parse_write(options), overwrite=overwrite)
     types = expected_arrow_schema(schema)
     batch = pa.record_batch(
         [pa.array([value], type_) for value, type_ in zip(columns, types.types, strict=True)], types
@@ -104,7 +104,7 @@ def write(path, ddl, *columns, overwrite=False, **options):
 
 
 def read_schema(path, **options):
-    return read_spark_schema(ReadOptions.parse({"path": str(path), **options})).simpleString()
+    return read_spark_schema(parse_read({"path": str(path), **options})).simpleString()
 
 
 def age(path, seconds):
@@ -244,7 +244,7 @@ def test_the_option_case_sensitive_writes_both(tmp_path):
 @pytest.mark.parametrize(("ddl", "check", "stays"), [("a bigint", "merge", True), ("a bigint, b bigint", "merge", False), ("a bigint, b bigint", "none", True)])  # fmt: skip
 def test_what_is_appended_during_an_overwrite_stays_if_it_has_its_schema(tmp_path, ddl, check, stays):
     write(tmp_path, "a bigint", 0)
-    options = SparkWriteOptions.parse({"schemaCheck": check})
+    options = parse_write({"schemaCheck": check})
     overwrite = ArrowIpcBatchWriter.plan(struct("a bigint"), str(tmp_path), options, overwrite=True)
     message = overwrite.write(iter([pa.record_batch([pa.array([1])], ["a"])]))
     write(tmp_path, ddl, *range(2, 2 + len(struct(ddl))), schemaCheck="none")

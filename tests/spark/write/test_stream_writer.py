@@ -13,7 +13,7 @@ from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
@@ -21,7 +21,7 @@ SCHEMA = s.StructType([s.StructField("n", s.LongType())])
 
 def writer(path, *, overwrite=False, schema=SCHEMA, **options):
     """Return the writer of one of Spark's processes: each has its own."""
-    made = ArrowIpcStreamWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+    made = ArrowIpcStreamWriter.plan(schema, str(path), parse_write(options), overwrite=overwrite)
     return pickle.loads(pickle.dumps(made))
 
 
@@ -183,7 +183,7 @@ MORE = s.StructType([*SCHEMA.fields, s.StructField("extra", s.StringType())])
 
 def add_columns(path, schema=MORE, **options):
     """Write a row as a batch job that adds columns, or other ones."""
-    job = ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=False)
+    job = ArrowIpcBatchWriter.plan(schema, str(path), parse_write(options), overwrite=False)
     types = expected_arrow_schema(schema)
     row = pa.record_batch([pa.array([None], type_) for type_ in types.types], types)
     job.commit([job.write(iter([row]))])

@@ -16,8 +16,10 @@ from restored_columns import spark_column, written
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_write
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
@@ -42,7 +44,7 @@ def structs(*rows, metadata=None):
 
 
 def shaped(text, **options):
-    return SparkWriteOptions.parse({"tensorColumns": text, **options})
+    return parse_write({"tensorColumns": text, **options})
 
 
 def by_pyarrow(batch):

@@ -17,7 +17,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import arrow_json, ipc
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.plan import plan_write
 from spark_arrow_ipc.storage.local import LOCAL
 
@@ -59,7 +59,7 @@ def test_the_files_of_a_task_are_read_equal(tmp_path, program, ipc_format):
         "partitionBy": "k", "dictionaryColumns": "w,n", "recordBatchRows": "30", "maxRecordsPerFile": "50",
         "ipcFormat": ipc_format, "compression": compression,
     }  # fmt: skip
-    plan = plan_write(SCHEMA, SparkWriteOptions.parse(options))
+    plan = plan_write(SCHEMA, parse_write(options))
     staging = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
     Path(staging.directory).mkdir(parents=True)
     types = [("k", pa.int32()), ("w", pa.string()), ("n", pa.int64()), ("l", pa.list_(pa.string()))]

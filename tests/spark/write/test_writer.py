@@ -9,7 +9,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.write.publisher import MAX_COPIED_NBYTES
 from spark_arrow_ipc.errors import FileChangedError, OptionError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.write import writer
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
@@ -20,7 +20,7 @@ KEYED = s.StructType([*SCHEMA.fields, s.StructField("k", s.StringType())])
 
 
 def planned(path, *, overwrite=False, schema=SCHEMA, **options):
-    return ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+    return ArrowIpcBatchWriter.plan(schema, str(path), parse_write(options), overwrite=overwrite)
 
 
 CONTRADICTIONS = {
@@ -100,7 +100,7 @@ def test_replaced_files_are_kept_as_the_option_says(tmp_path):
 def test_a_dataframe_that_was_loaded_before_an_overwrite_reads_what_is_kept(tmp_path, keep, expected):
     first = planned(tmp_path, overwrite=True, partitionBy="k", schema=KEYED)
     first.commit([first.write(iter([pa.record_batch([pa.array([1]), pa.array(["a b"])], ["n", "k"])]))])
-    reader = ArrowIpcBatchReader(KEYED, ReadOptions.parse({"path": str(tmp_path)}))
+    reader = ArrowIpcBatchReader(KEYED, parse_read({"path": str(tmp_path)}))
     partitions = reader.partitions()
     second = planned(tmp_path, overwrite=True, partitionBy="k", schema=KEYED, keepReplaced=keep)
     second.commit([second.write(iter([pa.record_batch([pa.array([2]), pa.array(["a b"])], ["n", "k"])]))])

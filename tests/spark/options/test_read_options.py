@@ -4,7 +4,7 @@ import pytest
 
 from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
+from spark_arrow_ipc.spark.options.options import is_for_streams, parse_read, parse_stream, parse_write
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 
 PATH = {"path": "/in"}
@@ -60,7 +60,7 @@ def test_mistakes(given, message):
         parse_stream(PATH | given)
 
 
-@pytest.mark.parametrize("parse", [ReadOptions.parse, SparkWriteOptions.parse])
+@pytest.mark.parametrize("parse", [parse_read, parse_write])
 def test_a_batch_refuses_them(parse):
     with pytest.raises(OptionError, match="lateWindow is for reading streams"):
         parse(PATH | {"latewindow": "1h"})

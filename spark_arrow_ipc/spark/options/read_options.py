@@ -1,0 +1,399 @@
+"""`ReadOptions` and `StreamOptions`: every option of a read and of reading a stream, declared once.
+
+An attribute is an option in snake case; its declaration has the default, the valid values, the meaning, and the uses
+where it applies (``declare.py``). The names are those of Spark's own file source where that has the option. No Spark
+conf is read here, because the planner has no session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spark_arrow_ipc.arrow.column_path import ColumnPath
+from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
+from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.ipc.constants import TensorRows, Validation
+from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.spark.options import declare as d
+from spark_arrow_ipc.spark.options import values
+from spark_arrow_ipc.spark.options.declare import Use
+from spark_arrow_ipc.spark.options.values import (
+    CleanSource,
+    ExtensionTypes,
+    MapKeys,
+    MissingColumns,
+    Nanoseconds,
+    StartingFrom,
+    Times,
+    Vectors,
+)
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.url import is_remote
+
+PATH = d.Option(
+    values.not_blank, None, "a path", "/data/flights",
+    "The file or directory; `load(path)` and `save(path)` set it.",
+    name="path", kind=d.PATH, applies=Use.READS | Use.COUNT | Use.WRITES,
+)  # fmt: skip
+_PATHS = d.Option(
+    values.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
+    "Several files or directories; `load([a, b])` sets it.",
+    name="paths", kind=d.PATHS, applies=Use.READS | Use.COUNT,
+)  # fmt: skip
+PATHS = (PATH.name, _PATHS.name)
+"""The names of the options that functions have as an argument."""
+
+STORAGE = (
+    "storage.*", "a string", "eu-central-1",
+    "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a value.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options of a read; `parse_read` makes them from Spark's dict."""
+
+    paths: tuple[str, ...] = d.one_of(replace(PATH, parse=values.path), _PATHS, absent=())
+    columns: tuple[ColumnPath, ...] | None = d.option(
+        values.columns,
+        "all",
+        "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
+        "dot, a position as #n), a JSON array of them, or all",
+        "id, `unit price`, address.city, #0",
+        "The columns to read, in this order, fields of structs (and of unions, to Spark structs) too, and each once; the others are neither read nor decoded.",
+        kind=d.COLUMNS,
+        applies=Use.ROWS,
+    )
+    where: str | None = d.string(
+        "a predicate in Spark's SQL",
+        "year = 2024 AND name LIKE 'a%'",
+        "Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped.",
+        applies=Use.ROWS,
+    )
+    metadata_columns: bool = d.flag("false", "Whether columns with the origin of each row are added.", applies=Use.ROWS)
+    metadata_only: bool = d.flag(
+        "false",
+        "Whether the result is a table of the files' record batches, made from their headers alone.",
+        applies=Use.BATCH | Use.HEADERS,
+    )
+    max_partition_bytes: int = d.byte_size(
+        "128m", "How much of the files one Spark task reads at most.", applies=Use.FILES | Use.COUNT
+    )
+    open_cost_in_bytes: int = d.byte_size_or_zero(
+        "4m",
+        "Estimated cost of opening a file, in bytes that could be read in the same time.",
+        applies=Use.LISTED | Use.COUNT,
+    )
+    output_batch_rows: int = d.count(
+        "1000000",
+        "How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB.",
+        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+    )
+    max_batch_bytes: int = d.byte_size(
+        "2g",
+        "The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value of a "
+        "dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as much, "
+        "one after the other, and all dictionaries of a file as much again. A file that needs more is an error "
+        "([limits.md](limits.md)).",
+        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+    )
+    min_partition_num: int | None = d.optional_count(
+        "200",
+        "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver.",
+        applies=Use.LISTED | Use.SERVER | Use.COUNT,
+    )
+    concatenated_streams: ConcatenatedStreams = d.word(
+        ConcatenatedStreams.WARN,
+        "What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn` "
+        "reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`.",
+        applies=Use.LISTED | Use.COMPACTION,
+    )
+    validation: Validation = d.word(
+        Validation.FULL,
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for "
+        "files from a writer that you trust.",
+        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+    )
+    verify_checksums: bool = d.flag(
+        "true",
+        "Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were "
+        "changed after it was written are then an error.",
+        applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
+    )
+    nanoseconds: Nanoseconds = d.word(
+        Nanoseconds.FLOOR,
+        "The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its "
+        "day), `error` refuses what is not whole, `long` gives the count as a number. It holds for what functions make, too.",
+        applies=Use.READS | Use.COUNT,
+    )
+    times: Times = d.word(
+        Times.NOTED,
+        "The Spark type of a time of day: `time` (Spark refuses to compute with TIME until `spark.sql.timeType.enabled` is "
+        "set), `interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval.",
+        applies=Use.READS | Use.COUNT,
+    )
+    map_keys: MapKeys = d.word(
+        MapKeys.ERROR,
+        "The treatment of a duplicate key of a map: an `error`, or `lastWins`.",
+        applies=Use.READS | Use.COUNT,
+    )
+    extension_types: ExtensionTypes = d.word(
+        ExtensionTypes.CONVERT,
+        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
+        "gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor "
+        "to a struct of the shape and the values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY "
+        "([types.md](types.md#geometries)); `all` converts all of these.",
+        applies=Use.READS | Use.COUNT,
+    )
+    vectors: Vectors = d.word(
+        Vectors.ARRAY,
+        "The Spark type of a column (or a struct's field) that is a list of whole numbers or floats: `array`, or `binary`, the "
+        "little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors)).",
+        applies=Use.FILES | Use.COUNT,
+    )
+    recursive_file_lookup: bool = d.flag(
+        "false",
+        "Whether files in subdirectories of any depth are read; names of directories are then not columns.",
+        applies=Use.LISTED | Use.COUNT,
+    )
+    path_glob_filter: str | None = d.optional(
+        values.file_pattern,
+        "a pattern of a file's name",
+        "part-*.arrow",
+        "Only files whose names match are read. Names of directories do not matter.",
+        applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
+    )
+    modified_before: str | None = d.time(
+        "Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC.",
+        applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
+    )
+    modified_after: str | None = d.time(
+        "Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC.",
+        applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
+    )
+    base_path: str | None = d.path(
+        "/data/flights",
+        "The directory below which `key=value` directories are columns; without it, the given paths.",
+        applies=Use.LISTED | Use.COUNT,
+    )
+    partition_type_inference: bool = d.flag(
+        "true",
+        "Whether the types of partition columns are inferred from their values; else they are strings.",
+        applies=Use.LISTED | Use.COUNT,
+    )
+    time_zone: str | None = d.optional(
+        values.time_zone,
+        "a time zone's name or offset that Spark and this machine know",
+        "Europe/Berlin",
+        "The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes "
+        "the session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`.",
+        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+    )
+    merge_schema: bool = d.flag(
+        "false",
+        "Whether the schemas of all files are merged: missing columns are null, types widen. Else the schema is that of "
+        "the file that was modified last (of several, the first by path).",
+        applies=Use.FILES | Use.COUNT,
+    )
+    missing_columns: MissingColumns = d.word(
+        MissingColumns.NULL,
+        "What a column of the schema is in a file that does not have it: `null`, as in Spark's own sources, or an "
+        "`error`. With `mergeSchema` it is null.",
+        applies=Use.READS,
+    )
+    ignore_corrupt_files: bool = d.flag(
+        "false",
+        "Whether the rest of a broken file is skipped, with a warning that says what is missing.",
+        applies=Use.LISTED,
+    )
+    ignore_missing_files: bool = d.flag(
+        "false", "Whether a file that was deleted after it was listed is skipped, with a warning.", applies=Use.LISTED
+    )
+    tensors: TensorRows | None = d.optional_word(
+        TensorRows.CELLS,
+        "What is a row where the files are tensors and not tables: of `cells` the coordinates of a cell and its value (of a "
+        "sparse tensor the cells that its index names), of `values` a whole tensor with its shape and all its values.",
+        applies=Use.BATCH | Use.DIRECTORY | Use.RECORDS,
+    )
+    recover: bool = d.flag(
+        "false",
+        "Whether the complete record batches of a truncated file are read, with a warning.",
+        applies=Use.LISTED,
+    )
+    memory_map: bool = d.flag(
+        "false",
+        "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker.",
+        applies=Use.FILES | Use.COUNT | Use.COMPACTION,
+    )
+    token: str | None = d.secret(
+        "a string",
+        "s3cret",
+        "The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it.",
+        applies=Use.SERVER,
+    )
+    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
+    is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
+
+    @property
+    def reads_servers(self) -> bool:
+        """Whether the paths are tables of servers, and no files."""
+        return any(map(is_served, self.paths))
+
+    @property
+    def opened_storage(self) -> Storage:
+        """The storage of the paths."""
+        return storage_of(self.paths[0], self.storage)[0]
+
+    @property
+    def limits(self) -> Limits:
+        """The budgets of each file."""
+        return Limits(max_batch_bytes=self.max_batch_bytes, max_dictionary_bytes=self.max_batch_bytes)
+
+    @property
+    def fills_missing(self) -> bool:
+        """Whether columns that a file does not have are null."""
+        return self.merge_schema or self.missing_columns is MissingColumns.NULL
+
+    @property
+    def column_paths(self) -> tuple[ColumnPath, ...] | None:
+        """The option `columns` for each file; None to resolve by name, as positions are those of one file."""
+        return None if self.merge_schema else self.columns
+
+    @property
+    def error_policy(self) -> ErrorPolicy:
+        """Which errors of files the scan skips."""
+        return ErrorPolicy(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
+
+    def check(self) -> None:
+        """Refuse options that contradict each other, or the paths.
+
+        Raises
+        ------
+        OptionError
+            Two of them do.
+        """
+        if self.tensors is not None and self.recover:
+            raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
+        if self.memory_map and any(map(is_remote, self.paths)):
+            raise OptionError("memoryMap=true is for local files, and the path is a remote one; remove it")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Options of reading a stream; `parse_stream` makes them, and those of a read, from Spark's dict."""
+
+    max_files_per_trigger: int = d.count(
+        "1000", "How many files a batch has at most. `Trigger.Once` takes all.", applies=Use.STREAMS
+    )
+    max_bytes_per_trigger: int | None = d.optional_byte_size(
+        "1g",
+        "How many bytes the files of a batch have at most; it has at least one file. Both limits may be given.",
+        applies=Use.STREAMS,
+    )
+    starting_from: StartingFrom | int = d.option(
+        values.starting_point,
+        "earliest",
+        "earliest, latest, or the number of a commit record",
+        "latest",
+        "What a new query reads first: all that is there (`earliest`), only what comes after its start (`latest`), or the "
+        "commits of a data set from the record of this number on. After a restart a query goes on where it was.",
+        kind=d.integer_or(StartingFrom),
+        applies=Use.STREAMS,
+    )
+    source_log: str | None = d.path(
+        "/checkpoints/events-source",
+        "A directory of this query alone, in which it notes the files of each batch: files may come in any order and at any "
+        "time then. It belongs to the checkpoint.",
+        applies=Use.DIRECTORY,
+    )
+    on_overwrite: OnOverwrite | None = d.optional_word(
+        OnOverwrite.SKIP,
+        "What a stream of a data set's commits does where one removed rows of earlier ones: `fail`, as without the option, "
+        "`skip` it, or `append`: read the rows that it wrote as new ones.",
+        applies=Use.RECORDS,
+    )
+    fail_on_data_loss: bool = d.flag(
+        "true",
+        "Whether a stream of a data set's commits ends with an error where records or files are gone before it has read "
+        "them. With `false` it leaves out such files, and begins anew with all that is there if records are gone, each with "
+        "a warning.",
+        applies=Use.RECORDS,
+    )
+    tail: bool = d.flag(
+        "false",
+        "Whether the path is one stream (`.arrows`) of a local or mounted file system that another process appends to, which "
+        "is read record batch by record batch.",
+        applies=Use.TAIL,
+    )
+    late_window: int | None = d.optional_duration(
+        "6h",
+        "How much older than the newest file that was read a file may be when it appears in a directory; without it, 1h. "
+        "A file that is older is not read, and a warning names it. Offsets grow with the number of files in this time.",
+        applies=Use.DIRECTORY,
+    )
+    max_file_age: int | None = d.optional_duration(
+        "7d",
+        "How much older than the newest file that was read a file may be; without it, files of any age are read.",
+        applies=Use.DIRECTORY,
+    )
+    unfinished_after: int | None = d.optional_duration(
+        "5m",
+        "How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning; "
+        "without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this "
+        "time, or for a minute. What is written later is not read, and a warning names the file.",
+        applies=Use.DIRECTORY,
+    )
+    latest_first: bool = d.flag(
+        "false", "Whether the newest files are read first, instead of the oldest.", applies=Use.DIRECTORY
+    )
+    file_name_only: bool = d.flag(
+        "false",
+        "Whether files of one name are one file, in whatever directory: only the first is read.",
+        applies=Use.DIRECTORY,
+    )
+    clean_source: CleanSource = d.word(
+        CleanSource.OFF,
+        "What is done with the files of a batch when the sink has it: `off` leaves them, `archive` moves them to "
+        "`sourceArchiveDir`, `delete` deletes them. A file that has changed since is left, with a warning.",
+        applies=Use.DIRECTORY,
+    )
+    source_archive_dir: str | None = d.path(
+        "/data/old",
+        "Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it.",
+        applies=Use.DIRECTORY,
+    )
+    poll_interval: float | None = d.optional(
+        values.pause,
+        "a number of seconds, or one with a unit of ms, s, m, h or d",
+        "200ms",
+        "The pause of a query that waits between two looks for something new: without it 1s, and 10s where storage is "
+        "remote. It is longer where a look takes long, so that a query looks for at most a fifth of the time.",
+        kind=d.PAUSE,
+        applies=Use.STREAMS,
+    )
+
+    @property
+    def late_seconds(self) -> int:
+        """The option `late_window`, or its default."""
+        return 3600 if self.late_window is None else self.late_window
+
+    def check(self) -> None:
+        """Refuse options that contradict each other.
+
+        Raises
+        ------
+        OptionError
+            Two of them do.
+        """
+        if (self.clean_source is CleanSource.ARCHIVE) != (self.source_archive_dir is not None):
+            raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
+        if self.source_log is not None and self.late_window is not None:
+            raise OptionError("with sourceLog no file is late, so that lateWindow has no meaning; remove one of them")
+        if self.latest_first and self.max_file_age is not None:
+            raise OptionError(
+                "latestFirst=true reads old files last, and maxFileAge would leave them out then; remove one of them"
+            )

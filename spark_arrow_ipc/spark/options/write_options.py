@@ -1,0 +1,185 @@
+"""`SparkWriteOptions`: every option of a write, declared once, as those of reads in ``read_options.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_arrow_ipc.arrow.column_path import ColumnPath
+from spark_arrow_ipc.dataset.statistics.format import Statistics
+from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
+from spark_arrow_ipc.spark.options import declare as d
+from spark_arrow_ipc.spark.options import values
+from spark_arrow_ipc.spark.options.declare import Use
+from spark_arrow_ipc.spark.options.read_options import PATH, STORAGE
+from spark_arrow_ipc.spark.options.values import (
+    DictionaryColumns,
+    Durability,
+    PartitionOverwriteMode,
+    SchemaCheck,
+    Vectors,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWriteOptions:
+    """Options of a write; `parse_write` makes them from Spark's dict."""
+
+    path: str | None = d.one_of(PATH, absent=None)
+    compression: CompressionType | None = d.option(
+        values.compression,
+        "lz4",
+        "one of lz4, zstd, none",
+        "zstd",
+        "How the buffers are compressed.",
+        kind=d.one_of_words(values.CODECS),
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    compression_level: int | None = d.optional(
+        values.integer,
+        "a whole number",
+        "9",
+        "The level of `compression`; without it, the library's own default.",
+        kind=d.INTEGER,
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    record_batch_rows: int = d.count(
+        "65536", "How many rows a record batch of a written file has at most.", applies=Use.WRITES | Use.COMPACTION
+    )
+    record_batch_bytes: int = d.byte_size(
+        "64m",
+        "About how many bytes a record batch of a written file has at most, before compression.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    ipc_format: Format = d.word(
+        Format.FILE,
+        "`file` (random access, `.arrow`) or `stream` (`.arrows`).",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    partition_by: tuple[ColumnPath, ...] | None = d.column_list(
+        "year, month",
+        "The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any "
+        "order; a task writes one file for each partition.",
+        applies=Use.WRITES,
+    )
+    max_records_per_file: int | None = d.limit(
+        "1000000",
+        "How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition).",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    max_file_bytes: int | None = d.optional_byte_size(
+        "512m",
+        "How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. "
+        "In an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
+        DictionaryColumns.NONE,
+        "country, `unit name`",
+        "The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the "
+        "strings and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
+        applies=Use.WRITES,
+    )
+    tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
+        values.tensor_columns,
+        "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
+        "image:224x224x3, text:?x768",
+        "The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with "
+        "a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error.",
+        kind=d.TENSORS,
+        applies=Use.WRITES,
+    )
+    metadata: tuple[tuple[str, str], ...] = d.pairs(
+        "metadata.*",
+        "a string",
+        "flights of 2023",
+        "`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark "
+        "passes the key in lower case.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
+        Statistics.AUTO,
+        "id, at",
+        "The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`. "
+        "`auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot "
+        "hold them.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    partition_overwrite_mode: PartitionOverwriteMode = d.word(
+        PartitionOverwriteMode.STATIC,
+        "What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to.",
+        applies=Use.JOB,
+    )
+    if_exists: IfExists = d.word(
+        IfExists.APPEND,
+        "What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` "
+        "(nothing is written).",
+        applies=Use.JOB,
+    )
+    schema_check: SchemaCheck = d.word(
+        SchemaCheck.MERGE,
+        "What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in "
+        "its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing.",
+        applies=Use.WRITES,
+    )
+    case_sensitive: bool = d.flag(
+        "false",
+        "Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with "
+        "`spark.sql.caseSensitive=true`.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    keep_replaced: int = d.duration(
+        "0",
+        "10m",
+        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next "
+        "write or vacuum after that removes them.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    commit_retention: int | None = d.optional_duration(
+        "7d",
+        "Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this "
+        "time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    durability: Durability = d.word(
+        Durability.FSYNC,
+        "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",
+        applies=Use.WRITES | Use.COMPACTION,
+    )
+    commit_token: str | None = d.optional(
+        values.token,
+        "a string of your own of at most 1,000 characters",
+        "load-2026-06-01",
+        "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. "
+        "A directory remembers the newest 1,000 tokens.",
+        applies=Use.JOB | Use.COMPACTION,
+    )
+    restore_types: bool = d.flag(
+        "false",
+        "Whether columns are written with the Arrow types that they were read from, which their metadata notes. What cannot "
+        "come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read)).",
+        applies=Use.WRITES,
+    )
+    vectors: Vectors = d.word(
+        Vectors.ARRAY,
+        "`binary` writes binary columns whose metadata notes a list of numbers (read with `vectors=binary`, or noted by "
+        "`spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary.",
+        applies=Use.WRITES,
+    )
+    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
+
+    def check(self) -> None:
+        """Refuse options that contradict each other, or the path.
+
+        Raises
+        ------
+        OptionError
+            Two of them do.
+        """
+        if self.path is not None and is_served(self.path):
+            raise OptionError("tables of servers are read and not written: write files, and serve them")
+        if self.compression is None and self.compression_level is not None:
+            raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
