@@ -148,13 +148,7 @@ def type_to_pyarrow(type_: t.DataType) -> pa.DataType:
 
 
 def type_from_pyarrow(type_: pa.DataType) -> t.DataType:
-    """Return pyarrow's type as ours; of an extension type its storage.
-
-    Raises
-    ------
-    TypeError
-        pyarrow has a type that this package does not know.
-    """
+    """Return pyarrow's type as ours; of an extension type its storage."""
     if isinstance(type_, pa.BaseExtensionType):
         return type_from_pyarrow(type_.storage_type)
     make = _FROM_PYARROW.get(type_.id)

@@ -46,13 +46,7 @@ _REGION = re.compile(r"(<!-- begin ([a-z ]+) -->\n).*?(<!-- end \2 -->)", re.DOT
 
 
 def refreshed(page: str) -> str:
-    """Return a page with its tables printed anew.
-
-    Raises
-    ------
-    KeyError
-        A marker names a table that does not exist.
-    """
+    """Return a page with its tables printed anew."""
     return _REGION.sub(lambda region: f"{region[1]}{TABLES[region[2]]()}\n{region[3]}", page)
 
 

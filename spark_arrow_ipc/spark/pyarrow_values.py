@@ -35,13 +35,6 @@ def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None
     """Return a numpy array of numbers or booleans, of one dimension, as an array of the same type.
 
     Shares its memory if it is contiguous and not of booleans.
-
-    Parameters
-    ----------
-    values
-        The values.
-    nulls
-        Which slots are null; none by default.
     """
     type_ = pa.from_numpy_dtype(values.dtype)
     buffer = pa.py_buffer(bitmap.pack(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))

@@ -82,13 +82,6 @@ def with_warning(batches: Iterator[PyArrowBatch], context: TaskContext | None) -
     """Yield batches; log one line if they are many and the session left the setting at its default.
 
     In the first task of a job alone, and once in each of Spark's processes, which serve one job after another.
-
-    Parameters
-    ----------
-    batches
-        As Spark gives them.
-    context
-        Of the task that runs; None outside of Spark.
     """
     values: float = 0
     if (

@@ -195,13 +195,7 @@ class DictionaryBudget:
         self._held: dict[int, int] = {}
 
     def hold(self, owner: object, values: Array, path: str) -> None:
-        """Count the values that `owner` is about to convert, in place of those that it held.
-
-        Raises
-        ------
-        LimitError
-            With them, the budget is exceeded.
-        """
+        """Count the values that `owner` is about to convert, in place of those that it held."""
         price = slot_prices([values.type])[0]
         whole = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length]))
         self._held[id(owner)] = int(whole[0])
@@ -298,13 +292,7 @@ def rebuilt(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
 
 
 def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
-    """Return value offsets that begin at 0 as the 32-bit ones of Spark.
-
-    Raises
-    ------
-    LimitError
-        They exceed 32 bits. Batches are cut before they are converted, so a single row is too large.
-    """
+    """Return value offsets that begin at 0 as the 32-bit ones of Spark."""
     if values[-1] > _MAX_OFFSET:
         raise LimitError(
             f"a row has {int(values[-1]):,} bytes or elements, and Spark's value offsets end at {_MAX_OFFSET:,}",

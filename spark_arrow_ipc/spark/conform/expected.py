@@ -24,13 +24,7 @@ _METADATA_KEY = b"SPARK::metadata::json"
 
 
 def expected_arrow_schema(spark_schema: s.StructType) -> pa.Schema:
-    """Return the pyarrow schema of every batch of a read that has this Spark schema.
-
-    Raises
-    ------
-    UnsupportedError
-        Spark takes no such type through Arrow; the message names the column.
-    """
+    """Return the pyarrow schema of every batch of a read that has this Spark schema."""
     return pa.schema([_expected_field(field, field.name) for field in spark_schema.fields])
 
 

@@ -30,28 +30,9 @@ _SMALL_MAP = 16
 
 
 def distinct_entries(keys: pa.Array, sizes: Longs, rule: MapKeys, path: str) -> tuple[Longs, Longs, Longs] | None:
-    """Select the map entries that stay, or None if all of them do.
+    """Return the positions of the keys that stay, those of their last values, and the new sizes; None if all stay.
 
-    Parameters
-    ----------
-    keys
-        The keys of all maps, one after the other, none of them null.
-    sizes
-        How many entries each map has; shape ``(maps,)``, their sum is ``len(keys)``.
-    rule
-        The treatment of a duplicate key.
-    path
-        Path of the map, for errors.
-
-    Returns
-    -------
-    tuple or None
-        Positions of the keys that stay, positions of their (last) values, and the new sizes.
-
-    Raises
-    ------
-    SchemaMismatchError
-        A key is a duplicate, and the rule is `error`.
+    `keys` are those of all maps, one after the other; `sizes` count the entries of each map.
     """
     if len(keys) == 0 or sizes.max() <= 1:
         return None

@@ -98,19 +98,6 @@ class Conform:
         """Convert a batch, in pieces of at most `max_rows` rows and about 64 MiB.
 
         Memory is shared with `batch` where layouts agree. A batch without rows gives one without rows.
-
-        Raises
-        ------
-        SchemaMismatchError
-            A null where the schema says NOT NULL, or a duplicate key in a map.
-        InvalidBodyError
-            A decimal of too many digits, or a null key; with ``validation=structural`` also offsets or indices that
-            are out of bounds.
-        UnsupportedError
-            A value that Spark cannot hold.
-        LimitError
-            A single row, or all dictionaries, would take more memory than `maxBatchBytes`, or all rows 32 times as
-            much.
         """
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
@@ -150,26 +137,7 @@ class Conform:
 
 
 def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> Conform:
-    """Compile the plan that converts batches of `arrow_schema` to `spark_schema`.
-
-    Parameters
-    ----------
-    arrow_schema
-        The schema of the batches: a file's, projected.
-    spark_schema
-        From `spark_schema()`, or the user's own.
-    options
-        The options of the read.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A requested column or struct field is not in the file, and the options ask for an error.
-    SchemaMismatchError
-        A column's type is not the requested one and does not widen to it.
-    UnsupportedError
-        Spark has no such type.
-    """
+    """Compile the plan that converts batches of `arrow_schema` to `spark_schema`."""
     expected = expected_arrow_schema(spark_schema)
     absent = len(arrow_schema) if options.fills_missing else None
     positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)

@@ -44,19 +44,7 @@ _EXTENDED: Final = np.uint32(0xE0000000)
 
 
 def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of a column of well-known binary.
-
-    Parameters
-    ----------
-    field
-        A field whose storage is one of the binary types.
-    column
-        What its metadata say.
-    target
-        The type that `column` gives, or that of mixed SRIDs.
-    site
-        The place and the options.
-    """
+    """Compile the conversion of a column of well-known binary."""
     to = expected_type(target, site.path)
     binary = site.compile(t.Field(field.name, field.type), s.BinaryType(), site.path, nullable=True)
 
@@ -80,19 +68,7 @@ def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Sit
 
 
 def _check_headers(offsets: Numbers, octets: npt.NDArray[np.uint8], shown: Mask, path: str) -> None:
-    """Refuse visible values whose first bytes are not those of well-known binary.
-
-    Parameters
-    ----------
-    offsets
-        Of the values, shape ``(rows + 1,)``.
-    octets
-        The bytes.
-    shown
-        The rows that are seen.
-    path
-        Of the column, for errors.
-    """
+    """Refuse visible values whose first bytes are not those of well-known binary."""
     rows = np.arange(len(offsets) - 1) if shown is None else np.flatnonzero(shown)
     starts, lengths = offsets[rows].astype(np.int64), np.diff(offsets)[rows]
     if not len(rows):

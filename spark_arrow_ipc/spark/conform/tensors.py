@@ -27,13 +27,7 @@ Parts = tuple[pa.Array, pa.Array]
 
 
 def tensor(field: t.Field, column: TensorColumn, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of a tensor column to a struct of its shape and its values, or of one of them.
-
-    Raises
-    ------
-    SchemaMismatchError
-        The target is no such struct.
-    """
+    """Compile the conversion of a tensor column to a struct of its shape and its values, or of one of them."""
     if not isinstance(target, s.StructType) or not {SHAPE, DATA} >= set(target.names) or not target.names:
         natural = spark_tensor(s.NullType()).simpleString().replace("void", "...")
         raise SchemaMismatchError(

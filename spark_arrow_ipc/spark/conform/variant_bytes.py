@@ -38,19 +38,7 @@ _DIGITS_4, _DIGITS_8 = 9, 18
 
 
 def binary_array(offsets: Numbers, octets: Octets, present: npt.NDArray[np.bool_] | None, path: str) -> pa.Array:
-    """Return an array of bytes.
-
-    Parameters
-    ----------
-    offsets
-        Of the values, shape ``(rows + 1,)``.
-    octets
-        The bytes of all values.
-    present
-        Rows that are not null; None for all.
-    path
-        Of the column, for errors.
-    """
+    """Return an array of bytes."""
     check_size(int(offsets[-1]), path)
     bits = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [bits, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(octets)]
@@ -58,13 +46,7 @@ def binary_array(offsets: Numbers, octets: Octets, present: npt.NDArray[np.bool_
 
 
 def check_size(nbytes: int, path: str) -> None:
-    """Refuse what exceeds the 32-bit offsets of Spark's arrays.
-
-    Raises
-    ------
-    LimitError
-        It does.
-    """
+    """Refuse what exceeds the 32-bit offsets of Spark's arrays."""
     if nbytes > _MAX_OFFSET:
         raise LimitError(
             f"the variants of one batch take {nbytes:,} bytes, and Spark's value offsets end at {_MAX_OFFSET:,}; "
@@ -113,17 +95,7 @@ def chosen(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None)
 
 
 def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
-    """Return the variants of primitive values.
-
-    Parameters
-    ----------
-    values
-        As Spark has them.
-    type_
-        Their type in the file.
-    path
-        Of the column, for errors.
-    """
+    """Return the variants of primitive values."""
     if isinstance(type_, t.FixedSizeBinary):
         made = _prefixed(values, np.full((len(values), 1), _UUID << 2, np.uint8), path)
     elif pa.types.is_string(values.type):
@@ -232,20 +204,7 @@ def heads(
 ) -> pa.Array:
     """Return the heads of arrays or objects: header, count, keys and offsets, which come before the values.
 
-    Parameters
-    ----------
-    shown
-        The rows that have one, shape ``(rows,)``; the others get no bytes.
-    rows
-        The row of each element, in order.
-    starts
-        Where the element's value begins behind the head.
-    totals
-        The bytes of all values, for each row.
-    path
-        Of the column, for errors.
-    ids
-        Of objects: the key of each element; those of a row are in the order of the keys' names.
+    `rows`, `starts` and `ids` are of the elements: row, begin behind the head, key (those of a row in the order of names).
     """
     counts = np.bincount(rows, minlength=len(shown))
     large = counts > _MOST_SMALL

@@ -145,28 +145,7 @@ SAFE: Final[Mapping[str, _Safe]] = {
 def plan_aggregate(
     schema: s.StructType, group_by: Sequence[str], aggregates: Mapping[str, str], path: object
 ) -> AggregatePlan:
-    """Plan an aggregate over rows of a schema.
-
-    Parameters
-    ----------
-    schema
-        Of ``load(path)``.
-    group_by
-        Names of columns.
-    aggregates
-        By the name of its column in the result, each as ``count(*)`` or ``sum(amount)``.
-    path
-        For the text of errors.
-
-    Raises
-    ------
-    AggregateError
-        An aggregate or a key is not among the safe ones; the message shows Spark's way.
-    ColumnNotFoundError
-        A column does not exist.
-    OptionError
-        Nothing is asked for, or a name stands for two columns of the result.
-    """
+    """Plan an aggregate over rows of a schema."""
     names = [*group_by, *aggregates]
     if not aggregates:
         raise OptionError('aggregates is empty; give a name and a function for each, as {"rows": "count(*)"}')

@@ -83,21 +83,7 @@ class BlockAnswers:
         statistics: BlockStatistics | None,
         numbers: Sequence[int],
     ) -> frozenset[int]:
-        """Return the record batches that are answered, and keep their answers.
-
-        Parameters
-        ----------
-        reader
-            The open file, with the columns that are needed.
-        part
-            The range that is read; of a record batch that is cut between its rows the first part has the answer.
-        fields
-            The partition columns, whose values `part` has.
-        statistics
-            Those of the file.
-        numbers
-            The record batches of which all rows are wanted.
-        """
+        """Return the record batches that are answered, and keep their answers."""
         if not self._is_possible or not numbers:
             return frozenset()
         columns = self._columns(reader, part, fields, statistics)

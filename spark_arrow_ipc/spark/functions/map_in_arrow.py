@@ -74,15 +74,7 @@ class MappedSource(ArrowIpcDataSource):
 
     @short_errors
     def reader(self, schema: s.StructType) -> MappedReader:
-        """Return the reader; `schema` is the function's.
-
-        Raises
-        ------
-        OptionError
-            ``.schema(...)`` asked for another schema than the function's.
-        OptionError, NoFilesError, ArrowIpcError
-            As for ``load``.
-        """
+        """Return the reader; `schema` is the function's."""
         if schema != self.mapping.output:
             raise OptionError(
                 "the schema of a function's output is given to map_in_arrow; load it without .schema(...)"
@@ -93,25 +85,13 @@ class MappedSource(ArrowIpcDataSource):
         return MappedReader(super().reader(asked), self.mapping, options.nanoseconds)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's signature
-        """Refuse to write.
-
-        Raises
-        ------
-        OptionError
-            Always.
-        """
+        """Refuse to write."""
         raise OptionError('a function is for reading; write with format("arrowipc")')
 
     streamWriter = writer  # noqa: N815 - Spark's name
 
     def streamReader(self, schema: s.StructType) -> NoReturn:  # noqa: ARG002, N802 - Spark's signature
-        """Refuse to read a stream.
-
-        Raises
-        ------
-        OptionError
-            Always.
-        """
+        """Refuse to read a stream."""
         raise OptionError(
             'a function of map_in_arrow reads a batch; of a stream use readStream.format("arrowipc") and mapInArrow'
         )
@@ -161,13 +141,7 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
 
 
 def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
-    """Yield what a function makes of batches, in the schema that it promised; it is called once.
-
-    Raises
-    ------
-    FunctionError, SchemaMismatchError
-        As `OutputCheck.convert`. What the function raises passes as it is.
-    """
+    """Yield what a function makes of batches, in the schema that it promised; it is called once."""
     made: Any = function(batches)
     for batch in _iterated(made, check):
         with short_errors:
@@ -261,19 +235,7 @@ def load_mapped(
     *,
     asked: s.StructType | None = None,
 ) -> DataFrame:
-    """Register the data source of a function, unless the session has it, and load it.
-
-    Parameters
-    ----------
-    spark, path, options
-        As for `map_in_arrow`.
-    function
-        The function.
-    output
-        Schema of its batches.
-    asked
-        The columns that it gets, a part of those that a read has; None for all.
-    """
+    """Register the data source of a function, unless the session has it, and load it."""
     expected_arrow_schema(output)
     mapping = FunctionMapping(function, output, str(spark.conf.get(_ZONE)), asked)
     registered = _REGISTERED.setdefault(spark, set())

@@ -74,15 +74,7 @@ class PartialAggregates:
     def __call__(
         self, batches: Iterable[pa.RecordBatch], answered: Callable[[], Iterable[PartialRows]] = tuple
     ) -> Iterator[pa.RecordBatch]:
-        """Yield partial rows; memory: one batch, and about 64 MiB.
-
-        Parameters
-        ----------
-        batches
-            All rows, except those in `answered`.
-        answered
-            Called after the last batch: partial rows that are known without batches.
-        """
+        """Yield partial rows, last those of `answered`, which need no batches; memory: one batch, and about 64 MiB."""
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = 0

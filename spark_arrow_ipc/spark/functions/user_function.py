@@ -75,13 +75,7 @@ class ShippedFunction:
         return hashlib.blake2b(self.pickled, digest_size=16).hexdigest()
 
     def load(self) -> BatchFunction:
-        """Make the function, in a worker.
-
-        Raises
-        ------
-        FunctionError
-            The worker cannot import a module that the function needs.
-        """
+        """Make the function, in a worker."""
         try:
             function: BatchFunction = cloudpickle.loads(self.pickled)
         except ImportError as error:
@@ -93,14 +87,7 @@ class ShippedFunction:
 
 
 def ship(function: BatchFunction) -> ShippedFunction:
-    """Pickle a function for the workers.
-
-    Raises
-    ------
-    FunctionError
-        It is not callable, cannot be pickled, is larger than `MOST_NBYTES`, or holds an object that only the driver
-        has.
-    """
+    """Pickle a function for the workers."""
     if not callable(function):
         raise FunctionError(
             f"expected a function from an iterator of pyarrow.RecordBatch to one, found {type(function).__name__}"
@@ -201,15 +188,7 @@ class OutputCheck:
         )
 
     def convert(self, made: object) -> Iterator[pa.RecordBatch]:
-        """Yield a batch of the function in the promised schema, in pieces of about 64 MiB.
-
-        Raises
-        ------
-        FunctionError
-            It is no record batch.
-        SchemaMismatchError
-            A column is missing, is not promised, or has a type or nulls that do not fit.
-        """
+        """Yield a batch of the function in the promised schema, in pieces of about 64 MiB."""
         self._number += 1
         if not isinstance(made, pa.RecordBatch):
             raise FunctionError(

@@ -102,24 +102,12 @@ OPTIONS: tuple[Option, ...] = tuple({option.name: option for option in (*READING
 
 
 def parse_read(mapping: Mapping[str, str]) -> ReadOptions:
-    """Parse the options of a read.
-
-    Raises
-    ------
-    OptionError
-        An option is unknown, belongs to writing, or its value is not understood; or two exclude each other.
-    """
+    """Parse the options of a read."""
     return _read_options(mapping, _parse(mapping, READING, WRITING, STREAMING))
 
 
 def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
-    """Parse the options of reading a stream: those of a read, and its own.
-
-    Raises
-    ------
-    OptionError
-        As of `parse_read`; or an option has no meaning for a stream.
-    """
+    """Parse the options of reading a stream: those of a read, and its own."""
     values = _parse(mapping, _STREAM_READING, WRITING)
     of_read = {name: value for name, value in values.items() if name in READING.attributes}
     options = _read_options(mapping, of_read)
@@ -133,13 +121,7 @@ def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions
 
 
 def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
-    """Parse the options of a write.
-
-    Raises
-    ------
-    OptionError
-        An option is unknown, belongs to reading, or its value is not understood; or two exclude each other.
-    """
+    """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
     if options.path is not None and is_remote(options.path) and "durability" in map(str.lower, mapping):
@@ -226,13 +208,7 @@ def _check_paths(paths: Sequence[str], mapping: Mapping[str, str]) -> None:
 
 
 def _parse(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[str, Any]:
-    """Parse the given options into values by attribute.
-
-    Raises
-    ------
-    OptionError
-        An option is unknown, belongs to another side, or its value is not understood.
-    """
+    """Parse the given options into values by attribute."""
     check_known(mapping, side, *others)
     given = {key.lower(): string for key, string in mapping.items()}
     values: dict[str, Any] = {}
@@ -246,13 +222,7 @@ def _parse(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[str, A
 
 
 def check_known(mapping: Mapping[str, str], side: Side, *others: Side) -> None:
-    """Raise if an option is unknown or belongs to another side.
-
-    Raises
-    ------
-    OptionError
-        The message names the side, or the option that was meant.
-    """
+    """Raise if an option is unknown or belongs to another side."""
     for key, string in mapping.items():
         _check_text(key, string)
         _check_known(key, string, side, others)

@@ -269,13 +269,7 @@ class ReadOptions:
         return ErrorPolicy(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
 
     def check(self) -> None:
-        """Refuse options that contradict each other, or the paths.
-
-        Raises
-        ------
-        OptionError
-            Two of them do.
-        """
+        """Refuse options that contradict each other, or the paths."""
         if self.tensors is not None and self.recover:
             raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
         if self.memory_map and any(map(is_remote, self.paths)):
@@ -382,13 +376,7 @@ class StreamOptions:
         return 3600 if self.late_window is None else self.late_window
 
     def check(self) -> None:
-        """Refuse options that contradict each other.
-
-        Raises
-        ------
-        OptionError
-            Two of them do.
-        """
+        """Refuse options that contradict each other."""
         if (self.clean_source is CleanSource.ARCHIVE) != (self.source_archive_dir is not None):
             raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
         if self.source_log is not None and self.late_window is not None:

@@ -94,13 +94,7 @@ def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
 
 
 def strings_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the strings that stand for Python's values of options, of whichever side; nothing else is checked.
-
-    Raises
-    ------
-    OptionError
-        A value has a wrong type.
-    """
+    """Return the strings that stand for Python's values of options, of whichever side; nothing else is checked."""
     return dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
 
 
@@ -153,13 +147,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def strings_of_read(path: Paths, options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of a read as Spark gives them to the source, with those of its paths.
-
-    Raises
-    ------
-    OptionError
-        As `strings_without_paths`.
-    """
+    """Return the options of a read as Spark gives them to the source, with those of its paths."""
     strings = strings_without_paths(options)
     if isinstance(path, (str, os.PathLike)):
         return {**strings, "path": os.fspath(path)}
@@ -167,13 +155,7 @@ def strings_of_read(path: Paths, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def strings_without_paths(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options as strings.
-
-    Raises
-    ------
-    OptionError
-        A value has a wrong type, or a path is among them.
-    """
+    """Return options as strings."""
     strings = strings_of(options)
     for name in strings:
         if name.lower() in PATHS:

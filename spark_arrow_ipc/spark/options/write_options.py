@@ -172,13 +172,7 @@ class SparkWriteOptions:
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
 
     def check(self) -> None:
-        """Refuse options that contradict each other, or the path.
-
-        Raises
-        ------
-        OptionError
-            Two of them do.
-        """
+        """Refuse options that contradict each other, or the path."""
         if self.path is not None and is_served(self.path):
             raise OptionError("tables of servers are read and not written: write files, and serve them")
         if self.compression is None and self.compression_level is not None:

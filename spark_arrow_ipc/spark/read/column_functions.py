@@ -79,22 +79,7 @@ def cast_column(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tuple[pa.Array, pa.Array]:
-    """Return two columns of dates, local times or instants as instants, in microseconds.
-
-    Parameters
-    ----------
-    left, right
-        The columns.
-    zone
-        The session's time zone.
-    sql
-        The columns as written, for messages.
-
-    Raises
-    ------
-    OptionError
-        The order of two values depends on an instant that is not certain, or a date is beyond those of timestamps.
-    """
+    """Return two columns of dates, local times or instants as instants, in microseconds."""
     (of_left, left_known), (of_right, right_known) = (_instants(array, zone) for array in (left, right))
     nulls = [array.is_null().to_numpy(zero_copy_only=False) for array in (left, right)]
     doubtful = ~(left_known & right_known | nulls[0] | nulls[1])

@@ -44,24 +44,7 @@ def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) ->
 
 
 def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) -> s.DataType:
-    """Return the type of a column with the fields of its structs in the order of the paths to them.
-
-    Parameters
-    ----------
-    type_
-        The column's, in Spark.
-    paths
-        Names below the column; an empty path stands for all of it.
-    above
-        Path of the column, for errors.
-
-    Raises
-    ------
-    OptionError
-        A column is named twice, or a field of it beside it.
-    ColumnNotFoundError
-        There is no such field, or the column is not a struct in Spark.
-    """
+    """Return the type of a column with the fields of its structs in the order of the paths to them."""
     if () in paths:
         if len(paths) > 1:
             raise OptionError(f"{above} is named more than once, or a field of it beside it; name each column once")
@@ -93,19 +76,6 @@ def select_referenced(
     """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file.
 
     Of a column that has fields in Spark alone, such as a union, the whole is read.
-
-    Parameters
-    ----------
-    paths
-        Of the option.
-    partition_fields
-        Columns that are not in the files.
-    skips_absent
-        Whether to skip columns that a file does not have.
-    asked_by
-        What asks for the columns, for errors.
-    is_case_sensitive
-        As for `find_columns`; tasks know it.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
 
@@ -125,19 +95,7 @@ def select_asked(
     asked_by: str | None = None,
     is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
-    """Return a callback that resolves the columns of Spark's schema.
-
-    Parameters
-    ----------
-    paths
-        Of the option `columns`, or None to resolve all columns by name.
-    asked
-        The schema that Spark asked for.
-    partition_fields, skips_absent, is_case_sensitive
-        As for `select_referenced`.
-    asked_by
-        What asks for the columns, for errors: by default the option `columns` if it is given, else Spark's schema.
-    """
+    """Return a callback that resolves the columns of Spark's schema."""
     if paths is not None and (not skips_absent or any(isinstance(path, int) for path in paths)):
         return select_referenced(
             paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
@@ -163,15 +121,7 @@ def select_needed(
     skips_absent: bool = False,
     is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
-    """Return a callback that resolves the columns of `select_asked`, then `extra`.
-
-    Parameters
-    ----------
-    paths, asked, partition_fields, skips_absent, is_case_sensitive
-        As for `select_asked`.
-    extra
-        Columns that only the option `where` needs.
-    """
+    """Return a callback that resolves the columns of `select_asked`, then `extra`."""
     own = select_asked(paths, asked, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive)
     if not extra:
         return own
@@ -319,11 +269,6 @@ def check_clash(names: Sequence[str]) -> None:
     """Raise if the data has a column with the name of a metadata column.
 
     Names are compared without regard to case.
-
-    Raises
-    ------
-    OptionError
-        The message has the name.
     """
     own = {name.lower() for name in METADATA_COLUMNS}
     clashes = [name for name in names if name.lower() in own]

@@ -51,13 +51,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def list_dataset(options: ReadOptions) -> Tree:
-    """List all files under the paths of a read. A plan calls this once.
-
-    Raises
-    ------
-    NoFilesError, OptionError, ArrowIpcError
-        As `list_tree`.
-    """
+    """List all files under the paths of a read. A plan calls this once."""
     return list_tree(
         options.paths,
         recursive=options.recursive_file_lookup,
@@ -67,13 +61,7 @@ def list_dataset(options: ReadOptions) -> Tree:
 
 
 def file_filter(options: ReadOptions) -> FileFilter:
-    """Return which of the listed files are read.
-
-    Raises
-    ------
-    OptionError
-        A time is not understood.
-    """
+    """Return which of the listed files are read."""
     return FileFilter(
         options.path_glob_filter,
         _instant(options.modified_before, options.time_zone),
@@ -82,22 +70,7 @@ def file_filter(options: ReadOptions) -> FileFilter:
 
 
 def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partitioning:
-    """Return the files of a read with their partition columns and values.
-
-    Parameters
-    ----------
-    tree
-        From `list_dataset`.
-    options
-        Of the read.
-    infer
-        Whether to infer the types of the columns from their values; otherwise all are strings, for `typed`.
-
-    Raises
-    ------
-    NoFilesError, OptionError, SchemaMismatchError
-        As `discover`.
-    """
+    """Return the files of a read with their partition columns and values."""
     partitioning = discover(tree, base_path=options.base_path, infer=infer, time_zone=options.time_zone)
     if all(isinstance(root, str) for root in tree.roots):
         partitioning = replace(partitioning, heads=tree.heads)
@@ -107,13 +80,7 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
 
 
 def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
-    """Cast the partition columns to the types of a schema.
-
-    Raises
-    ------
-    SchemaMismatchError, OptionError, UnsupportedError
-        As `retype`.
-    """
+    """Cast the partition columns to the types of a schema."""
     asked = {field.name: arrow_field(field.name, field.dataType, {}, field.name).type for field in schema.fields}
     names = {field.name.lower() for field in partitioning.fields}
     return retype(partitioning, {name: type_ for name, type_ in asked.items() if name.lower() in names})
@@ -124,11 +91,6 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
 
     The columns of the newest record or file, or with ``mergeSchema`` of all files, and the partition columns. Lists the
     paths once, and opens at most one file, or with ``mergeSchema`` all.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError
-        An option is wrong, there is no file, the newest file is broken, or schemas cannot be merged.
     """
     partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
     outlines = _outlines(options)
@@ -145,13 +107,7 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
 
 
 def file_schemas(options: ReadOptions) -> list[Schema]:
-    """Return the schema of the newest file, and with ``mergeSchema`` those of the others; none where no file is read.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError
-        As `read_spark_schema`.
-    """
+    """Return the schema of the newest file, and with ``mergeSchema`` those of the others; none where no file is read."""
     if options.reads_servers or options.metadata_only:
         return []
     files, outlines = partition_files(list_dataset(options), options, infer=False).files, _outlines(options)
@@ -172,22 +128,7 @@ def _outlines(options: ReadOptions) -> Outlines:
 
 
 def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: ReadOptions) -> s.StructType:
-    """Return the schema that Spark gets, of files that are already listed.
-
-    Parameters
-    ----------
-    partitioning
-        The files and their partition columns, with inferred types if the options ask for it.
-    outlines
-        Of the files; that of the newest is read where no record has the schema, or with ``mergeSchema`` all.
-    options
-        Of the read.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError
-        As `read_spark_schema`.
-    """
+    """Return the schema that Spark gets, of files that are already listed."""
     if options.merge_schema:
         named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, outlines, options.error_policy)]
     else:
@@ -208,22 +149,7 @@ def schema_of_file(file: DataFile, options: ReadOptions) -> s.StructType:
 def schema_for_spark(
     schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions
 ) -> s.StructType:
-    """Return the schema that Spark gets of one table, or of several that are merged.
-
-    Parameters
-    ----------
-    schemas
-        Of each table, with a path for errors.
-    partitioning
-        The partition columns.
-    options
-        As for `dataset_schema`.
-
-    Raises
-    ------
-    OptionError, ArrowIpcError
-        There is no such column, a type has no equal in Spark, or schemas cannot be merged.
-    """
+    """Return the schema that Spark gets of one table, or of several that are merged."""
     own = _united(schemas, partitioning, options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
@@ -308,21 +234,7 @@ def explain_mismatch(
     newest: DataFile | None,
     options: ReadOptions,
 ) -> None:
-    """Add to an error of a file's types where the expected ones are from.
-
-    Parameters
-    ----------
-    error
-        Of `compile_conform`.
-    found
-        The schema of the file that does not fit.
-    own, extra
-        The requested columns, and those that only `where` needs.
-    newest
-        The newest file; None where the schema cannot be its own.
-    options
-        Of the read.
-    """
+    """Add to an error of a file's types where the expected ones are from."""
     column = _column_of(error, [*own.fields, *extra])
     if column is None:
         return

@@ -54,17 +54,7 @@ class MatchingRows:
 
     @classmethod
     def compile(cls, sql: str, schema: Schema, time_zone: str = "UTC") -> MatchingRows:
-        """Compile a predicate in Spark's SQL for a schema.
-
-        Raises
-        ------
-        OptionError
-            It is no predicate, or does not fit the types of its columns.
-        ColumnNotFoundError
-            A column does not exist.
-        UnsupportedError
-            Spark has no type for a column that it names.
-        """
+        """Compile a predicate in Spark's SQL for a schema."""
         try:
             predicate = parse(sql)
         except OptionError as error:
@@ -84,18 +74,7 @@ class MatchingRows:
         return cls(positions, selection.bound, conform, compile_filter(selection.bound, conform.schema))
 
     def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:
-        """Return the numbers of the rows that match, rising.
-
-        Parameters
-        ----------
-        batch
-            The columns at `positions`, in that order.
-
-        Raises
-        ------
-        ArrowIpcError
-            As a read with the option `where`.
-        """
+        """Return the numbers of the rows that match, rising."""
         if not self.positions:  # nothing but constants
             empty = pa.RecordBatch.from_arrays([], schema=self._conform.schema)
             return np.arange(batch.num_rows if self._filter.mask(empty).as_py() else 0)
@@ -113,12 +92,6 @@ class MatchingRows:
         return np.concatenate(found)
 
     def select_blocks(self, reader: ipc.FileReader, partition: Mapping[str, object]) -> BlockFilter | None:
-        """Return a callback that says which record batches of a file may have a match; None without statistics.
-
-        Parameters
-        ----------
-        partition
-            The values of the partition columns by name.
-        """
+        """Return a callback that says which record batches of a file may have a match; None without statistics."""
         statistics = file_statistics(reader)
         return None if statistics is None else block_filter(self.bound, reader.schema, statistics, partition)

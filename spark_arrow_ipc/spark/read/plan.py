@@ -69,20 +69,7 @@ class PartitionPlan:
 
 
 def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
-    """Plan a read. Lists the paths once, and opens no file twice.
-
-    Parameters
-    ----------
-    own
-        Requested columns, without metadata columns.
-    options
-        Of the read.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError
-        As `list_dataset` and `plan_files`.
-    """
+    """Plan a read. Lists the paths once, and opens no file twice."""
     tree = list_dataset(options)
     partitioning = partition_files(tree, options, infer=False)
     infer = options.partition_type_inference
@@ -92,22 +79,7 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
 def plan_files(
     own: s.StructType, options: ReadOptions, partitioning: Partitioning, inferred: Callable[[], Partitioning]
 ) -> PartitionPlan:
-    """Plan a read of files that are known. Opens no file twice.
-
-    Parameters
-    ----------
-    own, options
-        As for `plan_partitions`.
-    partitioning
-        The files, with partition columns of strings.
-    inferred
-        Returns the files with the types of partition columns that the options ask for; only `where` may need it.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError
-        As `typed`, `Where`, `dataset_schema` and `plan_splits`.
-    """
+    """Plan a read of files that are known. Opens no file twice."""
     several = len(partitioning.files) > 1 and not options.merge_schema
     newest = next(newest_first(partitioning.files)) if several else None
     where = selection = None

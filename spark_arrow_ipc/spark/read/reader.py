@@ -48,21 +48,7 @@ def compile_output(
     conformed: pa.Schema,
     selection: RowSelection | None,
 ) -> Output:
-    """Compile the final step: filter rows, add metadata columns, reorder columns.
-
-    Parameters
-    ----------
-    schema
-        Of the batches that Spark expects.
-    own
-        Its columns from files and paths: the first columns of each conformed batch.
-    added
-        Names of its metadata columns, in Spark's spelling.
-    conformed
-        Schema of the conformed batches: `own`, then the columns that only the predicate needs.
-    selection
-        Selects the rows; None for all.
-    """
+    """Compile the final step: filter rows, add metadata columns, reorder columns."""
     if not added and selection is None:
         return lambda batch, _rows: batch
     expected = expected_arrow_schema(schema)
@@ -210,14 +196,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
         Memory: one record batch of a file and its conformed copy. Files are opened one after the other, and closed
         when Spark closes the iterator.
-
-        Parameters
-        ----------
-        partition
-            As planned.
-        answers
-            Take record batches that need not be decoded. Not asked where errors of files are skipped: what is skipped is
-            known only once it is decoded.
         """
         # Spark turns an empty list of partitions into one partition that is None.
         if isinstance(partition, ArrowIpcInputPartition):
@@ -242,6 +220,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             skips_absent=options.fills_missing,
             is_case_sensitive=_is_case_sensitive,
         )
+        # What is skipped as broken is known only once it is decoded: then nobody answers without the rows.
         answers = None if options.error_policy.skips_corrupt else answers
         chosen: SelectBlocks | None = None
         if selection is not None or answers is not None:
@@ -327,33 +306,11 @@ class Answers(Protocol):
         statistics: BlockStatistics | None,
         numbers: Sequence[int],
     ) -> frozenset[int]:
-        """Return the record batches that need not be decoded. Called once for each range.
-
-        Parameters
-        ----------
-        reader, part
-            An open file, and the range of it that is read.
-        fields
-            The partition columns.
-        statistics
-            Of the file, whose headers have been verified with them; None without any.
-        numbers
-            The record batches of which all rows are wanted.
-        """
+        """Return the record batches that need not be decoded. Called once for each range."""
 
 
 def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answers: Answers | None) -> SelectBlocks:
-    """Return what selects the record batches of a file for `scan`.
-
-    Parameters
-    ----------
-    selection
-        The option `where`.
-    fields
-        The partition columns.
-    answers
-        Who can answer without the rows.
-    """
+    """Return what selects the record batches of a file for `scan`."""
     # Most tasks have no predicate, and start faster without these modules.
     from spark_arrow_ipc.dataset.predicate.prune import TRUE
     from spark_arrow_ipc.dataset.statistics.read import file_statistics

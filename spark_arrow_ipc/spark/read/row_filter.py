@@ -100,21 +100,9 @@ def compile_filter(
     output: int | None = None,
     positions: Mapping[str, int] | None = None,
 ) -> RowFilter:
-    """Compile the filter of batches of a schema.
-
-    Parameters
-    ----------
-    bound
-        The predicate, bound to the columns of `schema`.
-    schema
-        Of the conformed batches; has every column of ``bound_columns(bound)``.
-    output
-        Number of the first columns to keep: only the predicate needs the others. All by default.
-    positions
-        Positions of the predicate's columns by their first name; those of the schema's names by default. A struct
-        may be there twice, with other fields for the output than for the predicate.
-    """
+    """Compile the filter of batches of a schema; it keeps the first `output` columns, as only the predicate needs others."""
     kept = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
+    # A struct may be there twice, with other fields for the output than for the predicate: then `positions` says which.
     places = {name: i for i, name in reversed(list(enumerate(schema.names)))} if positions is None else positions
     with error_context(asked_by=WHERE):
         mask = _compile(bound, Source(schema, places))

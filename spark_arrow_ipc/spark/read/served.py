@@ -39,13 +39,7 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
 
     @classmethod
     def spark_schema(cls, options: ReadOptions) -> s.StructType:
-        """Return the schema of the first table.
-
-        Raises
-        ------
-        OptionError, ArrowIpcError, OSError
-            As `ipc.connect`, or its columns have no types in Spark.
-        """
+        """Return the schema of the first table."""
         found = _first(options)
         schema = _schema_for_spark(found, options)
         if options.where is not None:

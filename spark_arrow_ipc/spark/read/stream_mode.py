@@ -47,13 +47,7 @@ _POLL_SECONDS_THAT_WAIT = 10.0
 
 
 def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
-    """Return the mode that follows the source.
-
-    Raises
-    ------
-    OptionError
-        Options do not fit the source or the mode.
-    """
+    """Return the mode that follows the source."""
     storage = options.opened_storage
     if stream.tail:
         return _tail(storage, options, stream)
@@ -197,13 +191,7 @@ def _upwards(directory: str) -> Iterator[str]:
 
 
 def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
-    """Refuse a directory of the stream's own in which the stream would look for files.
-
-    Raises
-    ------
-    OptionError
-        It is one of the paths or below one, and no name on the way is hidden.
-    """
+    """Refuse a directory of the stream's own in which the stream would look for files."""
     root = root_that_sees(storage, [storage.resolve(_plain_part(path)) for path in options.paths], directory)
     if root is not None:
         raise OptionError(
@@ -260,13 +248,7 @@ class Polls:
         self.mode.only_available_now()
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
-        """Return `StreamMode.latest`, or `start` if it is too early for a look.
-
-        Raises
-        ------
-        ArrowIpcError, OSError
-            As `StreamMode.latest`, of the storage only after several attempts.
-        """
+        """Return `StreamMode.latest`, or `start` if it is too early for a look."""
         patient = self._only_now or limit == ALL_AVAILABLE
         if not patient and not self._wait():
             return start

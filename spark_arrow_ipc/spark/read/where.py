@@ -90,13 +90,7 @@ class RowSelection:
         return bool(self.noted) or self.unbound is not None or self.alike is not None
 
     def in_session(self) -> RowSelection:
-        """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning.
-
-        Raises
-        ------
-        OptionError
-            They do, or the predicate depends on the zone, and the session set none or one that Python does not know.
-        """
+        """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning."""
         name = given(SESSION_ZONE)
         bound = self._bound_in(None if name is None else zone(name))
         return RowSelection(bound, self.extra, self.positions, self.metadata)
@@ -125,28 +119,13 @@ class RowSelection:
         """Return the selection of the option `where` of a read of the columns `asked`.
 
         `read_missing` returns the schema of a read with other `columns`: of those that only the predicate names.
-
-        Raises
-        ------
-        OptionError, ColumnNotFoundError
-            As `Where.parse` and `Where.bind`.
         """
         assert options.where is not None
         where = Where.parse(options.where, asked, metadata=options.metadata_columns)
         return where.bind(asked, where.missing_fields(options, read_missing), options.time_zone)
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: Sequence[str]) -> RowFilter:
-        """Compile the filter of rows.
-
-        Parameters
-        ----------
-        schema
-            Of the batches: requested columns, metadata columns, `extra`, and those of `metadata` that were not requested.
-        own
-            Number of requested columns.
-        added
-            Names of the requested metadata columns.
-        """
+        """Compile the filter of rows."""
         output = own + len(added)
         positions = {name: i if i < own else i + len(added) for name, i in self.positions.items()}
         hidden = hidden_columns(self.metadata, added)
@@ -163,17 +142,7 @@ class RowSelection:
         part: FileRange,
         fields: Sequence[Field],
     ) -> BlockTruths:
-        """Return a callback that gives the truths that the predicate may have in a record batch.
-
-        Parameters
-        ----------
-        reader, statistics
-            The open file, and its statistics if it has any.
-        part
-            The range of it that is read, with the values of the partition columns.
-        fields
-            The partition columns.
-        """
+        """Return a callback that gives the truths that the predicate may have in a record batch."""
         blocks = range(len(reader) if part.stop is None else part.stop)
         summaries = self._summaries(lambda: reader.row_counts(blocks))
         return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
@@ -182,15 +151,6 @@ class RowSelection:
         """Return the bytes of each record batch, 0 for those that cannot match.
 
         None without statistics.
-
-        Parameters
-        ----------
-        outline
-            Of the file, with its statistics.
-        file
-            The file.
-        fields
-            The partition columns.
         """
         if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
             return None
@@ -262,13 +222,7 @@ class Where:
 
     @classmethod
     def parse(cls, sql: str, asked: s.StructType, *, metadata: bool = False) -> Where:
-        """Parse the option `where` of a read of the columns `asked`, and of metadata columns if there are any.
-
-        Raises
-        ------
-        OptionError
-            The string is not a predicate.
-        """
+        """Parse the option `where` of a read of the columns `asked`, and of metadata columns if there are any."""
         noted: dict[str, str] = {}
         try:
             predicate = parse(sql, noted)
@@ -284,13 +238,7 @@ class Where:
     def missing_fields(
         self, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
     ) -> Sequence[s.StructField]:
-        """Return the columns of `missing` in the types of the files; parameters as for `RowSelection.of`.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            A column does not exist.
-        """
+        """Return the columns of `missing` in the types of the files; parameters as for `RowSelection.of`."""
         if not self.missing:
             return ()
         try:
@@ -301,24 +249,7 @@ class Where:
         return tuple(found.fields)
 
     def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
-        """Bind the predicate to the types of its columns.
-
-        Parameters
-        ----------
-        asked
-            The columns that Spark asked for.
-        extra
-            The columns of `missing`, in the types of the files.
-        time_zone
-            The option `timeZone`.
-
-        Raises
-        ------
-        OptionError
-            The predicate does not fit its columns' types.
-        ColumnNotFoundError
-            A column does not exist.
-        """
+        """Bind the predicate to the types of its columns."""
         positions: dict[str, int] = {}
         fields = {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in self.metadata}
         for column in p.columns(self.predicate):

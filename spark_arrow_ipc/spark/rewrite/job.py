@@ -123,11 +123,6 @@ class RewriteTask:
 
         Memory: one record batch of a file, its conformed copy, what the function holds, and what makes up one record batch
         of a written file; with an order, twice the bytes that are sorted together.
-
-        Raises
-        ------
-        ArrowIpcError, OSError
-            As for a read and a write. What the function raises passes as it is. No file remains after any error.
         """
         tune_worker()
         counted = _Counted()
@@ -150,13 +145,7 @@ _DESCRIPTION: Final = "spark.job.description"
 
 
 def context_of(spark: SparkSession) -> SparkContext:
-    """Return the context of a classic session.
-
-    Raises
-    ------
-    UnsupportedError
-        It is one of Spark Connect, whose client cannot commit for the server.
-    """
+    """Return the context of a classic session."""
     try:
         return spark.sparkContext
     except PySparkException as error:
@@ -177,24 +166,7 @@ def abort_on_error(staging: Staging) -> Iterator[None]:
 
 
 def run_tasks(spark: SparkSession, task: RewriteTask, parts: Sequence[Part], words: str) -> list[Report]:
-    """Run a task for each part, and return the report of one attempt of each, in the order of the parts.
-
-    Parameters
-    ----------
-    spark
-        A classic session.
-    task, parts
-        What to run.
-    words
-        Describe the job in Spark's user interface.
-
-    Raises
-    ------
-    PySparkException
-        A task failed as often as Spark lets it; the message is Python's in the worker.
-    CommitError
-        Reports are missing, or not those of the parts.
-    """
+    """Run a task for each part, and return the report of one attempt of each, in the order of the parts."""
     if not parts:
         return []
     context = context_of(spark)
@@ -228,13 +200,7 @@ def _properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]
 
 
 def check_reports(reports: Sequence[Report], parts: Sequence[Part], staging: Staging) -> list[Report]:
-    """Return the reports in the order of the parts, one of each.
-
-    Raises
-    ------
-    CommitError
-        There is none of a part, or more than one.
-    """
+    """Return the reports in the order of the parts, one of each."""
     by_number = {report.number: report for report in reports}
     if len(reports) != len(parts) or set(by_number) != {part.number for part in parts}:
         raise CommitError(

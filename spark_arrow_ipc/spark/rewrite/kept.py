@@ -38,24 +38,7 @@ def exact(
     *,
     has_function: bool,
 ) -> ReadOptions:
-    """Return the options of a read that changes no value, or raises an error that names it.
-
-    Parameters
-    ----------
-    reading, given
-        The options of the read, and the names of those that were given, in lower case.
-    schemas
-        Of the files.
-    partition_by
-        Columns that become names of directories.
-    has_function
-        Whether a function sees all values.
-
-    Raises
-    ------
-    OptionError
-        An option asks for changed values.
-    """
+    """Return the options of a read that changes no value, or raises an error that names it."""
     if "nanoseconds" in given and reading.nanoseconds is Nanoseconds.FLOOR:
         raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
     if reading.map_keys is MapKeys.LAST_WINS:
@@ -100,13 +83,7 @@ def with_metadata(writing: SparkWriteOptions, newest: Schema | None) -> SparkWri
 
 
 def check_types(written: Schema, schemas: Iterable[Schema]) -> None:
-    """Raise if a column that has one type in all files would get another one; whether its parts may be null may change.
-
-    Raises
-    ------
-    UnsupportedError
-        There is one.
-    """
+    """Raise if a column that has one type in all files would get another one; whether its parts may be null may change."""
     types: dict[str, list[t.DataType]] = {}
     for schema in set(schemas):
         for field in schema.fields:

@@ -46,18 +46,7 @@ _BOTH: Final = Side(
 
 
 def split_options(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of the read, and those of the write, as the strings that their parsers take.
-
-    Parameters
-    ----------
-    given
-        By name, with Python's values or strings.
-
-    Raises
-    ------
-    OptionError
-        There is no such option, it is for streams, or its value has a wrong type.
-    """
+    """Return the options of the read, and those of the write, as the strings that their parsers take."""
     strings = strings_without_paths(given)
     check_known(strings, _BOTH, STREAMING)
     sides = ({name: text for name, text in strings.items() if side.option(name)} for side in (READING, WRITING))
@@ -66,22 +55,7 @@ def split_options(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, s
 
 
 def byte_argument(name: str, given: int | str, *, least: int = 1, most: int | None = None) -> int:
-    """Return a number of bytes, given with or without a unit.
-
-    Parameters
-    ----------
-    name
-        Of the argument, for errors.
-    given
-        Its value.
-    least, most
-        The bounds of what is taken, if there is a `most`: whole MiB and GiB.
-
-    Raises
-    ------
-    OptionError
-        It is none, or not within the bounds.
-    """
+    """Return a number of bytes, given with or without a unit."""
     try:
         nbytes = values.byte_size(str(given))
     except ValueError:
@@ -125,17 +99,7 @@ class RewriteResult:
 
     @classmethod
     def of(cls, summary: CommitSummary, sizes: dict[str, int], rows_read: int) -> RewriteResult:
-        """Return the result of a job.
-
-        Parameters
-        ----------
-        summary
-            Of its commit.
-        sizes
-            Bytes of each file that was read, by path.
-        rows_read
-            Rows that were read.
-        """
+        """Return the result of a job."""
         return cls(
             len(sizes), summary.files, rows_read, summary.rows, sum(sizes.values()), summary.nbytes, summary.removed,
             summary.published, summary.jobid,
@@ -290,13 +254,7 @@ def zone_of(spark: SparkSession) -> str:
 
 
 def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int | str) -> WritePlan:
-    """Return the plan that sorts rows by some columns, or the plan itself if there are none.
-
-    Raises
-    ------
-    OptionError, ColumnNotFoundError
-        As `WritePlan.sorted_by` and `byte_argument`.
-    """
+    """Return the plan that sorts rows by some columns, or the plan itself if there are none."""
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
     nbytes = byte_argument("sort_bytes", sort_bytes, least=_LEAST_SORTED, most=_MOST_SORTED)
     return plan.sorted_by(names, nbytes) if names else plan

@@ -80,15 +80,7 @@ class Extension:
 
 
 def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
-    """Map a file's schema to Spark: nullable at every depth, with the fields' metadata.
-
-    Raises
-    ------
-    SchemaMismatchError
-        Two fields of one level have the same name; the message says how to choose by position.
-    UnsupportedError
-        Spark has no type for a column; the message names it.
-    """
+    """Map a file's schema to Spark: nullable at every depth, with the fields' metadata."""
     _check_names(arrow_schema.names, None)
     natural = _struct_of(arrow_schema, options)
     note = note_in(arrow_schema.custom_metadata)
@@ -146,24 +138,12 @@ def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
 
 
 def tensor_column_of(field: t.Field, options: ReadOptions, path: str) -> tensor_columns.TensorColumn | None:
-    """Return what a field says of its tensors, or None if it has none or they are read as their storage.
-
-    Raises
-    ------
-    InvalidMetadataError
-        As `tensor_of`.
-    """
+    """Return what a field says of its tensors, or None if it has none or they are read as their storage."""
     return tensor_columns.tensor_of(field, path) if options.extension_types.reads_tensors else None
 
 
 def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> extension_columns.SpatialColumn | None:
-    """Return what a field says of its geometries, or None if it has none or they are read as their storage.
-
-    Raises
-    ------
-    InvalidMetadataError, UnsupportedError
-        As `spatial_of`.
-    """
+    """Return what a field says of its geometries, or None if it has none or they are read as their storage."""
     return extension_columns.spatial_of(field, path) if options.extension_types.reads_geometries else None
 
 

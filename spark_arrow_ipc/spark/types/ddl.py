@@ -11,15 +11,7 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 
 def to_ddl(schema: Schema) -> str:
-    """Return the columns of a file as Spark reads them: ``"`a` BIGINT, `b` STRING"``. Needs no session.
-
-    Raises
-    ------
-    SchemaMismatchError
-        Two columns have the same name.
-    UnsupportedError
-        Spark has no type for a column; the message names it.
-    """
+    """Return the columns of a file as Spark reads them: ``"`a` BIGINT, `b` STRING"``. Needs no session."""
     return ", ".join(f"{_quoted(field.name)} {_ddl(field.dataType)}" for field in spark_schema(schema, ReadOptions()))
 
 

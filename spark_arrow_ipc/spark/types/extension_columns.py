@@ -81,28 +81,14 @@ class SpatialColumn:
 
 
 def spatial_of(field: t.Field, path: str) -> SpatialColumn | None:
-    """Return what the metadata of a field say of its geometries; None if it has none.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The metadata are broken.
-    UnsupportedError
-        Spark has no SRID for the CRS, or does not know such edges.
-    """
+    """Return what the metadata of a field say of its geometries; None if it has none."""
     if field.extension_name not in NAMES or not isinstance(field.type, _STORAGE):
         return None
     return parse_spatial(dict(field.custom_metadata).get(EXTENSION_METADATA, ""), path)
 
 
 def parse_spatial(text: str, path: str) -> SpatialColumn:
-    """Parse the metadata of the extension; `path` of the column is for errors.
-
-    Raises
-    ------
-    InvalidMetadataError, UnsupportedError
-        As `spatial_of`.
-    """
+    """Parse the metadata of the extension; `path` of the column is for errors."""
     values = _json_object(text, path) if text else {}
     edges = values.get("edges") or "planar"
     if edges not in ("planar", "spherical"):
@@ -183,20 +169,10 @@ def _refuse(what: str, path: str) -> NoReturn:
 
 
 def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
-    """Return the extension of a column that is written.
-
-    Parameters
-    ----------
-    spark_type
-        Of the column.
-    metadata
-        Of its Spark field. The metadata of the extension that it was read with are written again if they name the
-        same type: they may describe the CRS whole.
-    path
-        Of the column, for errors.
-    """
+    """Return the extension of a column that is written."""
     noted = metadata.get(EXTENSION_METADATA, "")
     if metadata.get(EXTENSION_NAME) in NAMES and isinstance(noted, str):
+        # The metadata that it was read with may describe the CRS whole: they are written again if they name the same type.
         try:
             fits = parse_spatial(noted, path).spark_type == spark_type
         except ArrowIpcError:
@@ -259,13 +235,7 @@ def part_types(type_: t.DataType) -> dict[str, t.DataType]:
 
 
 def check_variant(type_: t.DataType, path: str) -> None:
-    """Check that Spark's variants hold all types of a variant's storage; `path` of the column is for errors.
-
-    Raises
-    ------
-    UnsupportedError
-        A shredded type is one of Arrow's variants and not of Spark's.
-    """
+    """Check that Spark's variants hold all types of a variant's storage; `path` of the column is for errors."""
     typed = part_types(type_).get(TYPED)
     if typed is None:
         return

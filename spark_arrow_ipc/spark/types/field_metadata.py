@@ -50,19 +50,7 @@ EXTENSION_METADATA = "ARROW:extension:metadata"
 
 
 def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType, *, inexact: bool = False) -> dict[str, Any]:
-    """Return the metadata of a Spark field for an Arrow field.
-
-    Parameters
-    ----------
-    field
-        The field in the file.
-    spark_type
-        The type of the Spark field.
-    written
-        The Arrow type that writing the Spark column gives.
-    inexact
-        Whether the read may change values.
-    """
+    """Return the metadata of a Spark field for an Arrow field."""
     metadata, is_whole = _harmless(dict(field.custom_metadata).get(SPARK_KEY), spark_type)
     others = []
     for key, value in field.custom_metadata:

@@ -76,20 +76,7 @@ _NO_WAY = (
 
 
 def merged_schema(schemas: Iterable[tuple[str, s.StructType]]) -> s.StructType:
-    """Merge schemas into one that holds the columns of all.
-
-    Parameters
-    ----------
-    schemas
-        Path of the first file with each distinct schema, and the schema; at least one.
-
-    Raises
-    ------
-    SchemaMismatchError
-        Two files have a column with types that do not merge; the message has both paths and types.
-    ColumnNotFoundError
-        A name of one file matches two columns of another.
-    """
+    """Merge schemas into one that holds the columns of all."""
     merged = s.StructType([])
     origins: dict[str, str] = {}
     for path, schema in schemas:

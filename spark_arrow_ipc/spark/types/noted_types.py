@@ -43,20 +43,7 @@ def note_of(type_: t.DataType) -> str:
 
 
 def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
-    """Return the type that a column goes back to.
-
-    Parameters
-    ----------
-    note
-        The note, which a user may have edited; or, for a nested column, the child of the noted type.
-    usual
-        The type that the column has in the file without the note.
-
-    Raises
-    ------
-    ValueError
-        The note names no type, or one to which there is no way back, or the column has other fields.
-    """
+    """Return the type that a column goes back to by a note, which a user may have edited: it may raise ValueError."""
     if isinstance(note, t.DataType):
         return _along(note, usual)
     return _along(_parsed(note), usual)

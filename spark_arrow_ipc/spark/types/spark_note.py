@@ -92,19 +92,7 @@ def note_in(pairs: t.CustomMetadata) -> str | None:
 def believed(
     natural: s.StructType, written: s.StructType, note: str, chosen: Callable[[s.DataType], bool]
 ) -> s.StructType:
-    """Return the schema of a file with what its note says of fields that still have the noted types.
-
-    Parameters
-    ----------
-    natural
-        The Spark types of the file's fields by the options of the read.
-    written
-        Their types by the options with which Spark's types come back.
-    note
-        From a file.
-    chosen
-        Whether the options take a noted type where they would give another one.
-    """
+    """Return the schema of a file with what its note says of fields that still have the noted types."""
     try:
         noted = parse_json(note, most_memory=_MOST_MEMORY)
     except ValueError as error:

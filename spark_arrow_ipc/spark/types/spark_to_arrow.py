@@ -26,13 +26,7 @@ _UTC_TIMESTAMP = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 
 
 def arrow_schema_for(spark_schema: s.StructType) -> Schema:
-    """Return the Arrow schema of a DataFrame's files.
-
-    Raises
-    ------
-    UnsupportedError
-        Spark does not pass a column's type through Arrow; the message names it and a cast.
-    """
+    """Return the Arrow schema of a DataFrame's files."""
     return Schema.of(arrow_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
 
@@ -60,19 +54,7 @@ def storage_type(spark_type: s.DataType) -> s.DataType:
 def written_pairs(
     spark_type: s.DataType, metadata: Mapping[str, Any], written: t.DataType, path: str
 ) -> t.CustomMetadata:
-    """Return the custom metadata of the Arrow field of a Spark column.
-
-    Parameters
-    ----------
-    spark_type
-        The column's.
-    metadata
-        Of the Spark field.
-    written
-        The Arrow type that the column gets.
-    path
-        Of the column, for errors.
-    """
+    """Return the custom metadata of the Arrow field of a Spark column."""
     pairs_of = _PAIRS.get(type(storage_type(spark_type)))
     own = () if pairs_of is None else pairs_of(storage_type(spark_type), metadata, path)
     # An extension of the type itself replaces both pairs of one that the column was read with.

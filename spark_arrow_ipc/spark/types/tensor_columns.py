@@ -97,13 +97,7 @@ class TensorColumn:
 
 
 def tensor_of(field: t.Field, path: str) -> TensorColumn | None:
-    """Return what the metadata of a field say of its tensors; None if it has none.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The metadata are broken, or the storage is not that of such tensors.
-    """
+    """Return what the metadata of a field say of its tensors; None if it has none."""
     name = field.extension_name
     if name not in NAMES or isinstance(field.type, t.Dictionary | t.RunEndEncoded):
         return None
@@ -131,25 +125,7 @@ _LISTS: Final = (t.List, t.LargeList)
 
 
 def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> TensorColumn:
-    """Parse the metadata of an extension.
-
-    Parameters
-    ----------
-    name
-        `FIXED` or `VARIABLE`.
-    text
-        The metadata, a JSON object; may be empty for tensors of variable shape.
-    dimensions
-        Of tensors of variable shape, by their storage; None for those of fixed shape, or if they are to be taken from
-        ``uniform_shape``.
-    path
-        Of the column, for errors.
-
-    Raises
-    ------
-    InvalidMetadataError
-        It is no JSON object, or its parts contradict each other.
-    """
+    """Parse the metadata of an extension; `dimensions` are those of storage of variable shape, None for ``uniform_shape``."""
     try:
         values = parse_json(text) if text and len(text) <= _MOST_TEXT else None if text else {}
     except ValueError:

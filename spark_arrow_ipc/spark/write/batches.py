@@ -84,13 +84,6 @@ def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColu
     """Convert a task's batches to those that are written.
 
     A new file begins where the schema changes.
-
-    Raises
-    ------
-    SchemaMismatchError
-        Spark gave a type that this package does not expect for a column, or a value does not fit a restored type.
-    LimitError
-        The values of one batch need more than 2 GiB.
     """
     if columns.given is not None:
         usual = _grown_batches(batches, columns.given, columns.usual)
@@ -181,15 +174,7 @@ def session_time_zone(batch: bridge.PyArrowBatch) -> str | None:
 
 
 def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
-    """Convert a batch of Spark to `schema`, sharing memory where layouts agree.
-
-    Raises
-    ------
-    SchemaMismatchError
-        Spark gave a type that this package does not expect for the column.
-    LimitError
-        The values of one batch need more than 2 GiB.
-    """
+    """Convert a batch of Spark to `schema`, sharing memory where layouts agree."""
     arrays = tuple(map(bridge.from_pyarrow, batch.columns))
     columns = []
     for array, written in zip(arrays, schema.fields, strict=True):

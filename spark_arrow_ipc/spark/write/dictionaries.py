@@ -85,13 +85,7 @@ class TaskDictionaries:
         self._growing: dict[str, GrowingDictionary] = {}
 
     def encode(self, path: str, array: Array, type_: t.Dictionary) -> Array:
-        """Dictionary-encode an array; the dictionary begins with the one before it.
-
-        Raises
-        ------
-        SchemaMismatchError
-            There are more values than the indices can count.
-        """
+        """Dictionary-encode an array; the dictionary begins with the one before it."""
         encoded = _encoded(array)
         brought = encoded.dictionary
         assert brought is not None

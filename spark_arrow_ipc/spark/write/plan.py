@@ -76,24 +76,7 @@ class WritePlan:
     def write(
         self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int, directory: str = ""
     ) -> TaskOutput:
-        """Stage the rows of one task.
-
-        Parameters
-        ----------
-        staging, partition_id
-            Of the job and the task.
-        batches
-            As Spark gives them.
-        directory
-            Where the files shall lie in the dataset, unless there are partition columns.
-
-        Raises
-        ------
-        CommitError, OSError
-            As `dataset.write.task.write_task`.
-        SchemaMismatchError, LimitError, UnsupportedError
-            A value does not fit its written type, or cannot be in a partition's name.
-        """
+        """Stage the rows of one task."""
         source = iter(batches)
         first = next(source, None)
         if first is None:
@@ -116,22 +99,7 @@ class WritePlan:
         return write_runs(staging, sorted_runs(rows, self.order, rows=sink.record_batch_rows), write)
 
     def sorted_by(self, names: Sequence[str], nbytes: int) -> WritePlan:
-        """Return the plan that sorts the rows within each file.
-
-        Parameters
-        ----------
-        names
-            Of the columns, the first one first.
-        nbytes
-            Bytes of the rows that are sorted together: uncompressed and without dictionaries; a file has at most so many.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        OptionError
-            The type of a column has no order.
-        """
+        """Return the plan that sorts rows of so many uncompressed bytes together, within each file."""
         fields = self.columns.schema.fields
         with error_context(asked_by="sort_by"):
             positions = tuple(find_columns([field.name for field in fields], names))
@@ -152,24 +120,7 @@ class WritePlan:
         return write_empty(staging, self.columns.schema, options=self.sink)
 
     def beside(self, there: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
-        """Return the plan that also writes what files have more: columns as nulls, narrower types as wider ones.
-
-        Parameters
-        ----------
-        there
-            The schema that a read has of the files.
-        path
-            For errors.
-        options
-            Of the write.
-
-        Raises
-        ------
-        SchemaMismatchError
-            As `fitting_schema`.
-        UnsupportedError, OptionError
-            As `plan_write`, of what the files have more.
-        """
+        """Return the plan that also writes what files have more: columns as nulls, narrower types as wider ones."""
         schema = fitting_schema(
             self.schema, self.file_schema, there, path, options.schema_check, keeps_types=self.keeps_types
         )
@@ -201,17 +152,7 @@ class WritePlan:
 
 
 def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
-    """Plan a write.
-
-    Raises
-    ------
-    UnsupportedError
-        A column's type cannot be written, restored or be a partition column.
-    OptionError
-        Options contradict each other or the columns, names of columns differ only in case, or the compression level does not exist.
-    ColumnNotFoundError
-        An option names a column that does not exist.
-    """
+    """Plan a write."""
     check_names(schema, case_sensitive=options.case_sensitive)
     usual = arrow_schema_for(schema)
     positions = _positions(usual, options.partition_by or (), "partitionBy")

@@ -28,14 +28,7 @@ from spark_arrow_ipc.spark.write.restore_values import RESTORED
 
 
 def restored_schema(spark_schema: s.StructType) -> Schema:
-    """Return the Arrow schema of a DataFrame's files, with the noted types.
-
-    Raises
-    ------
-    UnsupportedError
-        A column cannot be converted to the noted type, or the read may have changed its values; the message says how to drop
-        the note.
-    """
+    """Return the Arrow schema of a DataFrame's files, with the noted types."""
     return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
 

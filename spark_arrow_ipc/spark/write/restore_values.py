@@ -41,22 +41,7 @@ _HYPHENS: Final = (8, 13, 18, 23)
 
 
 def restore(array: Array, type_: t.DataType, path: str, dictionaries: TaskDictionaries) -> Array:
-    """Convert an array of the usual type to the noted type.
-
-    Parameters
-    ----------
-    array, type_
-        `restored_schema` has accepted the pair, or it is the same type.
-    path
-        Of the column; the key of its dictionary.
-    dictionaries
-        Of the task.
-
-    Raises
-    ------
-    SchemaMismatchError
-        A value does not fit the type.
-    """
+    """Convert an array of the usual type to the noted type."""
     return _Restoring(path, dictionaries).restored(array, type_)
 
 

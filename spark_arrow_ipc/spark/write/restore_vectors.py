@@ -20,18 +20,6 @@ def restored_vector(array: Array, type_: Any) -> Array:
     """Return binary values as lists of the numbers that their bytes are.
 
     Shares the bytes, unless null rows of a fixed-size list need room.
-
-    Parameters
-    ----------
-    array
-        Of Binary.
-    type_
-        A list that has a `vector_element`.
-
-    Raises
-    ------
-    SchemaMismatchError
-        A value has not the bytes of a whole number of elements, or of the list's size.
     """
     element = vector_element(type_)
     assert element is not None

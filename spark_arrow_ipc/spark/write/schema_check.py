@@ -41,20 +41,7 @@ _MOST_NAMED: Final = 5
 
 
 def check_names(schema: s.StructType, *, case_sensitive: bool) -> None:
-    """Raise if two columns, or two fields of a struct, have the same name.
-
-    Parameters
-    ----------
-    schema
-        Of the DataFrame.
-    case_sensitive
-        Whether names that differ only in case are different.
-
-    Raises
-    ------
-    OptionError
-        The message names them.
-    """
+    """Raise if two columns, or two fields of a struct, have the same name."""
     _check_type(schema, "", case_sensitive=case_sensitive)
 
 
@@ -97,26 +84,7 @@ def fitting_schema(
     *,
     keeps_types: bool = False,
 ) -> s.StructType | None:
-    """Return the schema with which a job is to be written beside files; None if its own one will do.
-
-    Parameters
-    ----------
-    schema
-        Of the DataFrame.
-    own
-        Of the job's files, which have no partition columns.
-    there, path
-        The schema that a read has of the files that the job keeps, and a path for errors.
-    check
-        The option.
-    keeps_types
-        Whether no column may get a wider type.
-
-    Raises
-    ------
-    SchemaMismatchError
-        The columns do not fit. The message names them and says what to do.
-    """
+    """Return the schema with which a job is to be written beside files; None if its own one will do."""
     grown = _grown(own, there, path, check, schema.names, keeps_types=keeps_types)
     if grown is None:
         return None
@@ -127,22 +95,7 @@ def fitting_schema(
 def schema_beside(
     own: Schema, there: Schema, path: str, check: SchemaCheck, *, taken: Sequence[str] = (), keeps_types: bool = False
 ) -> Schema:
-    """Return the schema that a read has of new files beside others, which may lack what was added since they were planned.
-
-    Parameters
-    ----------
-    own
-        Of the new files.
-    there, path, check, keeps_types
-        As for `fitting_schema`.
-    taken
-        The names of all columns of the job, also of partition columns.
-
-    Raises
-    ------
-    SchemaMismatchError
-        As `fitting_schema`.
-    """
+    """Return the schema that a read has of new files beside others, which may lack what was added since they were planned."""
     grown = _grown(own, there, path, check, taken, keeps_types=keeps_types)
     return own if grown is None else united_schema((own, _HERE), (there, path))
 
@@ -181,13 +134,6 @@ def united_schema(first: tuple[Schema, str], second: tuple[Schema, str]) -> Sche
     """Return a schema whose columns are those of two, each with a name for errors; all of them may be null.
 
     A column has the field of the first one, or that of the second where only this has it, or with a wider type.
-
-    Raises
-    ------
-    SchemaMismatchError
-        They have columns of one name whose types do not merge.
-    ArrowIpcError
-        Spark has no type for a column.
     """
     sides = [(schema, name, spark_schema(schema, ReadOptions())) for schema, name in (first, second)]
     merged = merged_schema([(name, struct) for _, name, struct in sides])
@@ -207,19 +153,7 @@ def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructT
 
 
 def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
-    """Return whether a file has the columns of the new files, or the option checks nothing. Opens it once.
-
-    Parameters
-    ----------
-    file
-        Written by others while the job ran.
-    own
-        The schema of the new files.
-    check
-        The option.
-    storage
-        The storage that holds the file.
-    """
+    """Return whether a file has the columns of the new files, or the option checks nothing. Opens it once."""
     if check is SchemaCheck.NONE:
         return True
     try:
@@ -239,22 +173,7 @@ def _arrow_schema_of(file: DataFile, storage: Storage) -> Schema:
 
 
 def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:
-    """Return the schema that new files get beside a file of another schema; None if they have all that is there.
-
-    Parameters
-    ----------
-    own, there
-        The schema of the new files, and that of the existing file, both as they are read.
-    path
-        Of the existing file, for the error.
-    check
-        The option.
-
-    Raises
-    ------
-    SchemaMismatchError
-        The new files do not fit. The message names the columns and says what to do.
-    """
+    """Return the schema that new files get beside a file of another schema; None if they have all that is there."""
     if check is SchemaCheck.NONE:
         return None
     try:

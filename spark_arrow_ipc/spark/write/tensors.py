@@ -63,22 +63,7 @@ class TensorTarget:
     origin: str
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
-        """Convert the rows of a batch to the written type.
-
-        Parameters
-        ----------
-        array
-            A list of values, or a struct of shape and data.
-        first_row
-            Rows of the task before this batch.
-        dictionaries
-            Of the task.
-
-        Raises
-        ------
-        SchemaMismatchError
-            A row has another shape or another number of values, or a value does not fit a restored type.
-        """
+        """Convert the rows of a batch to the written type."""
         name, array = self.field.name, compact(array)
         if isinstance(array.type, t.List):
             self._check_lengths(array, _mask(array), first_row)
@@ -156,24 +141,7 @@ def _mask(array: Array) -> npt.NDArray[np.bool_]:
 def plan_tensors(
     schema: s.StructType, given: Sequence[tuple[ColumnPath, GivenShape]], *, restore_types: bool
 ) -> dict[int, TensorTarget]:
-    """Return how columns are written as tensors, by position.
-
-    Parameters
-    ----------
-    schema
-        Of the DataFrame.
-    given
-        The option `tensorColumns`.
-    restore_types
-        Whether values are written with the types that the metadata of the columns note.
-
-    Raises
-    ------
-    OptionError
-        The option names a column twice, or one that cannot be written as such tensors.
-    ColumnNotFoundError
-        It names a column that does not exist.
-    """
+    """Return how columns are written as tensors, by position."""
     targets: dict[int, TensorTarget] = {}
     for path, shape in given:
         position = _position(schema, path)

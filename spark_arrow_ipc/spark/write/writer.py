@@ -72,18 +72,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
-        """Plan a new job and return its writer.
-
-        Raises
-        ------
-        UnsupportedError
-            A column's type cannot be written, or the path's scheme.
-        OptionError
-            The path is a file, options do not fit each other or the columns, or the partition columns differ from
-            those of the files that are kept.
-        SchemaMismatchError
-            The columns do not fit beside those files.
-        """
+        """Plan a new job and return its writer."""
         job, plan = plan_batch_job(plan_write(schema, options), path, options, overwrite=overwrite)
         return cls(job, plan, options.schema_check)
 
@@ -120,18 +109,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 def plan_batch_job(
     plan: WritePlan, path: str, options: SparkWriteOptions, *, overwrite: bool
 ) -> tuple[JobPlan, WritePlan]:
-    """Plan the job of a write whose columns are planned: make its staging directory, note what it replaces.
-
-    Returns
-    -------
-    tuple
-        The job, and the plan by which its tasks write beside the files that it keeps (`WritePlan.beside`).
-
-    Raises
-    ------
-    OptionError, SchemaMismatchError, UnsupportedError, CommitError, OSError
-        As `plan_job`, or options do not fit each other.
-    """
+    """Plan the job of a write whose columns are planned: make its staging directory, note what it replaces."""
     storage, root = storage_of(path, options.storage)
 
     def check_existing(there: Schema, path: str) -> None:
@@ -225,15 +203,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
-        """Return a writer. Touches no storage: Spark calls this several times a batch.
-
-        Raises
-        ------
-        UnsupportedError
-            A column's type cannot be written, or the path's scheme.
-        OptionError
-            Options do not fit each other, the columns or a stream.
-        """
+        """Return a writer. Touches no storage: Spark calls this several times a batch."""
         check_streamed(options)
         plan = plan_write(schema, options)
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
