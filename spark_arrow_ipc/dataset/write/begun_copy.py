@@ -16,6 +16,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
+from spark_arrow_ipc.dataset.write.copied_files import noted_source
+from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.paths import name_of
 
@@ -57,6 +59,20 @@ def begun_copy(dataset: DatasetDirectory, head: Head) -> str | None:
         raise CommitError(words, path=dataset.copy_mark) from error
     newest = newest_record(dataset)[1]
     return source if newest is None or not newest.jobs or newest.chain == chain else None
+
+
+def begun_sources(dataset: DatasetDirectory, head: Head, record: Record | None) -> list[str]:
+    """Return the sources of which a mark, or what is staged, says that a copy of them was begun here and has not ended.
+
+    Raises
+    ------
+    CommitError, OSError
+        As `begun_copy`.
+    """
+    ended = set[str]() if record is None else {*record.jobs, *record.withdrawn}
+    jobs = (jobid for jobid in staged_job_ids(dataset) if jobid not in ended)
+    sources = [noted_source(dataset.storage, dataset.staging(jobid)) for jobid in jobs]
+    return [source for source in dict.fromkeys((*sources, begun_copy(dataset, head))) if source is not None]
 
 
 def check_no_copy(dataset: DatasetDirectory, head: Head) -> None:

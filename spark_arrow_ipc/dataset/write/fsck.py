@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from shlex import quote
@@ -29,13 +29,13 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
 from spark_arrow_ipc.dataset.listing.directory import counted
-from spark_arrow_ipc.dataset.write.copied_files import noted_source
-from spark_arrow_ipc.dataset.write.inventory import Inventory, State, states, take_inventory
+from spark_arrow_ipc.dataset.write.begun_copy import begun_sources
+from spark_arrow_ipc.dataset.write.inventory import Inventory, State, are_same, states, take_inventory
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import latest
-from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids, vacuum
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
@@ -48,8 +48,6 @@ _COPY_OF: Final = re.compile(r"part-[0-9]{5,}-[0-9a-f]{32}")
 
 _MOMENT_SECONDS: Final = 600
 """A job is put in place in less, if its process lives."""
-
-_PIECE_NBYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +200,10 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
     yield from begun
     if begun and inventory.head.seq:
         return
-    missing, removed = inventory.missing(), inventory.removed()
+    missing, removed, mend = inventory.missing(), inventory.removed(), _way_back(inventory)
     for path, nbytes in sorted(missing.items()):
         words = "is gone" if nbytes is None else f"has {nbytes:,} bytes, and had others when it was committed"
-        yield Finding(path, f"a committed file {words}", _restore(inventory))
+        yield Finding(path, f"a committed file {words}", mend or _restore(inventory))
     for path in sorted(_proven(inventory) & removed):
         words = "a record has removed this file, and it is there: readers see its rows"
         yield Finding(path, words, _command(inventory, "fsck --repair"))
@@ -219,7 +217,9 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
         )
         yield Finding("", words, is_note=True)
         return
-    yield _mixed(inventory, next(states(inventory), None))
+    state = next(states(inventory), None)
+    if not mend or state is not None:
+        yield _mixed(inventory, state)
 
 
 def _begun_copies(inventory: Inventory) -> list[Finding]:
@@ -227,15 +227,24 @@ def _begun_copies(inventory: Inventory) -> list[Finding]:
     dataset, record = inventory.dataset, inventory.record
     if inventory.files or inventory.is_pending:
         return []
-    ended = set[str]() if record is None else {*record.jobs, *record.withdrawn}
-    found: list[Finding] = []
-    for jobid in staged_job_ids(dataset):
-        source = None if jobid in ended else noted_source(dataset.storage, dataset.staging(jobid))
-        if source is not None:
-            words = f"a copy of {source} was begun here, and is not whole yet; readers see none of it"
-            mend = f"arrowipc copy {quote(source)} {quote(dataset.root)}"
-            found.append(Finding("", words, mend, is_note=not inventory.head.seq))
-    return found
+    words = "a copy of {} was begun here, and is not whole yet; readers see none of it"
+    first = "" if record is None or record.is_of_job else "remove this directory; then: "  # its job is withdrawn
+    return [
+        Finding(
+            "",
+            words.format(source),
+            f"{first}arrowipc copy {quote(source)} {quote(dataset.root)}",
+            is_note=not inventory.head.seq,
+        )
+        for source in begun_sources(dataset, inventory.head, record)
+    ]
+
+
+def _way_back(inventory: Inventory) -> str:
+    """Return the command that gives up the pending job, where that leaves the state before it whole; else nothing."""
+    command = inventory.way_back()
+    first = "if no process works on this directory: " if "--older-than" in command else ""
+    return f"{first}{_command(inventory, command)}" if command else ""
 
 
 def _mixed(inventory: Inventory, state: State | None) -> Finding:
@@ -288,9 +297,8 @@ def _of_chain(inventory: Inventory) -> Iterator[Finding]:
         )
         is_whole = not inventory.missing()
         is_young = is_whole and age < _MOMENT_SECONDS
-        yield Finding(
-            _record_path(inventory), words, _command(inventory, "vacuum") if is_whole else "", is_note=is_young
-        )
+        mend = _command(inventory, "vacuum") if is_whole else _way_back(inventory)
+        yield Finding(_record_path(inventory), words, mend, is_note=is_young)
 
 
 def _record_path(inventory: Inventory) -> str:
@@ -377,17 +385,8 @@ def _copies(inventory: Inventory) -> Iterator[tuple[str, str]]:
         original = None if match is None or has_own_name(path) or status.is_link else ours.get(match[0])
         if original is None or inventory.files[original].nbytes != status.nbytes:
             continue
-        if _are_same(inventory.dataset, path, original, status.nbytes):
+        if are_same(inventory.dataset, path, original, status.nbytes):
             yield path, original
-
-
-def _are_same(dataset: DatasetDirectory, one: str, other: str, nbytes: int) -> bool:
-    storage = dataset.storage
-    with closing(storage.open(dataset.path(one))) as first, closing(storage.open(dataset.path(other))) as second:
-        pieces = ((at, min(_PIECE_NBYTES, nbytes - at)) for at in range(0, nbytes, _PIECE_NBYTES))
-        return first.nbytes == second.nbytes == nbytes and all(
-            first.read_at(*piece) == second.read_at(*piece) for piece in pieces
-        )
 
 
 def _spoilt(inventory: Inventory) -> list[str]:

@@ -15,7 +15,7 @@ names that are there twice, and among the youngest; as a few bytes stand for all
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
@@ -38,6 +38,8 @@ _ATTEMPTS: Final = 20
 
 _RECORDS: Final = KEPT_RECORDS + 2
 """Most records that are read; older ones are of no use."""
+
+_PIECE_NBYTES: Final = 4 << 20
 
 _CHOICES: Final = 1024
 """Most ways to tell names that are there twice apart."""
@@ -138,6 +140,23 @@ class Inventory:
             later |= {file.path for file in record.removes}
         return gone
 
+    def way_back(self) -> str:
+        """Return the command that gives up the pending job; empty if it can be put in place, or the state before is lost.
+
+        The process that has claimed the old files may be removing them; then the command has another age.
+        """
+        record = self.record
+        if record is None or not self.is_pending or not record.is_of_job or record.mode == COPIED:
+            return ""
+        missing, adds = self.missing().keys(), {add.final for add in record.adds}
+        if not missing or not missing <= adds or self.due() != {file.path for file in record.removes}:
+            return ""
+        before = record.taken_back("", "").tally
+        if before not in (None, NO_FILES.changed(file for file in self.own.items() if file[0] not in adds)):
+            return ""
+        claim = self.dataset.storage.status(self.dataset.claim(record.seq))
+        return f"vacuum --give-up {record.jobid}{'' if claim is None else ' --older-than 0'}"
+
     def doubled(self) -> dict[str, list[str]]:
         """Return the paths of names that only one file can have, and several do."""
         paths: dict[str, list[str]] = {}
@@ -171,7 +190,7 @@ def take_inventory(dataset: DatasetDirectory) -> Inventory:
         found.list_all()
         if read_head(dataset).seq == head.seq:
             return Inventory(
-                dataset, Head(head.seq, done=done, keeps=head.keeps), tuple(chain), damaged, tuple(strays), found.files,
+                dataset, Head(head.seq, done=done, keeps=head.keeps, copies=head.copies), tuple(chain), damaged, tuple(strays), found.files,
                 staged, tuple(sorted(found.inner)), tuple(sorted(found.dangling)), tuple(sorted(found.links)),
             )  # fmt: skip
     raise ConcurrentWriteError(
@@ -324,3 +343,13 @@ def _youngest(inventory: Inventory, rest: Mapping[str, int], found: Tally, wante
     ages = sorted(rest, key=lambda path: inventory.files[path].mtime_ns if path in inventory.files else 0, reverse=True)
     some = set(islice(ages, found.files - wanted.files))
     return some if found.changed(((path, rest[path]) for path in some), -1) == wanted else None
+
+
+def are_same(dataset: DatasetDirectory, one: str, other: str, nbytes: int) -> bool:
+    """Return whether two files of a size, absolute or relative to the data set, have the same bytes. Reads both."""
+    storage = dataset.storage
+    with closing(storage.open(dataset.path(one))) as first, closing(storage.open(dataset.path(other))) as second:
+        pieces = ((at, min(_PIECE_NBYTES, nbytes - at)) for at in range(0, nbytes, _PIECE_NBYTES))
+        return first.nbytes == second.nbytes == nbytes and all(
+            first.read_at(*piece) == second.read_at(*piece) for piece in pieces
+        )

@@ -2,17 +2,20 @@
 
 import os
 import re
+import shlex
 import shutil
 import uuid
+from functools import partial
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying
 from places import PLACES
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.fsck import ASIDE_DIRECTORY, fsck, go_back, repair
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.record_chain import Claim
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.paths import join, name_of
 
@@ -471,6 +474,101 @@ def test_what_a_refused_first_job_leaves_inside_is_no_data_set(places):
     for name in other.names():
         place.put(f"k=1/{name}", other.read(join(other.root, name)))
     assert [] == faults(place)
+
+
+def stuck(place, mode, *texts, point=None):
+    """Leave a job that is committed, and whose staged files are gone."""
+    plan, outputs = place.planned(mode, *(texts or ("5", "k=2:6")))
+    with dying(point or ("C4.directories" if place.storage.traits.directories else "C3.synced")):
+        commit(plan, outputs, write_empty=None)
+    place.storage.delete_tree(plan.staging.directory)
+    return plan.staging.jobid
+
+
+def run(command):
+    """Give up the job that a command names."""
+    _, _, option, jobid, root = shlex.split(command)
+    assert "--give-up" == option
+    return partial(give_up, root, jobid)
+
+
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+def test_a_job_whose_files_are_gone_is_given_up_where_the_state_before_is_whole(place, mode):
+    jobid = stuck(place, mode)
+    found = faults(place)
+    mended = [finding.mend for finding in found]
+    assert 3 == mended.count(f"arrowipc vacuum --give-up {jobid} {place.root}"), "its two files, and itself"
+    assert {f"arrowipc fsck --back-to 2 {place.root}"} == {*mended} - {mended[0]}, (
+        "which a copy may want, and a data set may, too"
+    )
+    run(found[0].mend)(storage=place.storage)
+    assert ROWS == place.ours() == place.plain()
+    assert [] == faults(place)
+    assert looked(place).is_whole
+
+
+def test_a_job_whose_files_are_gone_in_part_and_the_first_of_all(tmp_path):
+    with PLACES["local"](tmp_path) as (place, other):
+        place.save(APPEND, "1")
+        jobid = stuck(place, OVERWRITE, point="C4.renamed")
+        stuck(other, APPEND)
+        for each in (place, other):
+            found = faults(each)
+            run(found[0].mend)(storage=each.storage)
+            assert [] == faults(each)
+        assert f"arrowipc vacuum --give-up {jobid} {place.root}" not in (f.mend for f in faults(place))
+        assert (["1"], []) == (place.ours(), other.ours())
+
+
+def test_a_job_is_not_given_up_where_the_state_before_is_lost(place):
+    stuck(place, OVERWRITE)
+    place.storage.delete(join(place.root, own(place, "k=1/")[0]))
+    assert not any("--give-up" in finding.mend for finding in faults(place))
+
+
+def test_a_job_is_not_given_up_where_an_older_file_is_gone(place):
+    stuck(place, APPEND)
+    place.storage.delete(join(place.root, own(place, "k=1/")[0]))
+    assert not any("--give-up" in finding.mend for finding in faults(place))
+
+
+def test_where_a_process_may_remove_old_files_the_command_is_for_a_person_who_knows(tmp_path):
+    with PLACES["local"](tmp_path) as (place, _):
+        place.save(APPEND, "1")
+        plan, outputs = place.planned(OVERWRITE, "2")
+        with dying("C4.synced"):
+            commit(plan, outputs, write_empty=None)
+        place.storage.put(place.dataset.claim(2), Claim.APPLY.value)
+        place.storage.delete(place.dataset.path(outputs[0].files[0].final))
+        words, command = faults(place)[0].mend.split(": ")
+        assert "if no process works on this directory" == words
+        assert f"arrowipc vacuum --give-up {plan.staging.jobid} --older-than 0 {place.root}" == command
+        with pytest.raises(CommitError, match="add --older-than 0"):
+            give_up(place.root, plan.staging.jobid, storage=place.storage)
+        give_up(place.root, plan.staging.jobid, older_than_seconds=0, storage=place.storage)
+        assert ["1"] == place.ours() == place.plain()
+        assert [] == faults(place)
+
+
+def test_a_copy_whose_files_are_gone_is_made_again(places):
+    place, other = places
+    with dying("C4.directories" if place.storage.traits.directories else "C3.synced", 1):
+        place.copied_to(other)
+    other.storage.delete_tree(f"{other.root}/_ipc_stage")
+    assert not any("--give-up" in finding.mend for finding in faults(other))
+
+
+@pytest.mark.parametrize("places", ["local", "memory"], indirect=True)
+def test_a_copy_that_was_withdrawn_is_told_by_its_mark(places):
+    place, other = places
+    with dying("K3.carried"):
+        place.copied_to(other)
+    vacuum(other.root, older_than_seconds=0, storage=other.storage)
+    (found,) = faults(other)
+    assert f"remove this directory; then: arrowipc copy {place.root} {other.root}" == found.mend
+    other.storage.delete_tree(other.root)
+    place.copied_to(other)
+    assert (True, ROWS) == (looked(other).is_whole, other.ours())
 
 
 @pytest.mark.parametrize("point", ["K2.copied", "K3.carried"])
