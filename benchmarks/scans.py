@@ -16,16 +16,13 @@ from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines
-from spark_arrow_ipc.dataset.scan.splits import SplitOptions, larger_than_split, plan_splits
+from spark_arrow_ipc.dataset.scan.splits import SplitOptions, split_files
 from spark_arrow_ipc.spark.options.values import byte_size
 
 
 def file_splits(path: str, options: SplitOptions) -> tuple[tuple[FileRange, ...], ...]:
     """Return where `arrowipc` cuts a file."""
-    files, outlines = list_files([path]), Outlines(OutlineOptions())
-    large, most = larger_than_split(files, options)
-    outlines.read_all(large, cut_above=most)
-    return plan_splits(files, options, outlines=outlines.by_path)
+    return split_files(list_files([path]), options, Outlines(OutlineOptions()))
 
 
 @dataclass(frozen=True, slots=True)

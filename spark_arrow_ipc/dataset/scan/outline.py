@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spark_arrow_ipc import ipc
@@ -21,10 +21,9 @@ from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrow
 from spark_arrow_ipc.ipc.batches_ahead import with_headers
 from spark_arrow_ipc.ipc.bytes.kept_ends import keep_ends
 from spark_arrow_ipc.ipc.columns.coalesce import Shapes
-from spark_arrow_ipc.ipc.columns.projection import Columns, known_columns
-from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import TensorRows
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
+from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -73,16 +72,12 @@ class OutlineOptions:
 
     Parameters
     ----------
-    columns
-        Columns that will be read; all by default.
-    limits
-        Budgets for each file.
+    read
+        How the codec reads each file, and the columns that will be read.
     with_statistics
         Whether to read statistics.
     recover
         Whether to read the schema of a truncated file. Its record batches are never cut then.
-    concatenated_streams
-        What to do where another stream begins after the end of a stream.
     cut_above
         Record batches and streams of more bytes may be cut, so their rows or the index of the stream are read.
     share_above
@@ -93,11 +88,9 @@ class OutlineOptions:
         The storage that holds the files.
     """
 
-    columns: Columns | None = None
-    limits: ipc.Limits = DEFAULT_LIMITS
+    read: ipc.ReadOptions = DEFAULT_READ
     with_statistics: bool = False
     recover: bool = False
-    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     cut_above: float = math.inf
     share_above: float = math.inf
     tensors: TensorRows | None = None
@@ -144,15 +137,11 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
     if options.tensors is not None:
         from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
 
-        tensors = TensorReader(source, options.tensors, None, options.limits)
+        tensors = TensorReader(source, options.tensors, None, options.read.limits)
         return Outline(tensors.schema, tensors.block_nbytes)
     try:
-        reader = ipc.open(
-            source,
-            columns=None if options.columns is None else known_columns,
-            limits=options.limits,
-            concatenated_streams=options.concatenated_streams,
-        )
+        columns = None if options.read.columns is None else known_columns
+        reader = ipc.open(source, replace(options.read, columns=columns))
     except InvalidArrowError as error:
         return Outline(_recovered_schema(source, options) if options.recover else None, error=error)
     if not reader.is_numbered:
@@ -191,7 +180,7 @@ def _wanted(
     share = 1.0
     rows: dict[int, int] = {}
     with suppress(*_UNREADABLE):
-        reader = ipc.open_file(source, columns=options.columns, limits=options.limits)
+        reader = ipc.open_file(source, columns=options.read.columns, limits=options.read.limits)
         if wants_share:
             with suppress(*_UNREADABLE):
                 share = reader.wanted_nbytes(0) / max(1, reader.blocks[0].nbytes)
@@ -205,7 +194,7 @@ def _wanted(
 
 def _recovered_schema(source: ByteSource, options: OutlineOptions) -> Schema | None:
     with suppress(InvalidArrowError):
-        recovered = open_recovered(lambda: source, ipc.ReadOptions(limits=options.limits))
+        recovered = open_recovered(lambda: source, replace(options.read, columns=None))
         return None if recovered.reader is None else recovered.reader.schema
     return None
 

@@ -52,10 +52,8 @@ from spark_arrow_ipc.dataset.scan.read_blocks import (
 )
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable
-from spark_arrow_ipc.ipc.columns.projection import Columns
-from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import TensorRows, Validation
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
+from spark_arrow_ipc.ipc.constants import TensorRows
+from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL
@@ -79,20 +77,14 @@ class ScanOptions:
 
     Parameters
     ----------
-    validation
-        ``full`` or ``structural``, as for `ipc.open`.
-    limits
-        Budgets for each file.
+    read
+        How the codec reads each file, and which columns.
     joined_rows
         Batches of fewer rows are joined with their neighbours until they reach this number; 0: never.
     memory_map
         Map files instead of reading them; `storage.local_source.open_mapped` describes the risks.
     error_policy
         Which errors of files are skipped.
-    verify_checksums
-        Whether all that is read is compared with the checksums of files that have them.
-    concatenated_streams
-        What to do where another stream begins after the end of a stream.
     planned_at
         When the read was planned, for the message of `FileChangedError`.
     advice
@@ -105,13 +97,10 @@ class ScanOptions:
         The storage that holds the files.
     """
 
-    validation: Validation = Validation.FULL
-    limits: ipc.Limits = DEFAULT_LIMITS
+    read: ipc.ReadOptions = DEFAULT_READ
     joined_rows: int = JOINED_ROWS
     memory_map: bool = False
     error_policy: ErrorPolicy = STRICT
-    verify_checksums: bool = True
-    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     planned_at: datetime | None = None
     advice: str = PLANNED_ONCE
     select_blocks: SelectBlocks | None = None
@@ -147,7 +136,6 @@ class ScannedFile:
 def scan(
     ranges: Sequence[FileRange],
     *,
-    columns: Columns | None = None,
     partition_fields: Sequence[t.Field] = (),
     options: ScanOptions = _DEFAULT_OPTIONS,
 ) -> Generator[ScannedFile, None, None]:
@@ -156,7 +144,7 @@ def scan(
     Memory: one record batch or a piece of it, or twice a joined batch, and the dictionaries of the projected columns
     of one file. Closing the iterator closes the file.
     """
-    opens = partial(_open, columns=columns, options=options)
+    opens = partial(_open, options=options)
     with closing(in_turn(ranges, opens, _close, waits=options.storage.traits.waits)) as turns:
         yield from _scanned_files(turns, partition_fields, options)
 
@@ -193,10 +181,10 @@ def _close(opened: _Opened | None) -> None:
         opened.reader.close()
 
 
-def _open(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+def _open(part: FileRange, options: ScanOptions) -> _Opened | None:
     """Open the file of a range; None if it is skipped, with a warning."""
     try:
-        return _open_planned(part, columns, options)
+        return _open_planned(part, options)
     except FileNotFoundError as error:
         if options.error_policy.ignore_missing_files:
             report_missing(part.path)
@@ -213,7 +201,7 @@ class _OtherFileError(FileNotFoundError):
     """The file at this path is not the one that was planned; the message has why."""
 
 
-def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+def _open_planned(part: FileRange, options: ScanOptions) -> _Opened | None:
     """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
 
     def open_at(place: str) -> _Opened | None:
@@ -224,7 +212,7 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
         change = _change(part, status, options.storage)
         if change is not None:
             raise _OtherFileError(change)
-        return _open_at(place, status, columns, options)
+        return _open_at(place, status, options)
 
     try:
         return open_where_it_lies(part, open_at, options.storage)
@@ -234,20 +222,17 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
         raise _changed(part, "another version is there now", options) from error
 
 
-def _open_at(place: str, status: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+def _open_at(place: str, status: Status, options: ScanOptions) -> _Opened | None:
     def opens() -> Openable:
         return options.storage.open(place, memory_map=options.memory_map, known=status)
 
     if options.tensors is not None:
         from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
 
-        return _Opened(TensorReader(opens(), options.tensors, columns, options.limits), status, None)
-    reading = ipc.ReadOptions(
-        columns, options.validation, options.limits, options.verify_checksums, options.concatenated_streams
-    )
+        return _Opened(TensorReader(opens(), options.tensors, options.read.columns, options.read.limits), status, None)
     if not options.error_policy.recover:
-        return _Opened(ipc.open(opens(), reading), status, None)
-    recovered = open_recovered(opens, reading)
+        return _Opened(ipc.open(opens(), options.read), status, None)
+    recovered = open_recovered(opens, options.read)
     if recovered.reader is None:
         assert recovered.lost is not None
         report_skipped(place, recovered.lost, "recover")

@@ -14,7 +14,6 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.columns.projection import Columns
 from spark_arrow_ipc.ipc.dissociated.location import MAX_PARTS, parse_location
 
 
@@ -48,15 +47,12 @@ def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
     return [ServedPart(part.uri, part.shown) for part in cut]
 
 
-def scan_served(
-    part: ServedPart, *, columns: Columns | None, options: ScanOptions, token: str | None
-) -> Generator[ScannedFile, None, None]:
+def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
     """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning."""
+    how = options.read
     with (
         error_context(path=part.path),
-        ipc.connect(
-            part.uri, columns=columns, validation=options.validation, limits=options.limits, token=token
-        ) as reader,
+        ipc.connect(part.uri, columns=how.columns, validation=how.validation, limits=how.limits, token=token) as reader,
     ):
         yield ScannedFile(part, reader.schema, join_small(_numbered(reader), options.joined_rows), lambda: 0)
 

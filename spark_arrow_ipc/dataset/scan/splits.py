@@ -1,24 +1,23 @@
 """Plan input partitions: cut large files between blocks, pack small files.
 
-Strategy
---------
 Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks, from the sizes of
-files and the outlines of those that are larger than a split (`outline`). Opens no file. A record batch that is larger
-than a split is cut between its rows, if they can be read separately.
+files and the outlines of those that need one: of the files that are larger than a split, and with a predicate of all, if
+they are few. A record batch that is larger than a split is cut between its rows, if they can be read separately.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import ceil
-from typing import Final
+from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
+from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError, NoTensorError
 from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -28,6 +27,12 @@ MAX_PARTITION_BYTES: Final = 128 << 20
 
 OPEN_COST_BYTES: Final = 4 << 20
 """Estimated cost of opening a file, in bytes read in the same time: ``spark.sql.files.openCostInBytes``."""
+
+_MOST_OPENED: Final = 1_000
+"""Most files whose outlines are read for a predicate on the driver: about 2 ms each."""
+
+_LEAST_SHARE: Final = 1 / 16
+"""Least share of a file's bytes to count with, since each record batch has a fixed cost."""
 
 _UNEVENNESS: Final = 1.1
 """A range of an equal number of record batches may have this many times its fair share of bytes."""
@@ -78,6 +83,66 @@ _DEFAULT_OPTIONS: Final = SplitOptions()
 def cut_above(split_bytes: int, share: float = 1.0) -> int:
     """Return the size up to which nothing is cut, if `share` of all bytes is read."""
     return int(split_bytes / share) - 1  # one byte less, since the division rounds
+
+
+KeptSizes: TypeAlias = Callable[[Outline, DataFile], "Sequence[int] | None"]
+"""Returns the bytes of each record batch, 0 for those that cannot match; None without statistics."""
+
+
+def split_files(
+    files: Sequence[DataFile],
+    options: SplitOptions,
+    outlines: Outlines,
+    kept_sizes: KeptSizes | None = None,
+    *,
+    skips_broken: bool = False,
+) -> tuple[tuple[FileRange, ...], ...]:
+    """Read the outlines that a plan needs, and return the file ranges of each input partition."""
+    kept: Mapping[str, Sequence[int]] = {}
+    if kept_sizes is not None and len(files) <= _MOST_OPENED:
+        share = _share(files, outlines, cut_above(options.split_bytes(0)), options)
+        kept = _kept(files, options, outlines, kept_sizes, share)
+    else:
+        large, most = larger_than_split(files, options)
+        share = _share(files, outlines, most, options)
+        if share < 1:
+            large, most = larger_than_split(files, options, share=share)
+        outlines.read_all(large, cut_above=most)
+    return plan_splits(files, options, outlines=outlines.by_path, kept=kept, share=share, skips_broken=skips_broken)
+
+
+def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, options: SplitOptions) -> float:
+    """Return the share of bytes that is read, estimated from the first record batch of the largest file.
+
+    1 if all files are small, or the largest is a stream or cannot be opened, which the task that reads it raises.
+    """
+    largest = max(files, key=lambda file: file.nbytes, default=None)
+    if largest is None or largest.nbytes <= options.open_cost_bytes:
+        return 1.0
+    return max(_LEAST_SHARE, outlines.read(largest, cut_above=cut_above, with_share=True).wanted_share)
+
+
+def _kept(
+    files: Sequence[DataFile], options: SplitOptions, outlines: Outlines, kept_sizes: KeptSizes, share: float
+) -> dict[str, Sequence[int]]:
+    """Read outlines; return `kept` for `plan_splits`, of files with statistics."""
+    kept: dict[str, Sequence[int]] = {}
+    total = 0
+
+    def read(file: DataFile) -> None:
+        nonlocal total
+        # The bytes of a split rise with the kept bytes of all files, so those known by now give a lower bound. If two
+        # threads add at once one sum may be lost, which is still a lower bound.
+        outline = outlines.read(file, cut_above=cut_above(options.split_bytes(total), share))
+        sizes = kept_sizes(outline, file)
+        if sizes is not None:
+            kept[file.path] = sizes
+        nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))
+        if nbytes:
+            total += nbytes + options.open_cost_bytes
+
+    outlines.each_file(read, files)
+    return kept
 
 
 def larger_than_split(

@@ -17,6 +17,7 @@ from typing import Final
 
 from pyspark.sql import types as s
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all, with_dotted
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter, parse_modified
@@ -119,7 +120,7 @@ def file_schemas(options: ReadOptions) -> list[Schema]:
 def _outlines(options: ReadOptions) -> Outlines:
     return Outlines(
         OutlineOptions(
-            columns=options.columns,
+            ipc.ReadOptions(columns=options.columns),
             recover=options.recover,
             storage=options.opened_storage,
             tensors=options.tensors,

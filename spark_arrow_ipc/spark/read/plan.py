@@ -15,13 +15,14 @@ The splits are computed from the outlines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
@@ -31,19 +32,13 @@ from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines, check_no_foreign_files
-from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
+from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import SelectColumns, select_asked, select_referenced
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
-
-_MOST_OPENED: Final = 1_000
-"""Most files whose outlines are read for `where` on the driver: about 2 ms each."""
-
-_LEAST_SHARE: Final = 1 / 16
-"""Least share of a file's bytes to count with, since each record batch has a fixed cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +92,14 @@ def plan_files(
     if selection is not None:
         partitioning = selected_files(selection, partitioning)
     check_no_foreign_files(partitioning.files, outlines, options.error_policy)
-    return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection, newest)
-
-
-def _splits(
-    partitioning: Partitioning, selection: RowSelection | None, outlines: Outlines, options: ReadOptions
-) -> tuple[tuple[FileRange, ...], ...]:
-    split = _split_options(options)
-    kept: Mapping[str, Sequence[int]] = {}
-    if selection is not None and len(partitioning.files) <= _MOST_OPENED:
-        share = _share(partitioning.files, outlines, cut_above(split.split_bytes(0)), options)
-        kept = _kept(partitioning, selection, outlines, split, share)
-    else:
-        large, most = larger_than_split(partitioning.files, split)
-        share = _share(partitioning.files, outlines, most, options)
-        if share < 1:
-            large, most = larger_than_split(partitioning.files, split, share=share)
-        outlines.read_all(large, cut_above=most)
-    return plan_splits(
+    splits = split_files(
         partitioning.files,
-        split,
-        outlines=outlines.by_path,
-        kept=kept,
-        share=share,
+        _split_options(options),
+        outlines,
+        None if selection is None else partial(selection.kept_sizes, fields=partitioning.fields),
         skips_broken=options.error_policy.skips_any,
     )
+    return PartitionPlan(splits, partitioning.fields, selection, newest)
 
 
 def _split_options(options: ReadOptions) -> SplitOptions:
@@ -132,12 +110,14 @@ def _outline_options(
     own: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> OutlineOptions:
     return OutlineOptions(
-        columns=_columns(own, missing, partitioning, options),
-        limits=options.limits,
+        ipc.ReadOptions(
+            _columns(own, missing, partitioning, options),
+            limits=options.limits,
+            concatenated_streams=options.concatenated_streams,
+        ),
         tensors=options.tensors,
         with_statistics=options.where is not None,
         recover=options.recover,
-        concatenated_streams=options.concatenated_streams,
         cut_above=cut_above(_split_options(options).split_bytes(0)),
         share_above=options.open_cost_in_bytes,
         storage=options.opened_storage,
@@ -155,38 +135,3 @@ def _columns(
         return [*asked(schema), *others(schema)]
 
     return select
-
-
-def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, options: ReadOptions) -> float:
-    """Return the share of bytes that is read, estimated from the largest file.
-
-    From its first record batch; 1 if all files are small, or the largest is a stream or cannot be opened, which the
-    task that reads it raises.
-    """
-    largest = max(files, key=lambda file: file.nbytes, default=None)
-    if largest is None or largest.nbytes <= options.open_cost_in_bytes:
-        return 1.0
-    return max(_LEAST_SHARE, outlines.read(largest, cut_above=cut_above, with_share=True).wanted_share)
-
-
-def _kept(
-    partitioning: Partitioning, selection: RowSelection, outlines: Outlines, split: SplitOptions, share: float
-) -> dict[str, Sequence[int]]:
-    """Read outlines; return `kept` for `plan_splits`, of files with statistics."""
-    kept: dict[str, Sequence[int]] = {}
-    total = 0
-
-    def read(file: DataFile) -> None:
-        nonlocal total
-        # The bytes of a split rise with the kept bytes of all files, so those known by now give a lower bound. If two
-        # threads add at once one sum may be lost, which is still a lower bound.
-        outline = outlines.read(file, cut_above=cut_above(split.split_bytes(total), share))
-        sizes = selection.kept_sizes(outline, file, partitioning.fields)
-        if sizes is not None:
-            kept[file.path] = sizes
-        nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))
-        if nbytes:
-            total += nbytes + split.open_cost_bytes
-
-    outlines.each_file(read, partitioning.files)
-    return kept

@@ -237,15 +237,17 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         fields = partition.partition_fields
         return scan(
             partition.ranges,
-            columns=columns,
             partition_fields=fields,
             options=ScanOptions(
-                validation=options.validation,
-                limits=options.limits,
+                ipc.ReadOptions(
+                    columns,
+                    options.validation,
+                    options.limits,
+                    options.verify_checksums,
+                    options.concatenated_streams,
+                ),
                 memory_map=options.memory_map,
                 error_policy=options.error_policy,
-                verify_checksums=options.verify_checksums,
-                concatenated_streams=options.concatenated_streams,
                 planned_at=partition.planned_at,
                 advice=self._advice,
                 select_blocks=chosen,

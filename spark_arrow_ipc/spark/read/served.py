@@ -11,6 +11,7 @@ from datetime import datetime
 
 from pyspark.sql import types as s
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBlocks
@@ -70,8 +71,8 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
     ) -> Generator[ScannedFile, None, None]:
         assert isinstance(partition, _ServedInputPartition)
         assert partition.part is not None
-        options = ScanOptions(validation=self._options.validation, limits=self._options.limits)
-        return scan_served(partition.part, columns=columns, options=options, token=self._options.token)
+        options = ScanOptions(ipc.ReadOptions(columns, self._options.validation, self._options.limits))
+        return scan_served(partition.part, options=options, token=self._options.token)
 
 
 def _first(options: ReadOptions) -> tuple[str, Schema]:

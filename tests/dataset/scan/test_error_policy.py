@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from split_files import split_files
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan import scan as scan_module
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
@@ -94,7 +95,7 @@ def test_what_cannot_be_opened_is_skipped_from_its_start(tmp_path, caplog, data)
 def test_limits_and_permissions_are_not_corruption(tmp_path):
     path = write(tmp_path / "x")
     with pytest.raises(LimitError):
-        values([whole(path)], IGNORE_CORRUPT, limits=Limits(max_batch_bytes=10))
+        values([whole(path)], IGNORE_CORRUPT, read=ipc.ReadOptions(limits=Limits(max_batch_bytes=10)))
 
 
 def test_rows_of_a_range_only_are_counted(tmp_path, caplog):

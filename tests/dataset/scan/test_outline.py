@@ -101,11 +101,11 @@ SHARES = [
 def test_the_share_of_the_wanted_columns(tmp_path, monkeypatch, opens, columns, share):
     monkeypatch.setattr("spark_arrow_ipc.ipc.bytes.body.GAP_NBYTES", 1)
     file = write(tmp_path / "x")
-    outline = read_outline(file, OutlineOptions(columns, share_above=file.nbytes - 1))
+    outline = read_outline(file, OutlineOptions(ipc.ReadOptions(columns), share_above=file.nbytes - 1))
     assert outline.wanted_share == pytest.approx(share, abs=0.05)
     assert outline.error is None
     assert ["x"] == opens
-    assert 1 == read_outline(file, OutlineOptions(columns, share_above=file.nbytes)).wanted_share
+    assert 1 == read_outline(file, OutlineOptions(ipc.ReadOptions(columns), share_above=file.nbytes)).wanted_share
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -169,9 +169,9 @@ def test_a_stream_that_cannot_be_walked_has_a_schema_all_the_same(tmp_path):
 
 def test_what_is_beyond_a_limit_is_left_to_the_task(tmp_path):
     file = write(tmp_path / "x")
-    outline = read_outline(file, OutlineOptions(limits=ipc.Limits(max_batch_bytes=1000), cut_above=0))
+    outline = read_outline(file, OutlineOptions(ipc.ReadOptions(limits=ipc.Limits(max_batch_bytes=1000)), cut_above=0))
     assert ({}, None) == (outline.block_rows, outline.error)
-    outline = read_outline(file, OutlineOptions(limits=ipc.Limits(max_metadata_bytes=10)))
+    outline = read_outline(file, OutlineOptions(ipc.ReadOptions(limits=ipc.Limits(max_metadata_bytes=10))))
     assert isinstance(outline.error, LimitError)
 
 
@@ -197,7 +197,10 @@ def test_outlines_open_each_file_once_and_share_schemas(tmp_path, opens):
 
 def test_no_file_stays_open(tmp_path):
     file = write_with_statistics(tmp_path / "x")
-    for options in (OutlineOptions(), OutlineOptions(["a"], with_statistics=True, cut_above=0, share_above=0)):
+    for options in (
+        OutlineOptions(),
+        OutlineOptions(ipc.ReadOptions(["a"]), with_statistics=True, cut_above=0, share_above=0),
+    ):
         read_outline(file, options)
     here = {os.path.realpath(entry.path) for entry in os.scandir("/proc/self/fd")}
     assert file.path not in here
@@ -205,6 +208,6 @@ def test_no_file_stays_open(tmp_path):
 
 def test_a_stream_of_too_many_messages_is_not_cut(tmp_path):
     file = write(tmp_path / "x.arrows", kind="stream")
-    few = OutlineOptions(cut_above=0, limits=ipc.Limits(max_blocks=2))
+    few = OutlineOptions(ipc.ReadOptions(limits=ipc.Limits(max_blocks=2)), cut_above=0)
     assert (None, None) == (read_outline(file, few).stream, read_outline(file, few).error)
     assert 3 == len(read_outline(file, OutlineOptions(cut_above=0)).stream.batches)

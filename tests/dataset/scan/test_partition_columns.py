@@ -5,12 +5,13 @@ from decimal import Decimal
 
 import pytest
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import scan as scan_module
 from spark_arrow_ipc.dataset.scan.file_range import FileRange, PartitionColumns, repeated
-from spark_arrow_ipc.dataset.scan.scan import scan
+from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 
 pa = pytest.importorskip("pyarrow")
 
@@ -48,7 +49,7 @@ def test_the_paths_value_wins_in_the_place_of_the_files_column(tmp_path):
     schema, (found,) = with_partition(path, (2026, None))
     assert [("k", t.utf8), ("a", t.int64), ("year", t.int32)] == [(f.name, f.type) for f in schema.fields]
     assert [{"k": None, "a": 1, "year": 2026}] == found.batch.to_pylist()
-    schema, _ = with_partition(path, (2026, None), columns=["a"])
+    schema, _ = with_partition(path, (2026, None), options=ScanOptions(ipc.ReadOptions(["a"])))
     assert ("a", "year", "k") == schema.names
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from split_files import split_files
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
@@ -67,10 +68,10 @@ def test_range_gives_its_blocks_only(tmp_path):
 
 def test_columns_are_projected_and_the_schema_says_so(tmp_path):
     path = write(tmp_path / "x", 0, 3)
-    (scanned,) = scan([whole(path)], columns=["b"])
+    (scanned,) = scan([whole(path)], options=ScanOptions(ipc.ReadOptions(["b"])))
     assert ("b",) == scanned.schema.names
     with pytest.raises(ColumnNotFoundError, match=r"x.*'c'"):
-        list(scan([whole(path)], columns=["c"]))
+        list(scan([whole(path)], options=ScanOptions(ipc.ReadOptions(["c"]))))
 
 
 def test_each_file_is_open_only_while_it_is_scanned(tmp_path):

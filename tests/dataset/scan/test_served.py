@@ -65,7 +65,7 @@ def test_rows_are_numbered_in_their_part_and_small_batches_joined():
         found = [
             [
                 Rows(s.first_block, s.first_row, s.block_rows, [row["a"] for row in s.batch.to_pylist()])
-                for file in scan_served(each, columns=None, options=ScanOptions(joined_rows=10), token=None)
+                for file in scan_served(each, options=ScanOptions(joined_rows=10), token=None)
                 for s in file.batches
             ]
             for each in (part, last)
@@ -85,7 +85,7 @@ def test_errors_name_the_part_and_no_tag(given, ticket, error, words):
     with ipc.serve({"t": encoded([0, 100])}) as server:
         (part,) = plan_parts(server.uri_of("t").replace("ticket=t", f"ticket={ticket}"), None)
         with pytest.raises(error, match=words) as raised:
-            for file in scan_served(part, columns=None, options=ScanOptions(**given), token=None):
+            for file in scan_served(part, options=ScanOptions(ipc.ReadOptions(**given)), token=None):
                 list(file.batches)
     assert isinstance(part, ServedPart)
     assert "want" not in str(raised.value)

@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.predicate.operands import parse_constant
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.tokens import Tokens
-from spark_arrow_ipc.dataset.scan import outline
+from spark_arrow_ipc.dataset.scan import outlines
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
@@ -422,8 +422,8 @@ def test_the_schema_of_a_read_with_a_predicate_opens_one_file_once(tmp_path, mon
     for i in range(3):
         arrow_files.write(tmp_path / f"{i}.arrow", table)
     opened = []
-    read = outline.read_outline
-    monkeypatch.setattr(outline, "read_outline", lambda file, options: opened.append(file.path) or read(file, options))
+    read = outlines.read_outline
+    monkeypatch.setattr(outlines, "read_outline", lambda file, options: opened.append(file.path) or read(file, options))
     options = {"path": str(tmp_path), "columns": "id", "where": "d = 3"}
     assert ArrowIpcDataSource(options).schema().names == ["id"]
     assert len(opened) == 1
