@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -48,13 +49,7 @@ class DatasetDirectory:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], storage: Storage) -> DatasetDirectory:
-        """Return the dataset of a directory that is there.
-
-        Raises
-        ------
-        NoFilesError
-            The path is not a directory.
-        """
+        """Return the dataset of a directory; `NoFilesError` if that is not there."""
         root = storage.resolve(path)
         status = storage.status(root)
         if status is None or status.kind is not Kind.DIRECTORY:
@@ -63,13 +58,8 @@ class DatasetDirectory:
         return cls(storage, root)
 
     def check(self) -> None:
-        """Raise if the directory of the records, or of the staged files, is a link or no directory.
-
-        Raises
-        ------
-        CommitError
-            The error has the path. A link could lead out of the dataset, where nothing may be written or removed.
-        """
+        """Raise a `CommitError` if the directory of the records, or of the staged files, is a link or a file."""
+        # A link could lead out of the dataset, where nothing may be written or removed.
         for status in self.not_directories((self.commits, self.all_staging)):
             what = "a link" if status.is_link else "a file, a pipe or a device"
             raise CommitError(
@@ -107,14 +97,11 @@ class DatasetDirectory:
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.done")
 
     def claim(self, seq: int) -> str:
-        """Return the path of the file that says who decides over the files which a record removes.
-
-        Of the process that removes them, and one that takes the record back, the first to make it.
-        """
+        """Return the path of the file that decides whether a record's old files are removed, or the record taken back."""
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.claim")
 
     def help_mark(self, seq: int, uid: str) -> str:
-        """Return the path of the empty file by which a process says that it helps to apply a record; `uid` is its own."""
+        """Return the path of the empty file that marks a process as a helper with a record; `uid` is of the process."""
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.help-{uid}")
 
     @property
@@ -137,7 +124,7 @@ class DatasetDirectory:
 
 
 class NameKind(StrEnum):
-    """What a name in the directory of the records is, by its suffix."""
+    """The kind of a name in the directory of the records, by its suffix."""
 
     RECORD = "json"
     DONE = "done"
@@ -157,3 +144,10 @@ def sequence_number(name: str) -> int | None:
     """Parse the number of a record, a mark or a claim; None for other names."""
     parsed = parse_name(name)
     return None if parsed is None else parsed[0]
+
+
+def has_any(storage: Storage, directory: str) -> bool:
+    """Return whether anything is in a directory, which need not be there."""
+    with suppress(FileNotFoundError):
+        return any(True for _ in storage.list(directory))
+    return False

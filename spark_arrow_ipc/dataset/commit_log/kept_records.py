@@ -69,15 +69,7 @@ def kept_bytes(record: Record) -> bytes:
 
 
 def read_kept(dataset: DatasetDirectory, seq: int) -> Record | None:
-    """Read and check a kept record; None if there is none of that number. One read.
-
-    Raises
-    ------
-    CommitError
-        It is damaged.
-    OSError
-        The storage cannot be read.
-    """
+    """Read and check a kept record by one read; None if it is not there, `CommitError` if it is damaged."""
     path = record_path(dataset, seq)
     try:
         data = dataset.storage.read(path, MAX_RECORD_NBYTES)
@@ -93,13 +85,7 @@ def read_kept(dataset: DatasetDirectory, seq: int) -> Record | None:
 
 
 def read_retention(dataset: DatasetDirectory) -> int | None:
-    """Return for how many seconds records are kept; None if they are not, or nobody can tell. One read.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
+    """Return for how many seconds records are kept; None if they are not, or the file is damaged. One read."""
     try:
         data = dataset.storage.read(retention_path(dataset), _MAX_SETTING_NBYTES)
         seconds = parse_json(data)["seconds"]
@@ -109,15 +95,10 @@ def read_retention(dataset: DatasetDirectory) -> int | None:
 
 
 def outdated_records(dataset: DatasetDirectory, seconds: int) -> list[Status]:
-    """Return the kept records that need not be kept any more. One listing.
+    """Return the kept records that may be deleted, by one listing.
 
-    Kept are those that are not older than the youngest by more than `seconds`, and the newest `LEAST_KEPT`, if they are
-    not too large together.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
+    A record stays if it is at most `seconds` older than the youngest, or one of the newest `LEAST_KEPT`, if those are not too
+    large together.
     """
     try:
         statuses = list(dataset.storage.list(log_directory(dataset)))
@@ -150,15 +131,7 @@ _log = logging.getLogger(__name__)
 
 
 def begin_to_keep(dataset: DatasetDirectory, seconds: int | None, *, durable: bool) -> None:
-    """Make every writer keep the records that follow, for a number of seconds. One read, if that is so already.
-
-    None leaves it as it is.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be written.
-    """
+    """Make every writer keep the records that follow, for a number of seconds; None leaves it as it is."""
     if seconds is None or read_retention(dataset) == seconds:
         return
     storage = dataset.storage
@@ -170,13 +143,7 @@ def begin_to_keep(dataset: DatasetDirectory, seconds: int | None, *, durable: bo
 
 
 def keep_record(dataset: DatasetDirectory, record: Record) -> None:
-    """Keep a record that is about to be marked as done. Doing so again changes nothing.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be written.
-    """
+    """Keep a record that is about to be marked as done. Doing so again changes nothing."""
     dataset.storage.put(record_path(dataset, record.seq), kept_bytes(record), durable=record.durable)
     if record.durable:
         dataset.storage.sync(log_directory(dataset))
@@ -193,12 +160,6 @@ def prune_kept(dataset: DatasetDirectory, seq: int) -> None:
 
 
 def outdated(dataset: DatasetDirectory) -> list[Status]:
-    """Return the kept records that need not be kept any more. A read and a listing.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
+    """Return the kept records that may be deleted by the retention of the dataset. A read and a listing."""
     seconds = read_retention(dataset)
     return outdated_records(dataset, DEFAULT_SECONDS if seconds is None else seconds)

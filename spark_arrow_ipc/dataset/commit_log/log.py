@@ -105,15 +105,7 @@ class Pending:
         return join(self.dataset.staging(self.record.jobid), add.staged)
 
     def file(self, add: StagedFile) -> PendingFile:
-        """Return the state of a committed file. At most two calls of the storage.
-
-        Raises
-        ------
-        FileNotFoundError
-            It is neither staged nor published.
-        FileChangedError
-            Its size is not the committed one.
-        """
+        """Return the state of a committed file, staged or published. At most two calls of the storage."""
         storage = self.dataset.storage
         path = self.dataset.path(add.final)
         staged = self.staged(add)
@@ -138,15 +130,7 @@ class State:
 
 
 def read_head(dataset: DatasetDirectory) -> Head:
-    """Return a dataset's head. Lists one small directory.
-
-    Raises
-    ------
-    CommitError
-        The directory of the records is a link or no directory.
-    OSError
-        The storage cannot be read.
-    """
+    """Return a dataset's head. Lists one small directory."""
     try:
         names = [name_of(status.path) for status in dataset.storage.list(dataset.commits)]
     except FileNotFoundError:
@@ -169,27 +153,13 @@ def read_head(dataset: DatasetDirectory) -> Head:
 
 
 def is_applied(dataset: DatasetDirectory, record: Record, head: Head | None = None) -> bool:
-    """Return whether a record is applied, or taken back by the next one. Lists one small directory, if `head` is not given.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `read_head`.
-    """
+    """Return whether a record is applied, or taken back by the next one. Lists one small directory without a `head`."""
     head = read_head(dataset) if head is None else head
     return head.seq > record.seq or (head == Head(record.seq) and is_marked(dataset, record))
 
 
 def check_is_there(dataset: DatasetDirectory, record: Record) -> bool:
-    """Return whether the record of a number is this one, or False if it is applied without it. Reads a few bytes.
-
-    Raises
-    ------
-    CommitError
-        Neither: the dataset was removed, or made anew, while this process stood still.
-    OSError
-        The storage cannot be read.
-    """
+    """Return whether a record is there still; False if it is applied and gone, `CommitError` if the directory is another one."""
     if is_there(dataset, record):
         return True
     if is_applied(dataset, record):
@@ -204,14 +174,7 @@ def check_is_there(dataset: DatasetDirectory, record: Record) -> bool:
 def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
     """Return the head and its record, done or not; None if there was never a record.
 
-    Raises
-    ------
-    CommitError
-        The record is damaged and not applied, or of another chain.
-    ConcurrentWriteError
-        Other writers append faster than the chain can be read.
-    OSError
-        The storage cannot be read.
+    A `CommitError` says that the record is damaged and not applied, or of another chain.
     """
     for _ in range(_ATTEMPTS):
         head = read_head(dataset)
@@ -231,15 +194,7 @@ def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
 
 
 def read_state(dataset: DatasetDirectory) -> State:
-    """Return a dataset's head and, if it is pending, its record. Changes nothing.
-
-    Raises
-    ------
-    CommitError
-        As `newest_record`.
-    OSError
-        The storage cannot be read.
-    """
+    """Return a dataset's head and, if it is pending, its record. Changes nothing."""
     head = read_head(dataset)
     if not head.seq:
         return State(head)
@@ -253,13 +208,7 @@ def read_state(dataset: DatasetDirectory) -> State:
 
 
 def read_pending(dataset: DatasetDirectory) -> Pending | None:
-    """Return the pending job, usually None. Changes nothing.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `read_state`.
-    """
+    """Return the pending job, usually None. Changes nothing."""
     return read_state(dataset).pending
 
 
@@ -267,11 +216,6 @@ def read_changes(dataset: DatasetDirectory, after: int) -> tuple[Pending, ...] |
     """Return the jobs and withdrawals whose records follow a number, oldest first; at least one.
 
     None if one of the records was deleted already, or takes back the one before it. Reads each of them.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
     """
     try:
         head, newest = newest_record(dataset)
@@ -290,13 +234,7 @@ def read_changes(dataset: DatasetDirectory, after: int) -> tuple[Pending, ...] |
 
 
 def old_records(dataset: DatasetDirectory, head: int) -> list[Status]:
-    """Return the records and marks that need not be kept; never those of the head and of the one before it.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
+    """Return the records and marks that need not be kept; never those of the head and of the one before it."""
     named = [(sequence_number(name_of(status.path)), status) for status in dataset.storage.list(dataset.commits)]
     numbered = [(number, status) for number, status in named if number is not None]
     youngest = max((status.mtime_ns for _, status in numbered), default=0)
@@ -315,11 +253,6 @@ def is_committed(dataset: DatasetDirectory, jobid: str) -> bool:
     """Return whether a job is among the newest `REMEMBERED` committed jobs.
 
     Only the head is read: a record that a late writer made among pruned ones was never the head.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `newest_record`; the answer is unknown then.
     """
     record = newest_record(dataset)[1]
     return record is not None and jobid in record.jobs

@@ -79,7 +79,7 @@ class OtherFormatError(CommitError):
 
 
 def job_in(data: bytes) -> str | None:
-    """Return the id of the job that the first bytes of a record name; None where they are no such bytes."""
+    """Return the id of the job that the first bytes of a record name; None if they are not those of a record."""
     match = _FIRST.match(data)
     return None if match is None else match[2].decode()
 
@@ -108,7 +108,7 @@ class Record:
     seq
         Its number in the chain, from 1.
     jobid, mode
-        Those of the job; a withdrawal has an id of its own and the mode `WITHDRAWN` or `TAKEN_BACK`.
+        A withdrawal has an id of its own and the mode `WITHDRAWN` or `TAKEN_BACK`.
     adds
         The files to publish.
     removes
@@ -230,13 +230,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Decode and check the contents of a record's file.
-
-        Raises
-        ------
-        CommitError
-            The bytes are not a complete record, or it names a path outside the dataset.
-        """
+        """Decode and check a record's file; `CommitError` if it is incomplete, or names a path outside the dataset."""
         tail = _TAIL.search(data, max(0, len(data) - _TAIL_NBYTES))
         body = data[: tail.start()] if tail and tail.end() == len(data) else b""
         if tail is None or zlib.crc32(body) != int(tail[1]):
@@ -336,13 +330,7 @@ _log = logging.getLogger(__name__)
 
 
 def encode_schema(schema: Schema, path: str) -> str:
-    """Return the text of a schema for a record; `path` is for the error.
-
-    Raises
-    ------
-    CommitError
-        It is too large.
-    """
+    """Return the text of a schema for a record; `CommitError` if it is too large."""
     # A stream without record batches, compressed, in base64: 1,000 columns take 11 KB. It stands in the first bytes of a
     # record, so that a reader of the schema does not read what may be the names of a million files.
     sink = io.BytesIO()

@@ -145,7 +145,7 @@ class Tally(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether files can have it."""
+        """Whether there can be files with this tally."""
         return all(type(number) is int and number >= 0 for number in self) and self.digest < 1 << 8 * _DIGEST_NBYTES
 
 
@@ -167,13 +167,7 @@ def _path_and_size(file: StagedFile | RemovedFile) -> tuple[str, int]:
 
 
 def check_names(adds: Iterable[StagedFile], removes: Iterable[RemovedFile] = ()) -> None:
-    """Raise if a path leads out of its directory, or is hidden from readers.
-
-    Raises
-    ------
-    CommitError
-        The message names the path.
-    """
+    """Raise a `CommitError` if a path leads out of its directory, or is hidden from readers."""
     for file in adds:
         if not _STAGED.fullmatch(file.staged):
             raise CommitError(f"the name {cut_repr(file.staged, 300)} is not that of a staged file")

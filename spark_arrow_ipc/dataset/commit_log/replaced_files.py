@@ -39,32 +39,12 @@ def all_replaced(dataset: DatasetDirectory) -> str:
 
 
 def kept_directory(dataset: DatasetDirectory, kept_until: int, jobid: str) -> str:
-    """Return the directory of the files that a job has replaced.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    kept_until
-        Seconds since 1970.
-    jobid
-        Of the job.
-    """
+    """Return the directory of the files that a job has replaced; `kept_until` in seconds since 1970."""
     return join(all_replaced(dataset), f"{kept_until:020d}-{jobid}")
 
 
 def kept_path(directory: str, path: str, version: str = "") -> str:
-    """Return the path of a replaced file, in the directory of its job.
-
-    Parameters
-    ----------
-    directory
-        From `kept_directory`.
-    path
-        Relative to the dataset.
-    version
-        From `kept_version`.
-    """
+    """Return the path of a replaced file in the `kept_directory`, by its path in the dataset and its `kept_version`."""
     text = f"{path}\n{version}" if version else path
     digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
     return join(directory, f"{digest[:32]}{TEMPORARY_SUFFIX}")
@@ -78,15 +58,7 @@ def kept_version(path: str, version: str) -> str:
 def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]:
     """Yield the places where a file may live on that is gone from its path: the newest job first.
 
-    One listing, of the dataset that holds the file: the directory above those of partitions. No other is looked at,
-    because others may write there.
-
-    Parameters
-    ----------
-    storage, path
-        The file.
-    version
-        As it was listed.
+    One listing, of the dataset that holds the file: the directory above those of partitions. Others may write elsewhere.
     """
     dataset = parent(path)
     while "=" in name_of(dataset) and dataset != parent(dataset):
@@ -99,13 +71,7 @@ def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]
 
 
 def expired(dataset: DatasetDirectory, now: float) -> list[str]:
-    """Return the directories whose files need not be kept any more; `now` in seconds since 1970.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
+    """Return the directories whose files need not be kept any more; `now` in seconds since 1970."""
     try:
         paths = sorted(status.path for status in dataset.storage.list(all_replaced(dataset)))
     except FileNotFoundError:

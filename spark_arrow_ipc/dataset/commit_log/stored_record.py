@@ -41,12 +41,7 @@ _log = logging.getLogger(__name__)
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:
     """Read and check a record; if it is damaged and applied, the copy in its mark.
 
-    Raises
-    ------
-    FileNotFoundError
-        It is not there: at least two records have followed it.
-    CommitError
-        It is damaged and not applied, or of another format; the message says what to do.
+    `FileNotFoundError` says that at least two records have followed it; `CommitError` that it is damaged and not applied.
     """
     path = dataset.record(seq)
     try:
@@ -66,13 +61,7 @@ def read_record(dataset: DatasetDirectory, seq: int) -> Record:
 
 
 def settled(dataset: DatasetDirectory, seq: int, *, has_mark: bool) -> tuple[Record, bool]:
-    """Return the record of a number, and whether it is applied. A record of another chain is none, if a mark says which was.
-
-    Raises
-    ------
-    FileNotFoundError, CommitError
-        As `read_record`; or the record is of another chain, and it is not known which one was there.
-    """
+    """Return the record of a number, and whether it is applied; for a record of another chain the copy in the mark."""
     record = read_record(dataset, seq)
     if has_mark and is_marked(dataset, record):
         return record, True

@@ -24,7 +24,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, has_any
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -333,7 +333,7 @@ class CommittedView:
     def _has_records(self, directory: str) -> bool:
         commits = join(directory, COMMITS_DIRECTORY)
         if not self.storage.traits.directories:  # one request says both that it is none, and no file
-            return any(True for _ in self.storage.list(commits))
+            return has_any(self.storage, commits)
         return self.storage.status(commits, follow_links=False) is not None
 
     def _directory(self, dataset: str) -> DatasetDirectory:

@@ -5,6 +5,7 @@ Names that begin with ``_`` or ``.`` are hidden (``_k=v`` is not), as are files 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTO
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import NoFilesError
+from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
@@ -145,3 +147,17 @@ def is_loop(storage: Storage, link: str) -> bool:
             return False
         directory = parent(directory)
     return False
+
+
+def walk_levels(tops: Iterable[str], below: Callable[[str], Iterable[str]], *, waits: bool) -> None:
+    """Call a function for some directories and those below, which it returns: each once, a level at once if calls wait."""
+    level, seen = [*dict.fromkeys(tops)], set[str]()
+    while level:
+        seen.update(level)
+        inner: dict[str, Iterable[str]] = {}
+
+        def ask(directory: str, inner: dict[str, Iterable[str]] = inner) -> None:
+            inner[directory] = below(directory)
+
+        each(ask, level, waits=waits)
+        level = [*dict.fromkeys(path for directory in level for path in inner[directory] if path not in seen)]

@@ -35,7 +35,7 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
 )
 from spark_arrow_ipc.dataset.listing.tree import Tree
 from spark_arrow_ipc.dataset.time_zones import zone
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, listed
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -202,7 +202,7 @@ def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Strings, dict[str, S
     if len({table.lower() for table in tables}) > 1:
         raise SchemaMismatchError(
             "conflicting directory structures: partitions must begin in one directory, and here they begin in "
-            f"{_listed(tables)}. If these are partitions of one table, give its directory as the option basePath; "
+            f"{listed(sorted(tables))}. If these are partitions of one table, give its directory as the option basePath; "
             "if they are several tables, load them one by one and unite them",
             path=min(tables),
         )
@@ -317,8 +317,3 @@ def _value(field: t.Field, string: str, time_zone: str | None, directory: str) -
             path=directory,
             field_path=field.name,
         ) from error
-
-
-def _listed(paths: Iterable[str]) -> str:
-    ordered = sorted(paths)
-    return ", ".join(ordered[:_SHOWN]) + (f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else "")

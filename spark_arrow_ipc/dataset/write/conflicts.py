@@ -33,10 +33,10 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     partition_columns,
 )
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
+from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
-from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, listed
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 
 Fits: TypeAlias = Callable[[DataFile], bool]
@@ -50,9 +50,9 @@ class NewSchema:
     Parameters
     ----------
     files
-        Of files with rows: without partition columns.
+        The schema of files with rows: without partition columns.
     placeholder
-        Of a file without rows, which lies in no partition.
+        The schema of a file without rows, which lies in no partition.
     beside
         Returns the schema that a read has of the new files and of those that stay, from the schema of the latter and a
         path for errors. Raises SchemaMismatchError if they do not fit.
@@ -65,7 +65,7 @@ class NewSchema:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What the record of a job says of it and of the files that stay.
+    """The placeholder and the schema for a job's record, after a look at the files that stay.
 
     Parameters
     ----------
@@ -157,27 +157,10 @@ def look_beside(
     *,
     is_placeholder: bool = False,
 ) -> Beside:
-    """Look at the files that stay beside new ones. At most two calls of the storage, if the newest record names files.
+    """Look at the files that stay beside new ones; `ConcurrentWriteError` if the new ones do not fit.
 
-    Parameters
-    ----------
-    job
-        The plan of the write.
-    adds
-        The new files.
-    before
-        The newest record, which is done.
-    new
-        The schema of the new files; None if reads have that of the record before (a copy), or of the newest file.
-    is_placeholder
-        Whether the only new file is one without rows, that stands for the schema.
-
-    Raises
-    ------
-    ConcurrentWriteError
-        Others were faster, and the new files do not fit beside theirs.
-    CommitError
-        The schema is too large for a record.
+    At most two calls of the storage, if the newest record names files. Without a new schema, reads have that of the record
+    before (a copy), or of the newest file.
     """
     intent, dataset = job.intent, job.staging.dataset
     if not adds:
@@ -218,21 +201,7 @@ def added_since(dataset: DatasetDirectory, seq: int) -> tuple[LiveFile, ...] | N
 def may_stay(
     dataset: DatasetDirectory, added: Sequence[LiveFile], partition_by: Sequence[Field] | None, fits: Fits | None
 ) -> bool:
-    """Return whether added files can be read beside the files of an overwrite.
-
-    Opens each of them.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    added
-        The files that are there now and were not when the job was planned.
-    partition_by
-        The partition columns of the new files, which must be those of the added ones.
-    fits
-        Compares schemas. None: nothing may be added.
-    """
+    """Return whether added files can be read beside those of an overwrite; False without `fits`. Opens each of them."""
     if fits is None or partition_by is None or len(added) > _MOST_OPENED:
         return False
     names = tuple(field.name for field in partition_by)
@@ -248,7 +217,7 @@ def _path(file: LiveFile) -> str:
 
 
 def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
-    return shown(sorted({file.path for file in files}))
+    return listed(sorted({file.path for file in files}))
 
 
 Key = tuple[tuple[str, object], ...]

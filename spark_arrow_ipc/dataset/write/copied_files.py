@@ -78,7 +78,7 @@ class _GoneError(Exception):
 
 
 _CHANGES: Final = (FileNotFoundError, FileChangedError, TruncatedError)
-"""What a read says of a file that was removed, replaced, or cut off."""
+"""Errors of a read from a file that was removed, replaced, or cut off."""
 
 
 class CopiedFiles:

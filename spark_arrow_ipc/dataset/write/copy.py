@@ -44,13 +44,20 @@ from spark_arrow_ipc.dataset.write.begun_copy import check_carried, check_no_cop
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copied_files import IS_BOTH, CopiedFiles, Copy, FileKey, read_notes
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_is_no_file, plan_job
-from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, cut_repr, error_context
+from spark_arrow_ipc.errors import (
+    CommitError,
+    ConcurrentWriteError,
+    NoFilesError,
+    OptionError,
+    cut_repr,
+    error_context,
+    listed,
+)
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, parent, relative
@@ -108,28 +115,6 @@ def copy_dataset(
     """Copy the newest state of a data set, with its records, into a directory that is not there yet.
 
     After a kill a second call goes on with what is staged, and if the record of the copy is there, finishes it.
-
-    Parameters
-    ----------
-    source, target
-        The directories.
-    storage, target_storage
-        The storages that hold them.
-    copied
-        Called for each file that is copied, by any thread.
-
-    Raises
-    ------
-    NoFilesError
-        The source is not a directory, or there is nothing in it.
-    OptionError
-        One directory is the other one, or inside of it.
-    CommitError
-        The target holds something else; a copied file differs from what was read; or as `commit`.
-    ConcurrentWriteError
-        Files were replaced or written to faster than they could be copied, again and again.
-    OSError
-        A call of a storage fails. What is staged stays for the next call.
     """
     original = DatasetDirectory.at(source, storage)
     root = target_storage.resolve(target)
@@ -172,13 +157,7 @@ def _check_apart(storage: Storage, source: str, target_storage: Storage, target:
 
 
 def _finished(source: DatasetDirectory, target: DatasetDirectory) -> CopyReport | None:
-    """Return the report of a copy that was committed already, brought to its end; None if there is none.
-
-    Raises
-    ------
-    CommitError
-        It is whole, and the source has changed since.
-    """
+    """Finish a copy that was committed already; None if there is none, `CommitError` if the source has changed since."""
     head, record = newest_record(target)
     if record is None or record.mode != COPIED:
         return None
@@ -196,19 +175,13 @@ def _finished(source: DatasetDirectory, target: DatasetDirectory) -> CopyReport 
 
 
 def _check_target(source: DatasetDirectory, target: DatasetDirectory) -> None:
-    """Raise if the target is not empty, or has records that no earlier run of this copy has left.
-
-    Raises
-    ------
-    CommitError
-        The message says what is there.
-    """
+    """Raise a `CommitError` if the target holds files, or records of another data set."""
     if target.storage.status(target.root) is None:
         return
     target.check()
     files = list_tree([escaped(target.root)], storage=target.storage.inside(None)).all_files()
     if files:
-        names = shown([relative(file.path, target.root) for file in files])
+        names = listed([relative(file.path, target.root) for file in files])
         raise CommitError(
             f"the target holds {counted(len(files), 'file')} ({names}), and a copy replaces nothing; give a directory that is "
             "not there yet, or remove this one",
@@ -242,12 +215,7 @@ def _planned(source: str, target: DatasetDirectory, storage: Storage) -> tuple[J
 def _carry_over(source: DatasetDirectory, target: DatasetDirectory, record: Record | None) -> None:
     """Give the target the record whose state is copied, as one that is done, and the kept records up to it.
 
-    Raises
-    ------
-    CommitError
-        The target has other records by now.
-    OSError
-        A storage fails.
+    `CommitError` if the target has other records by now.
     """
     if record is None:
         return
@@ -267,7 +235,7 @@ def _carry_over(source: DatasetDirectory, target: DatasetDirectory, record: Reco
         raise
     if read_head(source).keeps:
         _carry_kept(source, target, record)
-    # The mark first: without its record it counts for nothing, and a record without its mark would be a pending job.
+    # The mark first: without its record it is ignored, and a record without its mark would be a pending job.
     storage.put(target.done_mark(record.seq), record.to_bytes(), durable=True)
     storage.put_if_absent(target.record(record.seq), record.to_bytes(), durable=True)
     check_carried(target, record)
@@ -299,20 +267,14 @@ def _carry_kept(source: DatasetDirectory, target: DatasetDirectory, record: Reco
 
 def _kept_numbers(dataset: DatasetDirectory) -> list[int]:
     parsed = (parse_name(name_of(status.path)) for status in dataset.storage.list(log_directory(dataset)))
-    return [found[0] for found in parsed if found is not None and found[1] is NameKind.RECORD]
+    return [name[0] for name in parsed if name is not None and name[1] is NameKind.RECORD]
 
 
 # The source
 
 
 def _staged(source: DatasetDirectory, target: DatasetDirectory, files: CopiedFiles, state: _State | None) -> _State:
-    """Stage the files of a state, or of a newer one, and return it.
-
-    Raises
-    ------
-    ConcurrentWriteError
-        Each state was gone before it was copied.
-    """
+    """Stage the files of a state, or of a newer one, and return it."""
     changed = ""
     for _ in range(_ATTEMPTS):
         if state is not None:
@@ -359,8 +321,8 @@ def _record_of(source: DatasetDirectory, seq: int) -> Record | None:
     except FileNotFoundError:
         return None
     # A late writer may have put another record where one was pruned.
-    known = record.jobid in newest.jobs if record.is_of_job else {*record.withdraws} <= {*newest.withdrawn}
-    return record if known and record.chain == newest.chain else None
+    is_in = record.jobid in newest.jobs if record.is_of_job else {*record.withdraws} <= {*newest.withdrawn}
+    return record if is_in and record.chain == newest.chain else None
 
 
 def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str) -> None:

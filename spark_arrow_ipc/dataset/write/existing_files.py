@@ -91,18 +91,6 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
     """Return the newest file that a reader sees, or None if there is none.
 
     At most two calls of the storage if `record` names files, else one listing of the dataset.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    record
-        Its newest commit record, done or not.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `list_tree`.
     """
     if record is not None and record.adds and record.mode != COPIED:  # which knows neither rows nor what is newest
         add = record.adds[-1]
@@ -148,11 +136,6 @@ def existing_schema(existing: ExistingFile, dataset: DatasetDirectory, record: R
     """Return the schema that a plain read of the dataset has; None, with a warning, if that cannot be known.
 
     Opens the file if the record has no schema.
-
-    Parameters
-    ----------
-    existing, dataset, record
-        From `existing_file`, and what it was given.
     """
     recorded = None
     if existing.is_beside_own and record is not None:
@@ -177,13 +160,7 @@ def _is_named_as_arrow(file: DataFile) -> bool:
 
 
 def check_is_arrow(existing: ExistingFile, dataset: DatasetDirectory) -> None:
-    """Raise if a listed file is of another format: new files beside it would make the directory unreadable.
-
-    Raises
-    ------
-    OptionError
-        It is not Arrow by its first bytes. Other errors are left to those who read it.
-    """
+    """Raise an `OptionError` if a listed file is not Arrow by its first bytes: no reader could read new files beside it."""
     if existing.rows is not None:  # from a commit record
         return
     try:
@@ -201,7 +178,7 @@ def check_is_arrow(existing: ExistingFile, dataset: DatasetDirectory) -> None:
 
 
 def partition_columns(directory: str) -> tuple[str, ...]:
-    """Return the names of the partition columns in a relative directory; none if a part above one is no partition."""
+    """Return the names of the partition columns in a relative directory; none if another directory lies above one."""
     parts = directory.split("/") if "=" in directory else []
     while parts and "=" not in parts[-1]:  # as for readers: a directory in a partition has its columns
         parts.pop()
@@ -211,22 +188,7 @@ def partition_columns(directory: str) -> tuple[str, ...]:
 def check_partition_columns_there(
     existing: ExistingFile | None, partition_by: Sequence[Field], dataset: DatasetDirectory
 ) -> ExistingFile | None:
-    """Check that new files lie as existing ones; return the placeholder that they replace, or None.
-
-    Parameters
-    ----------
-    existing
-        From `existing_file`.
-    partition_by
-        Partition columns of the new files; empty without partitions.
-    dataset
-        The dataset, for the error.
-
-    Raises
-    ------
-    OptionError
-        The partition columns differ, so that no reader would see all rows.
-    """
+    """Return the placeholder that new files replace, or None; `OptionError` if the partition columns differ."""
     names = tuple(field.name for field in partition_by)
     if existing is None or existing.columns == names:
         return None

@@ -2,8 +2,8 @@
 
 Strategy
 --------
-`fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; what is no fault,
-and only good to know, is a note.
+`fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; a note
+is only good to know.
 
 `repair` brings the pending job to its end, as each writer does, writes a damaged record from its copy, and hides from
 readers what, as records prove, is not in the newest state: files that a record removed, or without which the tally of the
@@ -23,7 +23,12 @@ from itertools import count
 from shlex import quote
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    COMMITS_DIRECTORY,
+    DatasetDirectory,
+    has_any,
+    parse_name,
+)
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
@@ -31,12 +36,11 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_S
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.write.begun_copy import begun_sources
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, are_same, states, take_inventory
-from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import latest
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError, listed
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -72,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """What was found.
+    """The findings in a directory, and the files that readers see.
 
     Parameters
     ----------
@@ -105,26 +109,12 @@ class FsckReport:
 
 
 def fsck(path: str, storage: Storage) -> FsckReport:
-    """Look at a data set's directory, and change nothing.
-
-    Raises
-    ------
-    NoFilesError
-        The path is not a directory.
-    CommitError, ConcurrentWriteError, OSError
-        As `take_inventory`.
-    """
+    """Look at a data set's directory, and change nothing."""
     return _report(take_inventory(DatasetDirectory.at(path, storage)))
 
 
 def repair(path: str, storage: Storage) -> FsckReport:
-    """Mend what can be mended without losing anything, and return what is found after that.
-
-    Raises
-    ------
-    NoFilesError, CommitError, ConcurrentWriteError, OSError
-        As `fsck`; or a file cannot be taken aside.
-    """
+    """Mend what can be mended without losing anything, and return the report after that."""
     dataset = DatasetDirectory.at(path, storage)
     done: list[Finding] = []
     inventory = take_inventory(dataset)
@@ -143,12 +133,7 @@ def repair(path: str, storage: Storage) -> FsckReport:
 def go_back(path: str, record: int, storage: Storage) -> FsckReport:
     """Make the state of an older record the newest one, while no job runs. May be called again at any time.
 
-    Raises
-    ------
-    CommitError
-        The directory does not hold that state whole; nothing is changed.
-    NoFilesError, ConcurrentWriteError, OSError
-        As `repair`.
+    `CommitError` if the directory does not hold that state whole; nothing is changed.
     """
     dataset = DatasetDirectory.at(path, storage)
     inventory = take_inventory(dataset)
@@ -172,8 +157,8 @@ def go_back(path: str, record: int, storage: Storage) -> FsckReport:
 def _report(inventory: Inventory) -> FsckReport:
     root = inventory.dataset.root
     is_whole = _is_whole(inventory)
-    found = [*_of_state(inventory, is_whole), *_of_chain(inventory), *_of_names(inventory), *_of_jobs(inventory)]
-    findings = [replace(finding, path=join(root, finding.path)) for finding in found]
+    all_findings = [*_of_state(inventory, is_whole), *_of_chain(inventory), *_of_names(inventory), *_of_jobs(inventory)]
+    findings = [replace(finding, path=join(root, finding.path)) for finding in all_findings]
     seen = {**inventory.staged, **{path: status.nbytes for path, status in inventory.files.items()}}
     due = inventory.due()
     seen = {path: nbytes for path, nbytes in seen.items() if path not in due}
@@ -250,15 +235,15 @@ def _way_back(inventory: Inventory) -> str:
 def _mixed(inventory: Inventory, state: State | None) -> Finding:
     """Return the fault of a directory that is not the state of its newest record."""
     newest = inventory.chain[0]
-    found = NO_FILES.changed(inventory.own.items())
+    tally = NO_FILES.changed(inventory.own.items())
     assert newest.tally is not None, "it differs"
     words = (
         f"this is not the state of its newest record ({newest.seq}), which has {counted(newest.tally.files, 'file')} of "
-        f"{newest.tally.nbytes:,} bytes, and here are {counted(found.files, 'file')} of {found.nbytes:,}"
+        f"{newest.tally.nbytes:,} bytes, and here are {counted(tally.files, 'file')} of {tally.nbytes:,}"
     )
     if state is None:
         return Finding("", f"{words}; nor is it that of another record, whatever is left out", _restore(inventory))
-    others = f"without {counted(len(state.others), 'file')} ({shown(state.others)})" if state.others else "as it is"
+    others = f"without {counted(len(state.others), 'file')} ({listed(state.others)})" if state.others else "as it is"
     if state.record is newest:
         return Finding("", f"{words}; {others} it is", _command(inventory, "fsck --repair"))
     words += f"; {others} it is the state of record {state.record.seq}: it was copied while jobs ran"
@@ -332,10 +317,10 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
         yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
     foreign = sorted(path for path in inventory.files.keys() - copies if not has_own_name(path))
     if foreign and inventory.head.seq:
-        words = f"{counted(len(foreign), 'file')} of other programs, which readers read: {shown(foreign)}"
+        words = f"{counted(len(foreign), 'file')} of other programs, which readers read: {listed(foreign)}"
         yield Finding("", words, is_note=True)
     if inventory.links:
-        yield Finding("", f"links, which are not looked into: {shown(inventory.links)}", is_note=True)
+        yield Finding("", f"links, which are not looked into: {listed(inventory.links)}", is_note=True)
 
 
 def _of_jobs(inventory: Inventory) -> Iterator[Finding]:
@@ -352,17 +337,16 @@ def _of_jobs(inventory: Inventory) -> Iterator[Finding]:
             dead, old = counted(len(left.withdrawn), "dead job"), counted(len(left.files), "old file")
             words = f"{dead} and {old}, {left.nbytes:,} bytes, can go"
             yield Finding("", words, _command(inventory, "vacuum"), is_note=True)
-    with suppress(FileNotFoundError):
-        if any(True for _ in dataset.storage.list(dataset.path(ASIDE_DIRECTORY))):
-            words = "here is what was taken out of the data set"
-            yield Finding(ASIDE_DIRECTORY, words, "remove it when you do not need it", is_note=True)
+    if has_any(dataset.storage, dataset.path(ASIDE_DIRECTORY)):
+        words = "here is what was taken out of the data set"
+        yield Finding(ASIDE_DIRECTORY, words, "remove it when you do not need it", is_note=True)
 
 
 # What is mended
 
 
 def _proven(inventory: Inventory) -> set[str]:
-    """Return the files that are no part of the newest state, as its records say; none if it is not there whole without them.
+    """Return the files that records prove not to be of the newest state; none if that is not there whole without them.
 
     Then they may be what is left of an older state.
     """
@@ -394,28 +378,28 @@ def _spoilt(inventory: Inventory) -> list[str]:
     record, dataset = inventory.record, inventory.dataset
     if record is None or inventory.is_pending:
         return []
-    data, found = record.to_bytes(), []
+    data, spoilt = record.to_bytes(), []
     for path in (dataset.record(record.seq), dataset.done_mark(record.seq)):
         with suppress(FileNotFoundError):  # pruned, as jobs have gone on
             try:
                 is_spoilt = dataset.storage.read(path, MAX_RECORD_NBYTES) != data
             except (LimitError, UnsupportedError):
                 is_spoilt = True
-            found += [relative(path, dataset.root)] if is_spoilt else []
-    return found
+            spoilt += [relative(path, dataset.root)] if is_spoilt else []
+    return spoilt
 
 
 def _paths_of(dataset: DatasetDirectory, is_meant: Callable[[int], bool]) -> list[str]:
     """Return the records, marks and kept records of some numbers, relative to the data set, the newest first."""
-    found: list[tuple[int, str]] = []
+    numbered: list[tuple[int, str]] = []
     for directory in (dataset.commits, log_directory(dataset)):
         with suppress(FileNotFoundError):
             for status in dataset.storage.list(directory):
                 parsed = parse_name(name_of(status.path))
                 if parsed is not None and is_meant(parsed[0]):
-                    found.append((parsed[0], relative(status.path, dataset.root)))
+                    numbered.append((parsed[0], relative(status.path, dataset.root)))
     # A mark after its record: a record without its mark would be a pending job.
-    return [path for _, path in sorted(found, key=lambda each: (-each[0], not each[1].endswith(".json"), each[1]))]
+    return [path for _, path in sorted(numbered, key=lambda each: (-each[0], not each[1].endswith(".json"), each[1]))]
 
 
 def _written_again(inventory: Inventory, path: str) -> Finding:

@@ -26,10 +26,9 @@ from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, RemovedFile, Tally, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
-from spark_arrow_ipc.dataset.listing.directory import is_hidden
+from spark_arrow_ipc.dataset.listing.directory import is_hidden, walk_levels
 from spark_arrow_ipc.dataset.write.nested import is_dataset
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, name_of, parent
 from spark_arrow_ipc.storage.storage import Kind, Status
 
@@ -63,7 +62,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What lies in a directory. All paths are relative to it.
+    """All that lies in a directory, by relative paths.
 
     Parameters
     ----------
@@ -170,28 +169,18 @@ class Inventory:
 
 
 def take_inventory(dataset: DatasetDirectory) -> Inventory:
-    """Return what lies in a data set's directory. Lists all of it, and reads the newest records.
-
-    Raises
-    ------
-    CommitError
-        The directory of the records, or of what is staged, is a link.
-    ConcurrentWriteError
-        Jobs are committed faster than the directory can be listed.
-    OSError
-        The storage cannot be read.
-    """
+    """List a data set's directory, and read its newest records; `CommitError` if a directory of the commit is a link."""
     for _ in range(_ATTEMPTS):
         dataset.check()
         head = read_head(dataset)
         chain, done, damaged, strays = _records(dataset, head)
         staged = {} if done or damaged or not chain else _staged(dataset, chain[0])
-        found = _Found(dataset)
-        found.list_all()
+        names = _Names(dataset)
+        names.list_all()
         if read_head(dataset).seq == head.seq:
             return Inventory(
-                dataset, Head(head.seq, done=done, keeps=head.keeps, copies=head.copies), tuple(chain), damaged, tuple(strays), found.files,
-                staged, tuple(sorted(found.inner)), tuple(sorted(found.dangling)), tuple(sorted(found.links)),
+                dataset, Head(head.seq, done=done, keeps=head.keeps, copies=head.copies), tuple(chain), damaged, tuple(strays), names.files,
+                staged, tuple(sorted(names.inner)), tuple(sorted(names.dangling)), tuple(sorted(names.links)),
             )  # fmt: skip
     raise ConcurrentWriteError(
         f"jobs were committed while the directory was listed, {_ATTEMPTS} times; look at it while fewer run, or at a copy of "
@@ -242,24 +231,21 @@ def _staged(dataset: DatasetDirectory, record: Record) -> dict[str, int]:
     return {}
 
 
-class _Found:
+class _Names:
     """The visible names of a directory and of those in it."""
 
     def __init__(self, dataset: DatasetDirectory) -> None:
         self._dataset = dataset
-        self._next: list[str] = []
         self.files: dict[str, Status] = {}
         self.inner: list[str] = []
         self.dangling: list[str] = []
         self.links: list[str] = []
 
     def list_all(self) -> None:
-        self._next = [""]
-        while self._next:
-            level, self._next = self._next, []
-            each(self._list, level, waits=self._dataset.storage.traits.waits)
+        walk_levels([""], self._list, waits=self._dataset.storage.traits.waits)
 
-    def _list(self, directory: str) -> None:
+    def _list(self, directory: str) -> list[str]:
+        below: list[str] = []
         dataset = self._dataset
         commits = name_of(dataset.commits)
         with suppress(FileNotFoundError):  # it was deleted with its last file
@@ -273,9 +259,10 @@ class _Found:
                 elif status.kind is Kind.DANGLING:
                     self.dangling.append(path)
                 elif status.kind is Kind.DIRECTORY:
-                    (self.links if status.is_link else self._next).append(path)
+                    (self.links if status.is_link else below).append(path)
                 elif status.kind is Kind.FILE:
                     self.files[path] = status
+        return below
 
 
 def states(inventory: Inventory) -> Iterator[State]:
@@ -308,41 +295,41 @@ def _choices(inventory: Inventory) -> Iterator[set[str]]:
 
 
 def _others(
-    inventory: Inventory, own: Mapping[str, int], known: set[str], doubled: Iterable[set[str]], wanted: Tally
+    inventory: Inventory, own: Mapping[str, int], gone: set[str], doubled: Iterable[set[str]], wanted: Tally
 ) -> set[str] | None:
-    """Return the files without which the others have a tally; None if they are not found."""
+    """Return the files without which the others have a tally; None if they are not tally."""
     for twice in doubled:
-        others = known | twice
+        others = gone | twice
         rest = {path: nbytes for path, nbytes in own.items() if path not in others}
-        found = NO_FILES.changed(rest.items())
-        if found == wanted:
+        tally = NO_FILES.changed(rest.items())
+        if tally == wanted:
             return others
-        unknown = _few(rest, found, wanted) or _youngest(inventory, rest, found, wanted)
+        unknown = _few(rest, tally, wanted) or _youngest(inventory, rest, tally, wanted)
         if unknown is not None:
             return others | unknown
     return None
 
 
-def _few(rest: Mapping[str, int], found: Tally, wanted: Tally) -> set[str] | None:
+def _few(rest: Mapping[str, int], tally: Tally, wanted: Tally) -> set[str] | None:
     """Return the one file, or the two, that are too much."""
-    few, digest = found.files - wanted.files, found.digest ^ wanted.digest
+    few, digest = tally.files - wanted.files, tally.digest ^ wanted.digest
     if few not in (1, 2):
         return None
     by_digest = {NO_FILES.changed([file]).digest: file[0] for file in rest.items()}
     pairs = ({by_digest[one], by_digest[one ^ digest]} for one in by_digest if one ^ digest in by_digest)
     one = {by_digest[digest]} if few == 1 and digest in by_digest else None
     some = next(pairs, None) if few == 2 else one
-    is_it = some is not None and len(some) == few and found.nbytes - wanted.nbytes == sum(rest[path] for path in some)
+    is_it = some is not None and len(some) == few and tally.nbytes - wanted.nbytes == sum(rest[path] for path in some)
     return some if is_it else None
 
 
-def _youngest(inventory: Inventory, rest: Mapping[str, int], found: Tally, wanted: Tally) -> set[str] | None:
+def _youngest(inventory: Inventory, rest: Mapping[str, int], tally: Tally, wanted: Tally) -> set[str] | None:
     """Return the youngest files, if they are what is too much: whoever copied them may have kept their times."""
-    if found.files <= wanted.files:
+    if tally.files <= wanted.files:
         return None
     ages = sorted(rest, key=lambda path: inventory.files[path].mtime_ns if path in inventory.files else 0, reverse=True)
-    some = set(islice(ages, found.files - wanted.files))
-    return some if found.changed(((path, rest[path]) for path in some), -1) == wanted else None
+    some = set(islice(ages, tally.files - wanted.files))
+    return some if tally.changed(((path, rest[path]) for path in some), -1) == wanted else None
 
 
 def are_same(dataset: DatasetDirectory, one: str, other: str, nbytes: int) -> bool:

@@ -26,13 +26,13 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     existing_file,
     existing_schema,
 )
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
+from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
 from spark_arrow_ipc.dataset.write.staging import Staging, advised, keep_room
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, listed
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
@@ -114,8 +114,7 @@ class JobPlan:
     intent
         For the commit.
     skip
-        Whether there is nothing to do: there is no staging directory, tasks must write nothing, and `commit`
-        publishes nothing.
+        There is nothing to do: no staging directory, tasks must write nothing, and `commit` publishes nothing.
     """
 
     staging: Staging
@@ -214,13 +213,7 @@ def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckS
 
 
 def make_staging(staging: Staging) -> None:
-    """Make the directories of the dataset and of a job's staged files, if they are not there.
-
-    Raises
-    ------
-    OptionError, OSError
-        The dataset's path is a file; or one of them cannot be made.
-    """
+    """Make the directories of the dataset and of a job's staged files, if they are not there."""
     storage = staging.storage.inside(None)
     if storage.traits.directories:  # elsewhere a request for each task, and a key may be a prefix too
         check_is_no_file(storage, staging.root)
@@ -259,7 +252,7 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
         return files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
-            f"the directory holds {counted(len(files), 'file')} ({shown([file.path for file in files])}), and ifExists is error; "
+            f"the directory holds {counted(len(files), 'file')} ({listed([file.path for file in files])}), and ifExists is error; "
             "nothing is written",
             path=dataset.root,
         )
@@ -269,22 +262,7 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
 def check_kept_files(
     dataset: DatasetDirectory, partition_by: tuple[Field, ...] | None, check_existing: CheckSchema | None
 ) -> None:
-    """Call a callback with the schema of the files that a job keeps, and raise if its new files do not fit beside them.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    partition_by, check_existing
-        As for `plan_job`.
-
-    Raises
-    ------
-    OptionError
-        The partition columns differ, or the newest file is of another format.
-    ArrowIpcError, OSError
-        Those of the callback, or the storage cannot be read.
-    """
+    """Call a callback with the schema of the files that a job keeps; `OptionError` if the partition columns or format differ."""
     if partition_by is None and check_existing is None:
         return
     record = newest_record(dataset)[1]

@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
-from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory
+from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory, walk_levels
 from spark_arrow_ipc.dataset.write.nested import check_listed
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of, parent
-
-_NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +49,24 @@ class LiveFile:
 def live_files(
     dataset: DatasetDirectory, directories: Collection[str] | None = None, *, deep: bool = False
 ) -> tuple[LiveFile, ...]:
-    """Return the visible files of a dataset and its partitions, sorted by path.
+    """Return the visible files of a dataset and its partitions, or of some relative directories, sorted by path.
 
-    Those of a partition are all below it: readers give the files of ``k=1/sub`` the value of ``k=1``.
-
-    Parameters
-    ----------
-    dataset
-        The dataset to list.
-    directories
-        Relative paths of the only directories to list; None for all.
-    deep
-        Whether what lies below those directories is listed, too.
-
-    Raises
-    ------
-    CommitError
-        A directory in it is a dataset of its own.
-    UnsupportedError
-        A directory of a partition is a link.
-    NoFilesError
-        A link is dangling.
-    OSError
-        A directory cannot be listed.
+    With `deep` also those below the directories: readers give the files of ``k=1/sub`` the value of ``k=1``. Directories that
+    are datasets, and links to those of partitions, are errors.
     """
-    pending = [""] if directories is None else sorted(directories)
-    seen: set[str] = set()
     files: list[LiveFile] = []
-    while pending:
-        inner = pending.pop()
-        if inner in seen:
-            continue
-        seen.add(inner)
+
+    def below(inner: str) -> list[str]:
         listing = _listing(dataset, inner)
         check_listed(dataset, inner, listing)
-        if directories is None or (deep and inner):
-            pending += _below(dataset, inner, listing)
         if not inner or "=" in inner:
-            files += [
+            files.extend(
                 LiveFile(join(inner, name_of(file.path)), file.nbytes, file.mtime_ns, file.version)
                 for file in listing.files
-            ]
+            )
+        return _below(dataset, inner, listing) if directories is None or (deep and inner) else []
+
+    walk_levels([""] if directories is None else sorted(directories), below, waits=dataset.storage.traits.waits)
     return tuple(sorted(files, key=lambda file: file.path))
 
 
@@ -105,7 +80,7 @@ def _listing(dataset: DatasetDirectory, inner: str) -> Listing:
 
 
 def _below(dataset: DatasetDirectory, inner: str, listing: Listing) -> list[str]:
-    """Return the relative directories below a directory; links are those of others where they are no partitions."""
+    """Return the relative directories below a directory, without links; `UnsupportedError` if one is a partition."""
     below = [join(inner, name) for name in listing.directories]
     for path in below:
         if name_of(path) in listing.links and "=" in path:
@@ -117,12 +92,6 @@ def _below(dataset: DatasetDirectory, inner: str, listing: Listing) -> list[str]
     return [path for path in below if name_of(path) not in listing.links]
 
 
-def shown(names: Collection[str]) -> str:
-    """List the first of some names, and the number of the others, for a message."""
-    some = ", ".join(list(names)[:_NAMES_SHOWN]) or "none"
-    return some if len(names) <= _NAMES_SHOWN else f"{some} and {len(names) - _NAMES_SHOWN} more"
-
-
 class Bin(NamedTuple):
     """Files that become one, and their directory relative to the dataset's."""
 
@@ -131,15 +100,7 @@ class Bin(NamedTuple):
 
 
 def fill_bins(files: Iterable[LiveFile], nbytes: int) -> list[Bin]:
-    """Return the bins of at least two files, sorted by directory. O(files log files).
-
-    Parameters
-    ----------
-    files
-        All files that may be joined.
-    nbytes
-        The size of a file that is aimed at.
-    """
+    """Return the bins of at least two files, each up to a size, sorted by directory. O(files log files)."""
     # A file is small below half of the size, so every bin but the last of a directory makes a file that is not small any
     # more, and a second run finds little to do. In the order in which they were written; rows never change their directory,
     # because it says which partition they are of.

@@ -6,7 +6,7 @@ from enum import Enum, StrEnum
 
 
 class WriteMode(Enum):
-    """What a write replaces of the existing files."""
+    """The existing files that a write replaces."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -17,7 +17,7 @@ class WriteMode(Enum):
 
 
 class IfExists(StrEnum):
-    """What an append does if the directory contains files already."""
+    """The behaviour of an append if the directory contains files already."""
 
     APPEND = "append"
     ERROR = "error"

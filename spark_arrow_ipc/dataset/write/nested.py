@@ -4,18 +4,25 @@ Strategy
 --------
 A directory is a dataset once a job has been committed in it. A job looks for datasets above its own when it is planned:
 one call for each directory above, at once where calls wait. Datasets below are in the listings that overwrites make
-anyway. The first job of a dataset looks both ways once more before its record, and minds jobs that have only staged
+anyway. The first job of a dataset looks both ways once more before its record, also for jobs that have only staged
 files: of two first jobs, one above the other, both have staged their files before they look, so that one sees the other.
 
-What lies in a hidden directory (``lake/_tables/x``) is no part of the outer dataset for anybody, and is not minded.
+A hidden directory (``lake/_tables/x``) is not a part of the outer dataset for anybody, and is not looked at.
 """
 
 from __future__ import annotations
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, STAGING_DIRECTORY, DatasetDirectory
+from contextlib import suppress
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    COMMITS_DIRECTORY,
+    STAGING_DIRECTORY,
+    DatasetDirectory,
+    has_any,
+)
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, look
+from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, look, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.concurrent import each
@@ -23,26 +30,11 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
 from spark_arrow_ipc.storage.storage import Storage
 
 _OURS = "_ipc_"
-"""How the names of the directories begin that a dataset makes for itself."""
+"""Prefix of the directories that a dataset makes for itself."""
 
 
 def check_alone(dataset: DatasetDirectory, newest: Record | None = None) -> None:
-    """Raise before a dataset's first record if there is another above or below, or is about to be.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    newest
-        Its newest record. Where it has begun, no other can begin above or below.
-
-    Raises
-    ------
-    ConcurrentWriteError
-        A first job runs there, or has died.
-    CommitError, OSError
-        As `check_none_above`.
-    """
+    """Raise before a dataset's first record if there is another above or below, or is about to be: then none can begin."""
     if _is_begun(newest):
         return
     check_none_above(dataset, first=True)
@@ -50,15 +42,7 @@ def check_alone(dataset: DatasetDirectory, newest: Record | None = None) -> None
 
 
 def check_none_above(dataset: DatasetDirectory, *, first: bool = False) -> None:
-    """Raise if a directory above is a dataset; with `first` also if it is about to become one.
-
-    Raises
-    ------
-    CommitError
-        The message names it, and says what to do.
-    OSError
-        The storage cannot be read.
-    """
+    """Raise if a directory above is a dataset; with `first` also if it is about to become one."""
     outer = dataset_above(dataset)
     if outer is not None:
         columns = [unescape_path_name(part.partition("=")[0]) for part in _parts(dataset, outer) if "=" in part]
@@ -80,12 +64,7 @@ def check_none_above(dataset: DatasetDirectory, *, first: bool = False) -> None:
 def dataset_above(dataset: DatasetDirectory) -> str | None:
     """Return the nearest directory above a dataset's that is a dataset itself and has it in its tree, or None.
 
-    One call of the storage for each directory above. One that may not be read is no dataset of ours.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
+    One call of the storage for each directory above. One that may not be read is not a dataset of ours.
     """
     storage = dataset.storage.inside(None)
     directories = _above(dataset)
@@ -103,54 +82,21 @@ def check_none_below(dataset: DatasetDirectory, *, first: bool = False) -> None:
     """Raise if a directory of a dataset is a dataset itself; with `first` also if it is about to become one.
 
     Lists the directories, each level at once where calls wait. Links are not followed: what they lead to lies elsewhere.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `check_listed`.
     """
-    level = [""]
-    while level:
-        listings: dict[str, Listing] = {}
 
-        def ask(inner: str, listings: dict[str, Listing] = listings) -> None:
-            try:
-                listings[inner] = look(dataset.storage, dataset.path(inner))
-            except (FileNotFoundError, NotADirectoryError, PermissionError):
-                listings[inner] = Listing()
+    def below(inner: str) -> list[str]:
+        try:
+            listing = look(dataset.storage, dataset.path(inner))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return []
+        check_listed(dataset, inner, listing, first=first)
+        return [join(inner, name) for name in listing.directories if name not in listing.links]
 
-        each(ask, level, waits=dataset.storage.traits.waits)
-        for inner in level:
-            check_listed(dataset, inner, listings[inner], first=first)
-        level = [
-            join(inner, name)
-            for inner in level
-            for name in listings[inner].directories
-            if name not in listings[inner].links
-        ]
+    walk_levels([""], below, waits=dataset.storage.traits.waits)
 
 
 def check_listed(dataset: DatasetDirectory, inner: str, listing: Listing, *, first: bool = False) -> None:
-    """Raise if a directory of a dataset, which was listed, is a dataset itself.
-
-    Parameters
-    ----------
-    dataset, inner
-        The dataset, and the relative directory.
-    listing
-        What it contains.
-    first
-        Whether a directory that is about to become a dataset is an error, too.
-
-    Raises
-    ------
-    CommitError
-        It is; the message says what to do.
-    ConcurrentWriteError
-        It is about to become one.
-    OSError
-        The storage cannot be read.
-    """
+    """Raise if a directory of a dataset, which was listed, is a dataset itself."""
     if not inner:
         return
     path = dataset.path(inner)
@@ -178,13 +124,13 @@ def _above(dataset: DatasetDirectory) -> list[str]:
     storage, roots = dataset.storage.inside(None), [dataset.root]
     if storage.traits.directories:
         roots.append(storage.real_path(dataset.root))
-    found: dict[str, None] = {}
+    visible: dict[str, None] = {}
     for root in roots:
         for directory in above(root):
             parts = relative(root, directory).split(SEPARATOR)
             if not any(is_hidden(part) and not part.startswith(_OURS) for part in parts):
-                found[directory] = None
-    return [*found]
+                visible[directory] = None
+    return [*visible]
 
 
 def _parts(dataset: DatasetDirectory, outer: str) -> list[str]:
@@ -214,7 +160,6 @@ def _has_staged(storage: Storage, directory: str) -> bool:
 
 def _has_any(storage: Storage, directory: str) -> bool:
     """Return whether anything is in a directory; no if that may not be known."""
-    try:
-        return any(True for _ in storage.list(directory))
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return False
+    with suppress(NotADirectoryError, PermissionError):
+        return has_any(storage, directory)
+    return False

@@ -39,22 +39,7 @@ MAX_NAME_NBYTES: Final = 255
 
 
 def check_partition_columns(fields: Sequence[t.Field], positions: Sequence[int]) -> None:
-    """Raise if columns cannot be the partition columns of a table, by Spark's rules.
-
-    Parameters
-    ----------
-    fields
-        All columns of the table.
-    positions
-        Positions of the partition columns, outermost directory first.
-
-    Raises
-    ------
-    OptionError
-        A column is repeated, or no other column is left.
-    UnsupportedError
-        Values of a column's type cannot be read back from the name of a directory.
-    """
+    """Raise if columns cannot be the partition columns of a table, by Spark's rules."""
     names = [fields[i].name for i in positions]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -82,39 +67,23 @@ def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
     numbers: Slots | None = None
     for column in columns:
         for words in _WORDS[type(column.type)](column):
-            own: Slots
-            different, own = np.unique(words, return_inverse=True)
+            of_words: Slots
+            different, of_words = np.unique(words, return_inverse=True)
             if numbers is None:
-                numbers = own
+                numbers = of_words
             elif len(different) > 1:
-                _, numbers = np.unique(numbers * len(different) + own, return_inverse=True)
+                _, numbers = np.unique(numbers * len(different) + of_words, return_inverse=True)
     assert numbers is not None, "there is at least one partition column"
-    _, first = np.unique(numbers, return_index=True)
-    return numbers, first
+    _, first_rows = np.unique(numbers, return_index=True)
+    return numbers, first_rows
 
 
 def directories_of(
     names: Sequence[str], columns: Sequence[Array], rows: Slots, time_zone: str | None = None
 ) -> list[str]:
-    """Return the relative directory for each of `rows`.
+    """Return the relative directory for each of `rows`, one per distinct key; instants are formatted in the time zone.
 
-    Parameters
-    ----------
-    names, columns
-        The partition columns.
-    rows
-        Row numbers, one per distinct key.
-    time_zone
-        Time zone in which instants are formatted.
-
-    Raises
-    ------
-    UnsupportedError
-        A value cannot be formatted, such as a date after the year 9999, or would be read back as another one.
-    OptionError
-        Python knows no such time zone.
-    LimitError
-        The name of a directory is too long.
+    A value that cannot be formatted, or would be read back as another one, is an `UnsupportedError`.
     """
     values = []
     for name, column in zip(names, columns, strict=True):
@@ -180,24 +149,24 @@ def _check_read_back(segment: str, value: PartitionValue | np.generic, type_: t.
     """Raise if a reader that knows the column's type would find another value in the name of a directory."""
     escaped, _, raw = segment.partition("=")
     try:
-        found = cast(raw, type_, time_zone)
+        read = cast(raw, type_, time_zone)
     except (ArrowIpcError, ValueError):
-        found = cut_repr(raw)
-    if _is_same(value, found):
+        read = cut_repr(raw)
+    if _is_same(value, read):
         return
     raise UnsupportedError(
         f"the value {cut_repr(value)} of type {type_} cannot name a partition's directory: it would be read back as "
-        f"{'null' if found is None else cut_repr(found)}; change it, or leave this column out of partitionBy",
+        f"{'null' if read is None else cut_repr(read)}; change it, or leave this column out of partitionBy",
         field_path=unescape_path_name(escaped),
     )
 
 
-def _is_same(value: object, found: object) -> bool:
-    if isinstance(value, datetime) and isinstance(found, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC) == found  # aware times of two zones are never equal where clocks go back
-    if isinstance(value, (float, np.floating)) and isinstance(found, float):
-        return float(value).hex() == found.hex()  # unlike the sign of zero, the bits of NaN do not count
-    return value in ("", b"") if found is None and value is not None else value == found
+def _is_same(value: object, read: object) -> bool:
+    if isinstance(value, datetime) and isinstance(read, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC) == read  # aware times of two zones are never equal where clocks go back
+    if isinstance(value, (float, np.floating)) and isinstance(read, float):
+        return float(value).hex() == read.hex()  # unlike the sign of zero, the bits of NaN do not count
+    return value in ("", b"") if read is None and value is not None else value == read
 
 
 def _validity(column: Array) -> list[Words]:

@@ -85,26 +85,7 @@ def write_partitioned(
     partition_id: int,
     options: SinkOptions | None = None,
 ) -> TaskOutput:
-    """Write a task's rows into staged files, at least one per partition.
-
-    Parameters
-    ----------
-    staging, partition_id, options
-        As for `task.write_task`; the limits of a file's size apply to each partition.
-    batches
-        Rows in any order, in batches of any size, with the partition columns.
-    schema
-        Names and metadata; the types are those of the batches.
-    partition
-        The partition columns.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `task.write_task`. After any error no file remains.
-    UnsupportedError, LimitError
-        A value cannot be in the name of a directory.
-    """
+    """Write a task's rows, in any order, into staged files, at least one per partition; else as `task.write_task`."""
     finished = FinishedFiles(staging, _VERIFYING if staging.durable else 1)
     task = _Task(finished, schema, partition, partition_id, options or SinkOptions())
     with finished.removed_on_error(), task.discarded_on_error():
@@ -127,17 +108,17 @@ class _Spill:
 
     def rows_of(self, number: int) -> Iterator[RecordBatch]:
         """Yield the rows of one partition. Fast if partitions are read in order."""
-        first, count = self.starts.get(number, (0, 0))
+        row, count = self.starts.get(number, (0, 0))
         while count:
-            i = int(np.searchsorted(self.first_rows, first, "right")) - 1
+            i = int(np.searchsorted(self.first_rows, row, "right")) - 1
             if self._last[0] != i:
                 self._last = i, self.reader.read_batch(i)
             batch = self._last[1]
             assert batch is not None
-            inside = first - int(self.first_rows[i])
+            inside = row - int(self.first_rows[i])
             taken = min(count, batch.num_rows - inside)
             yield batch.slice(inside, taken)
-            first, count = first + taken, count - taken
+            row, count = row + taken, count - taken
 
 
 class _Task:
@@ -315,11 +296,11 @@ class _Task:
 def _joined(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """Join adjacent runs; return the first row and number of rows of each."""
     joined: list[tuple[int, int]] = []
-    for _, first, count in runs:
-        if joined and sum(joined[-1]) == first:
+    for _, row, count in runs:
+        if joined and sum(joined[-1]) == row:
             joined[-1] = joined[-1][0], joined[-1][1] + count
         else:
-            joined.append((first, count))
+            joined.append((row, count))
     return joined
 
 

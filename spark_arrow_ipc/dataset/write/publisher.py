@@ -89,7 +89,7 @@ class Timing:
 
 
 TIMING: Final = Timing()
-"""What every writer of this process uses."""
+"""The times of every writer of this process."""
 
 
 def publisher_of(dataset: DatasetDirectory) -> Publisher:
@@ -98,13 +98,7 @@ def publisher_of(dataset: DatasetDirectory) -> Publisher:
 
 
 def max_file_nbytes(traits: Traits, asked: int | None) -> int | None:
-    """Return the largest size of a file that a job writes, None for no limit; `asked` is the option maxFileBytes.
-
-    Raises
-    ------
-    OptionError
-        The storage publishes files by copies, and cannot copy such a file.
-    """
+    """Return the largest size of a file that a job writes, None for no limit; `OptionError` if what is asked cannot be copied."""
     if traits.renames:
         return asked
     if asked is not None and asked > MAX_COPIED_NBYTES:

@@ -20,7 +20,6 @@ from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_hea
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import follows_its_previous, is_there, read_record
-from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.publisher import TIMING, may_come_late
 from spark_arrow_ipc.errors import (
     CommitError,
@@ -28,6 +27,7 @@ from spark_arrow_ipc.errors import (
     LimitError,
     UnsupportedError,
     error_context,
+    listed,
     printable,
 )
 from spark_arrow_ipc.storage import failpoint
@@ -40,23 +40,8 @@ _log = logging.getLogger(__name__)
 
 
 def check_decides(dataset: DatasetDirectory, head: Head, jobid: str) -> None:
-    """Raise if the storage cannot decide between two writers: asked by each process, as a data set may have been moved.
-
-    Parameters
-    ----------
-    dataset, head
-        The dataset and its head.
-    jobid
-        A job with a staging directory.
-
-    Raises
-    ------
-    UnsupportedError
-        It cannot.
-    OSError
-        A call of the storage fails.
-    """
-    storage = dataset.storage
+    """Raise an `UnsupportedError` if the storage cannot decide between two writers; the job has a staging directory."""
+    storage = dataset.storage  # asked by each process, as a data set may have been moved
     has_commits = head.seq > 0 or not storage.traits.directories
     with error_context(path=dataset.root):
         storage.check_put_if_absent(dataset.commits if has_commits else dataset.staging(jobid))
@@ -65,16 +50,8 @@ def check_decides(dataset: DatasetDirectory, head: Head, jobid: str) -> None:
 def append_record(dataset: DatasetDirectory, record: Record) -> bool:
     """Append a record, or return False if another record took its number.
 
-    The record before it must be done, unless this one takes it back. After True the record is committed, whatever happens to this process.
-
-    Raises
-    ------
-    CommitError
-        The record is too large; or it is unknown whether it is in the chain, or will be: the message says so.
-    UnsupportedError
-        The storage cannot decide between two writers.
-    OSError
-        A call of the storage fails, and the record is not in the chain.
+    The record before it must be done, unless this one takes it back. After True the record is committed, whatever happens to
+    this process. After an `OSError` it is not in the chain; a `CommitError` says whether that is unknown.
     """
     storage = dataset.storage
     data = _encoded(dataset, record)
@@ -104,9 +81,9 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
     """Make the file of a record, and return whether the record is in the chain."""
     path = dataset.record(record.seq)
     with error_context(path=dataset.root):
-        made = dataset.storage.put_if_absent(path, data, durable=record.durable)
+        is_made = dataset.storage.put_if_absent(path, data, durable=record.durable)
     # A gateway may list a new name late: what was made is there, and what could not be made is made by another.
-    if made and read_head(dataset).seq <= record.seq:
+    if is_made and read_head(dataset).seq <= record.seq:
         if follows_its_previous(dataset, record):
             return True
         if read_head(dataset).seq <= record.seq:  # no other has followed, so the one before it was not pruned
@@ -115,11 +92,11 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
                 f"the directory was removed, or removed and made anew, while the job {record.jobid} ran; nothing is published",
                 path=dataset.root,
             )
-    if not made:
+    if not is_made:
         _wait_until_listed(dataset, record)
     if _is_in(dataset, record):
         return True
-    if made:
+    if is_made:
         # Others had applied and pruned the record of this number before ours was written: it is among the pruned
         # records, which are never read.
         _delete_own(dataset, record)
@@ -127,13 +104,7 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
 
 
 def _wait_until_listed(dataset: DatasetDirectory, record: Record) -> None:
-    """Wait until the listing has a record that is there; without it every new one would get the same number.
-
-    Raises
-    ------
-    CommitError
-        The listing does not have it for long.
-    """
+    """Wait until the listing has a record that is there; without it every new one would get the same number."""
     begun = TIMING.clock()
     path = dataset.record(record.seq)
     while read_head(dataset).seq < record.seq and dataset.storage.status(path) is not None:
@@ -247,15 +218,7 @@ class Claim(Enum):
 
 
 def claim(dataset: DatasetDirectory, seq: int, purpose: Claim) -> Claim:
-    """Claim the old files of a record; return the purpose of the first claim, which may be that of another process.
-
-    Raises
-    ------
-    CommitError
-        The claim is no file of ours.
-    OSError
-        A call of the storage fails.
-    """
+    """Claim the old files of a record; return the purpose of its claim, which another process may have made before."""
     path = dataset.claim(seq)
     for attempt in range(_CLAIM_ATTEMPTS):
         if dataset.storage.put_if_absent(path, purpose.value):
@@ -271,17 +234,7 @@ def claim(dataset: DatasetDirectory, seq: int, purpose: Claim) -> Claim:
 
 
 def take_back(dataset: DatasetDirectory, record: Record) -> bool:
-    """Append the record that takes back a pending one; return False if another record took its number.
-
-    The old files must be claimed for this.
-
-    Raises
-    ------
-    CommitError
-        An old file is gone; or as `append_record`.
-    OSError
-        As `append_record`.
-    """
+    """Append the record that takes back a pending one, whose old files are claimed for this; else as `append_record`."""
     check_old_files(dataset, record)
     failpoint.hit("G.claimed")
     return append_record(dataset, record.taken_back(uuid.uuid4().hex, _schema_before(dataset, record)))
@@ -297,20 +250,14 @@ def _schema_before(dataset: DatasetDirectory, record: Record) -> str:
 
 
 def check_old_files(dataset: DatasetDirectory, record: Record) -> None:
-    """Raise if a file that a record removes is gone already, so that the state before it is lost.
-
-    Raises
-    ------
-    CommitError
-        The message says which half of the job is there.
-    """
+    """Raise a `CommitError` if a file that a record removes is gone already, so that the state before it is lost."""
     gone = [file.path for file in record.removes if not _is_there(dataset, file)]
     if gone:
         paths = (dataset.path(file.final) for file in record.adds)
         new = sum(dataset.storage.status(path) is not None for path in paths)
         raise CommitError(
             f"the job {record.jobid} cannot be taken back: {len(gone)} of {len(record.removes)} old files are gone "
-            f"already ({shown(gone)}), and {new} of {len(record.adds)} new files have their names. Mend what stops it; "
+            f"already ({listed(gone)}), and {new} of {len(record.adds)} new files have their names. Mend what stops it; "
             f"then 'arrowipc vacuum {dataset.root}' brings it to its end",
             path=dataset.root,
         )

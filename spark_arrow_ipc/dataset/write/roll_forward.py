@@ -91,27 +91,14 @@ class CommitSummary:
 
 
 def finish(dataset: DatasetDirectory) -> Head:
-    """Apply the pending record, if there is one, and return the head.
-
-    Raises
-    ------
-    CommitError
-        The record is damaged, or a committed file is missing.
-    OSError
-        A call of the storage fails; the next writer tries again.
-    """
+    """Apply the pending record, if there is one, and return the head; after an error the next writer tries again."""
     return _newest_done(dataset)[0]
 
 
 def latest(dataset: DatasetDirectory, ended: Collection[str] = ()) -> tuple[Head, Record | None]:
     """Apply the pending record; return the head and its record, or None without any.
 
-    The jobs `ended` are this process's own, or those of dead ones: nobody else is waited for to apply them.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `finish`.
+    The jobs `ended` are of this process, or of dead ones: nobody is waited for to apply them.
     """
     head, record = _newest_done(dataset, ended)
     if record is not None:
@@ -151,24 +138,7 @@ def _cannot_finish(dataset: DatasetDirectory, record: Record, error: Exception) 
 
 
 def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = False) -> None:
-    """Apply a record of the chain; steps that are done already do nothing.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    record
-        Its newest record, or one that was that until a moment ago.
-    alone
-        As in `Publisher.publish`.
-
-    Raises
-    ------
-    CommitError
-        A committed file is missing, or a partition's directory is a link or a file.
-    OSError
-        A call of the storage fails.
-    """
+    """Apply a record that is, or was until a moment ago, the newest one; `alone` as for `Publisher.publish`."""
     storage = dataset.storage
     if record.durable:
         storage.sync(dataset.commits)
@@ -225,7 +195,7 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
     except OSError as error:
         if not is_full(error):
             raise
-        dataset.storage.put(dataset.done_mark(record.seq), record.first_bytes)  # which says as much, and is no copy
+        dataset.storage.put(dataset.done_mark(record.seq), record.first_bytes)  # which says as much without a copy
     if record.durable:
         dataset.storage.sync(dataset.commits)
     if record.removes:
@@ -250,15 +220,7 @@ def _with_parents(directories: Iterable[str]) -> set[str]:
 
 
 def check_directories(dataset: DatasetDirectory, directories: Iterable[str]) -> None:
-    """Raise if a relative directory, or one of its parents, is a link or a file.
-
-    A link could lead out of the dataset, where nothing may be written or deleted.
-
-    Raises
-    ------
-    CommitError
-        The error has the path.
-    """
+    """Raise a `CommitError` if a relative directory, or one of its parents, is a link, which could lead out, or a file."""
     paths = map(dataset.path, sorted(_with_parents(directories) - {""}))
     for status in dataset.not_directories(paths):
         raise CommitError(
@@ -344,13 +306,6 @@ def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: boo
     Afterwards they cannot commit any more, in any process. A committed job is finished instead. May be called again
     at any time. Writes one record for up to `REMEMBERED` jobs, and none for jobs that are withdrawn already or have
     no staging directory.
-
-    Raises
-    ------
-    CommitError, OSError
-        It is unknown whether the jobs are committed; nothing is deleted.
-    UnsupportedError
-        The storage cannot decide between two writers; nothing is deleted.
     """
     withdrawn: list[str] = []
     remaining = sorted(set(jobids))
@@ -364,10 +319,10 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
     while True:
         head, before = latest(dataset, jobids)
         committed = frozenset() if before is None else frozenset(before.jobs)
-        known = frozenset() if before is None else frozenset(before.withdrawn)
+        withdrawn = frozenset() if before is None else frozenset(before.withdrawn)
         others = [jobid for jobid in jobids if jobid not in committed]
         # A job cannot commit any more after its staging directory is deleted, if the storage has directories.
-        due = tuple(job for job in others if job not in known and dataset.may_be_there(dataset.staging(job)))
+        due = tuple(job for job in others if job not in withdrawn and dataset.may_be_there(dataset.staging(job)))
         failpoint.hit("A.looked")
         if due:
             check_decides(dataset, head, due[0])
@@ -389,12 +344,7 @@ def was_taken_back(dataset: DatasetDirectory, record: Record) -> bool:
     """Return whether a person gave up the job of a record while another process put it in place.
 
     Where the storage fails again and again, False: the files are in place, and what others do now is not the job's error.
-    One failure must not hide the answer.
-
-    Raises
-    ------
-    CommitError
-        So many jobs have followed that nobody knows.
+    One failure must not hide the answer. `CommitError` if so many jobs have followed that nobody knows.
     """
     for _ in range(_LOOKS):
         with suppress(OSError, CommitError):

@@ -91,13 +91,7 @@ def keeps_room(storage: Storage) -> bool:
 
 
 def keep_room(staging: Staging) -> None:
-    """Make the files of a job that has its staging directory, unless they are there.
-
-    Raises
-    ------
-    OSError
-        There is no room for them, or a call of the storage fails; none of them is left.
-    """
+    """Make the files by which a job keeps room, unless they are there; after an `OSError` none of them is left."""
     storage, directory = staging.storage, staging.dataset.room(staging.jobid)
     if not keeps_room(storage) or storage.status(directory) is not None:
         return
@@ -119,13 +113,7 @@ def keep_room(staging: Staging) -> None:
 
 
 def with_room(dataset: DatasetDirectory, jobids: Collection[str], act: Callable[[], _Result]) -> _Result:
-    """Return what an act returns that may be done again; if the disk is full, after the room that jobs keep is given.
-
-    Raises
-    ------
-    OSError
-        The disk is full all the same; the error has the path, and what to do.
-    """
+    """Return the result of an act that may be done again; if the disk is full, give it the room that jobs keep first."""
     try:
         return act()
     except (OSError, CommitError) as error:

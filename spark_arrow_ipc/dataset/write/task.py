@@ -48,30 +48,9 @@ def write_task(
 ) -> TaskOutput:
     """Write a task's rows into staged files and return its output.
 
-    One file, unless `options` limit its size. Memory: the batches that make up one record batch of the file.
-
-    Parameters
-    ----------
-    staging
-        As planned by `plan_job`.
-    batches
-        Batches of any size; they are split and joined into record batches of the size in `options`. When the type
-        of a column changes, a new file begins.
-    schema
-        Names and metadata of the columns; the types are those of the batches.
-    partition_id
-        Number of the task, for the names of the files.
-    options
-        Format, compression and sizes.
-    directory
-        Of the files' final paths, relative to the dataset's directory.
-
-    Raises
-    ------
-    CommitError
-        The staging directory does not exist, or the finished file differs from what was written.
-    OSError
-        A call of the file system fails (disk full, no permission). After any error no file remains.
+    One file, unless `options` limit its size, or the type of a column changes. Batches of any size are split and joined into
+    record batches; the schema gives names and metadata, the batches give types. Files get names with `partition_id` in the
+    relative `directory`; after any error none remains. Memory: the batches that make up one record batch of the file.
     """
     finished = FinishedFiles(staging)
     series = FileSeries(finished, schema, partition_id, options or SinkOptions(), directory)
@@ -82,13 +61,7 @@ def write_task(
 
 
 def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None = None) -> StagedFile:
-    """Write a staged file with the schema and no rows, for a job without rows.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `write_task`.
-    """
+    """Write a staged file with the schema and no rows, for a job without rows."""
     writer = StagedWriter(staging, schema, 0, "", options or SinkOptions())
     writer.end()
     return writer.sync_and_verify()
@@ -246,12 +219,12 @@ def _without_loss(error: OSError) -> OSError:
     return OSError(error.errno, text, error.filename)
 
 
-def _retyped(schema: Schema, given: Schema) -> tuple[Field, ...]:
-    if schema.fields == given.fields:
+def _retyped(schema: Schema, batch_schema: Schema) -> tuple[Field, ...]:
+    if schema.fields == batch_schema.fields:
         return schema.fields
     return tuple(
         field if field.type == batch_field.type else replace(field, type=batch_field.type)
-        for field, batch_field in zip(schema.fields, given.fields, strict=True)
+        for field, batch_field in zip(schema.fields, batch_schema.fields, strict=True)
     )
 
 
@@ -301,15 +274,6 @@ def sorted_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> I
 
     Memory: `order.nbytes` and a batch, twice while a run is sorted, and 8 bytes for each of its rows and columns of the
     order. A run also ends where the type of a column changes.
-
-    Parameters
-    ----------
-    batches
-        Of one schema but for the types of columns.
-    order
-        How to sort.
-    rows
-        Rows of each batch that is yielded.
     """
     held: list[RecordBatch] = []
     nbytes = 0

@@ -16,13 +16,12 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, has_any, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory, outdated
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
@@ -177,27 +176,13 @@ def _withdraw(dataset: DatasetDirectory, jobids: Sequence[str], files: Sequence[
 
 
 def staged_job_ids(dataset: DatasetDirectory) -> list[str]:
-    """Return the ids of the jobs that have staging directories. One listing.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
+    """Return the ids of the jobs that have staging directories. One listing."""
     names = (name_of(entry.path) for entry in _entries(dataset, dataset.all_staging))
     return [name for name in names if len(name) == _JOBID_LENGTH and _JOBID.fullmatch(name)]
 
 
 def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> DatasetDirectory:
-    """Return the dataset of a directory.
-
-    Raises
-    ------
-    NoFilesError
-        The path is not a directory, or is one in a dataset.
-    CommitError
-        A directory of the commit is a link.
-    """
+    """Return the dataset of a directory; `NoFilesError` if it is not there, or inside of another dataset."""
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     status = storage.status(root)
     if status is None or status.kind is not Kind.DIRECTORY:
@@ -219,11 +204,11 @@ def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
     for name, entry in entries.items():
         is_beside = len(name) > _JOBID_LENGTH and name[:_JOBID_LENGTH] in entries  # it goes with that one
         if entry.kind is Kind.DIRECTORY and not entry.is_link and not is_beside and _JOBID.fullmatch(name):
-            own = dataset.storage.status(entry.path)
+            of_directory = dataset.storage.status(entry.path)
             staged = _entries(dataset, entry.path)
-            if own is None:  # its job has ended meanwhile
+            if of_directory is None:  # its job has ended meanwhile
                 continue
-            age = min(_age_seconds(now, status) for status in (own, *staged))
+            age = min(_age_seconds(now, status) for status in (of_directory, *staged))
             yield _Staged(name, sum(status.nbytes for status in staged), age)
 
 
@@ -380,18 +365,12 @@ def _pending(dataset: DatasetDirectory, jobid: str) -> Record | None:
     committed, withdrawn = ((), ()) if record is None else (record.jobs, record.withdrawn)
     if jobid in committed:
         words = "is committed, and all of it is in place"
-    elif jobid in withdrawn or _has_staged(dataset, jobid):
+    elif jobid in withdrawn or has_any(dataset.storage, dataset.staging(jobid)):
         return None
     else:
         waiting = "no job waits" if record is None or head.done else f"the job that waits is {record.jobid}"
         words = f"has staged nothing, and does not wait to be brought to its end; {waiting}"
     raise CommitError(f"the job {jobid} cannot be given up: it {words}", path=dataset.root)
-
-
-def _has_staged(dataset: DatasetDirectory, jobid: str) -> bool:
-    with suppress(FileNotFoundError):
-        return any(True for _ in dataset.storage.list(dataset.staging(jobid)))
-    return False
 
 
 def _claim(dataset: DatasetDirectory, record: Record, older_than_seconds: float) -> None:

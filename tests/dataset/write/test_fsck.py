@@ -632,7 +632,7 @@ def test_jobs_that_commit_while_it_is_listed(place):
     """It looks again; and if they never stop it says so."""
     from spark_arrow_ipc.dataset.write import inventory
 
-    original, passed = inventory._Found.list_all, []
+    original, passed = inventory._Names.list_all, []
 
     def list_all(found):
         original(found)
@@ -641,7 +641,7 @@ def test_jobs_that_commit_while_it_is_listed(place):
 
     for most in (3, 1000):
         with pytest.MonkeyPatch.context() as context:
-            context.setattr(inventory._Found, "list_all", list_all)
+            context.setattr(inventory._Names, "list_all", list_all)
             if most == 3:
                 assert looked(place).is_whole
                 continue

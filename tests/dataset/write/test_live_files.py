@@ -7,7 +7,7 @@ from commit_jobs import dataset
 
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
+from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
 from spark_arrow_ipc.errors import NoFilesError, UnsupportedError
 
 
@@ -79,9 +79,3 @@ def test_links_in_a_partition_are_refused_and_others_are_not_entered(tmp_path):
 def test_a_dataset_that_does_not_exist_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         live_files(dataset(tmp_path / "absent"))
-
-
-def test_names_in_a_message_are_limited():
-    names = [str(i) for i in range(12)]
-    assert ("none", "0, 1") == (shown([]), shown(names[:2]))
-    assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more" == shown(names)
