@@ -13,7 +13,7 @@ from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write import commit as commit_module
 from spark_arrow_ipc.dataset.write import job_plan, live_files, nested
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_batch
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_batch
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
@@ -56,7 +56,7 @@ def unminded():
 
 def batch(place):
     staging = Staging(place.dataset, "b" * 32, durable=False)
-    plan_batch(staging, APPEND, Batch("query", 1))
+    plan_batch(staging, CommitIntent(APPEND, query=Batch("query", 1)))
 
 
 def copy(place):

@@ -13,7 +13,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_batch
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_batch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
@@ -113,7 +113,7 @@ def moved(place):
 
 def plan_a_batch(place, jobid):
     staging = Staging(DatasetDirectory(place.storage, place.root), jobid, durable=True)
-    plan_batch(staging, APPEND, Batch("query", 0))
+    plan_batch(staging, CommitIntent(APPEND, query=Batch("query", 0)))
 
 
 def withdraw_running(place, _):
