@@ -369,7 +369,6 @@ TESTED_ELSEWHERE = {
     "spark/datasource.py": "every test with Spark goes through it",
     "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
-    "cli/datasets.py": "tests/cli/test_copy.py, test_fsck.py and test_vacuum.py",
     "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
     "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",
     "cli/shared/print_rows.py": "tests/cli/test_cat.py",
