@@ -142,7 +142,7 @@ def code_of(path):
 
 
 FILE_CALLS = re.compile(
-    r"\b(os\.(?!PathLike|cpu_count|environ)|shutil\.|pathlib\b|posixpath\b|tempfile\b|(?<![\w.])(?<!def )open\()"
+    r"\b(os\.(?!PathLike|cpu_count|environ|fsencode)|shutil\.|pathlib\b|posixpath\b|tempfile\b|(?<![\w.])(?<!def )open\()"
 )
 
 

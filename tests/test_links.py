@@ -400,7 +400,8 @@ ORIGINS = {
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
     "dataset/commit_log/kept_records.py": {"prune_kept": INSIDE},
-    "dataset/write/copy.py": {"_carry_kept": INSIDE},
+    "dataset/write/begun_copy.py": {"check_carried": INSIDE},
+    "dataset/write/copy.py": {"_carry_kept": INSIDE, "_carry_over": INSIDE},
     "dataset/write/fsck.py": {"_set_aside": INSIDE},
     "dataset/write/job_plan.py": {"_check_decides": INSIDE},
     "dataset/write/old_files.py": {

@@ -23,7 +23,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +32,7 @@ sys.path.insert(0, str(ROOT))  # the checkout's own pages, whichever release is 
 
 import spark_arrow_ipc  # noqa: E402
 from spark_arrow_ipc import arrow, errors, ipc  # noqa: E402
-from spark_arrow_ipc.cli.main import COMMANDS  # noqa: E402
+from spark_arrow_ipc.cli.main import COMMANDS, parsers  # noqa: E402
 from spark_arrow_ipc.dataset.predicate import literals, operands, parser  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -131,13 +130,9 @@ def decisions() -> str:
 def commands() -> str:
     """Return the page of the command line's arguments, from the parsers of its commands."""
     parts = ["# Commands", "What each command takes. [The command line](../cli.md) says what it reads and how it ends."]
-    for name, command in COMMANDS.items():
-        arguments = argparse.ArgumentParser(
-            prog=f"arrowipc {name}",
-            description=command.description,
-            formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
-        )
-        import_module(command.module).add_arguments(arguments)
+    for name, arguments in parsers().items():
+        arguments.prog, arguments.description = f"arrowipc {name}", COMMANDS[name].description
+        arguments.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
         parts.append(f"## arrowipc {name}\n\n```text\n{arguments.format_help().rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
 
