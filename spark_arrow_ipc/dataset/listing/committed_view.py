@@ -1,19 +1,12 @@
-"""`CommittedView`: list directories with the changes of pending jobs applied.
+"""`CommittedView`: the directories of a read, with the changes of pending jobs applied.
 
-Strategy
---------
-`CommittedView` corrects listings by the pending commit records of their datasets: a committed file that is still staged
-is listed, a removed one is not, and a directory that exists only for such files is listed too. What lies in a directory
-of a dataset (``lake/k=1``) is corrected by its records, from wherever the read begins. Jobs make no dataset inside of
-another one (`dataset.write.nested`); where there is one all the same, both correct it, and two jobs at once are refused.
+Listings are corrected by the pending commit records of their datasets: a committed file that is still staged is listed, a
+removed one is not, and a directory that exists only for such files is listed too. What lies in a directory of a dataset
+(``lake/k=1``) is corrected by its records, from wherever the read begins.
 
 Jobs may be committed while directories are listed. So after listing, `catch_up` reads the records that came meanwhile,
-and the caller lists again: each directory is listed by the storage only once, and corrected by all changes since. That
-is the state of the newest record: a file that was there before and was not removed is in its listing, whenever that was
-made; one that came or went is in a record. Only if such a record was deleted already is everything listed anew.
-
-Where each call of the storage waits for a network, a caller says what it will ask for next (`look_ahead`, `look_up`),
-and threads ask for all of it at once.
+and the caller lists again: the storage lists each directory only once, and all changes since correct it. Where each call
+of the storage waits for a network, `look_ahead` and `look_up` ask for all that comes next at once.
 """
 
 from __future__ import annotations
@@ -28,7 +21,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTO
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.directory import Listing, look
+from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, look
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
@@ -136,6 +129,9 @@ class CommittedView:
         self.listed = 0
         """Number of listings by the storage."""
         self._listings: dict[str, Listing] = {}
+        """As the storage had them."""
+        self._corrected: dict[str, Listing] = {}
+        """By the changes that are known now."""
         self._files: dict[str, DataFile] = {}
         self._heads: dict[str, MetRecord] = {}
         self._changes: dict[str, tuple[Pending, ...]] = {}
@@ -154,7 +150,7 @@ class CommittedView:
         return dict(self._heads)
 
     def look_ahead(self, directories: Iterable[str]) -> None:
-        """List directories at once that `list` will be asked for, if each call waits."""
+        """List directories at once that `listing` will be asked for, if each call waits."""
         if not self.storage.traits.waits:
             return
 
@@ -184,11 +180,13 @@ class CommittedView:
             return self._looked_up.pop(path)
         return self.storage.status(path, follow_links=follow_links)
 
-    def list(self, directory: str) -> Listing:
+    def listing(self, directory: str) -> Listing:
         """Return the listing of a directory; an empty one if it does not exist.
 
         The storage lists each directory once.
         """
+        if directory in self._corrected:
+            return self._corrected[directory]
         # The head is read before the names, so that they are listed once. Below a dataset that is met none is looked for.
         if self._datasets.get(parent(directory)) is None:
             self._dataset(directory, is_known=False)
@@ -196,7 +194,58 @@ class CommittedView:
             self._listings[directory] = self._look(directory)
         correction = self._correction(directory, is_known=True)
         listing = self._listings[directory]
-        return listing if correction is None else correction.applied(directory, listing)
+        self._corrected[directory] = listing if correction is None else correction.applied(directory, listing)
+        return self._corrected[directory]
+
+    def walk(self, root: str, seen: set[str]) -> Iterator[tuple[str, Listing]]:
+        """Yield the directories of a tree that are not in `seen`: sorted, parents first."""
+        if self.storage.traits.waits:
+            level = [root]
+            while level:  # of each level all directories at once
+                self.look_ahead(level)
+                level = [inner for directory in level for inner in self._inner(directory)]
+        waiting = [root]
+        while waiting:
+            directory = waiting.pop()
+            if directory in seen:
+                continue
+            seen.add(directory)
+            yield directory, self.listing(directory)
+            waiting.extend(reversed(self._inner(directory)))
+
+    def _inner(self, directory: str) -> list[str]:
+        """Return the directories in a directory, without links that lead to one above it."""
+        listing, paths = self.listing(directory), []
+        for name in listing.directories:
+            path = join(directory, name)
+            if name not in listing.links:
+                paths.append(path)
+            elif not is_loop(self.storage, path):
+                paths.append(self.followed(path))
+        return paths
+
+    def leaves(
+        self, roots: Sequence[DataFile | str]
+    ) -> tuple[dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...]]:
+        """Return the files of each directory of the trees below the roots, each once, and listings with dangling links."""
+        leaves: dict[str, tuple[DataFile, ...]] = {}
+        dangling: list[tuple[str, Listing]] = []
+        seen: set[str] = set()
+        for root in roots:
+            if isinstance(root, str):
+                for directory, listing in self.walk(root, seen):
+                    if listing.files:
+                        leaves[directory] = listing.files
+                    if listing.dangling:
+                        dangling.append((directory, listing))
+        named: dict[str, dict[str, DataFile]] = {}
+        for root in roots:
+            if isinstance(root, DataFile):
+                named.setdefault(parent(root.path), {}).setdefault(root.path, root)
+        for directory, files in named.items():
+            there = {file.path: file for file in leaves.get(directory, ())}
+            leaves[directory] = tuple({**there, **files}.values())
+        return leaves, tuple(dangling)
 
     def _look(self, directory: str) -> Listing:
         outer = self._listings.get(parent(directory))
@@ -230,6 +279,8 @@ class CommittedView:
 
         One small listing for each dataset, and one read for each new record.
         """
+        # This gives the state of the newest record: a file that was there before and was not removed is in its listing,
+        # whenever that was made, and one that came or went is in a record.
         progress = Progress.SAME
         for dataset, head in self._heads.items():
             if read_head(self._directory(dataset)).seq == head.seq:
@@ -253,6 +304,7 @@ class CommittedView:
         self._looked.pop(dataset, None)  # its names are listed after its head was read
 
     def _apply(self, dataset: str, head: MetRecord, changes: tuple[Pending, ...]) -> None:
+        self._corrected.clear()
         self._heads[dataset] = head
         self._changes[dataset] = changes
         changing = [change for change in changes if change.record.adds or change.record.removes]
@@ -260,6 +312,7 @@ class CommittedView:
 
     def _correction(self, directory: str, *, is_known: bool = False) -> _Correction | None:
         correcting = self._correcting(self._dataset(directory, is_known=is_known))
+        # Jobs make no dataset inside of another one; where there is one all the same, both correct it.
         if len(correcting) > 1:
             inner, outer = correcting[:2]
             raise CommitError(

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc.dataset.listing import globs
 from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
-from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_loop, is_staging, list_directory
+from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_staging, list_directory
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
@@ -155,7 +155,7 @@ def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
             view.look_up(path for path in wanted if not globs.is_pattern(path))
             roots = tuple(root for path in wanted for root in _roots(view, path))
             view.look_ahead(root for root in roots if isinstance(root, str))
-            found = roots, *_leaves(view, roots)
+            found = roots, *view.leaves(roots)
         except (ArrowIpcError, FileNotFoundError):
             progress = view.catch_up()
             if progress is Progress.SAME:
@@ -169,59 +169,6 @@ def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
         if progress is Progress.LOST:
             return None
     return None
-
-
-def _leaves(
-    view: CommittedView, roots: Sequence[DataFile | str]
-) -> tuple[dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...]]:
-    leaves: dict[str, tuple[DataFile, ...]] = {}
-    dangling: list[tuple[str, Listing]] = []
-    seen: set[str] = set()
-    for root in roots:
-        if isinstance(root, str):
-            for directory, listing in _walk(view, root, seen):
-                if listing.files:
-                    leaves[directory] = listing.files
-                if listing.dangling:
-                    dangling.append((directory, listing))
-    named: dict[str, dict[str, DataFile]] = {}
-    for root in roots:
-        if isinstance(root, DataFile):
-            named.setdefault(parent(root.path), {}).setdefault(root.path, root)
-    for directory, files in named.items():
-        there = {file.path: file for file in leaves.get(directory, ())}
-        leaves[directory] = tuple({**there, **files}.values())
-    return leaves, tuple(dangling)
-
-
-def _walk(view: CommittedView, root: str, seen: set[str]) -> Iterator[tuple[str, Listing]]:
-    """Yield the directories of a tree that are not in `seen`: sorted, parents first."""
-    if view.storage.traits.waits:
-        level = [root]
-        while level:  # of each level all directories at once
-            view.look_ahead(level)
-            level = [inner for directory in level for inner in _inner(view, directory, view.list(directory))]
-    waiting = [root]
-    while waiting:
-        directory = waiting.pop()
-        if directory in seen:
-            continue
-        seen.add(directory)
-        listing = view.list(directory)
-        yield directory, listing
-        waiting.extend(reversed(_inner(view, directory, listing)))
-
-
-def _inner(view: CommittedView, directory: str, listing: Listing) -> list[str]:
-    """Return the directories in a directory, without links that lead to one above it."""
-    paths = []
-    for name in listing.directories:
-        path = join(directory, name)
-        if name not in listing.links:
-            paths.append(path)
-        elif not is_loop(view.storage, path):
-            paths.append(view.followed(path))
-    return paths
 
 
 def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
@@ -304,7 +251,7 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
             matched = [path for path in paths if _exists_or_pending(view, path)]
         elif part == globs.ANY_DIRECTORIES:
             seen: set[str] = set()
-            matched = [inner for directory in directories for inner, _ in _walk(view, directory, seen)]
+            matched = [inner for directory in directories for inner, _ in view.walk(directory, seen)]
         else:
             is_last = i == len(parts) - 1
             matches = globs.compile_name(part)
@@ -325,7 +272,7 @@ def _exists_or_pending(view: CommittedView, path: str) -> bool:
 def _names(
     view: CommittedView, directory: str, part: str, matches: Callable[[str], object], is_last: bool
 ) -> Iterator[DataFile | str]:
-    listing = view.list(directory)
+    listing = view.listing(directory)
     for name in listing.directories:
         if matches(name):
             yield join(directory, name)
