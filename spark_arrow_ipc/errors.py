@@ -407,6 +407,6 @@ def absent_name(name: str, names: Sequence[str], above: str | None = None) -> st
 def listed(texts: Sequence[str]) -> str:
     """Return the first of some texts for an error, and how many there are more."""
     fitting = bisect_right(list(accumulate(map(len, texts))), _LISTED)
-    shown = texts[: max(1, fitting)]
+    shown = texts[: max(2, fitting)]  # two paths that conflict are both named, however long they are
     rest = len(texts) - len(shown)
     return (", ".join(shown) or "none") + (f" and {rest:,} more" if rest else "")
