@@ -1,17 +1,13 @@
-"""Read the chain of commit records: its head, and the pending job.
+"""Read the chain of commit records: its head, and the pending job. Nothing is changed.
 
-Strategy
---------
 Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and ``<sequence number>.done``, a copy of
-it, once it is applied (`stored_record`). A mark of another job is ignored: a process may have stood still while the
-directory was removed and made anew, and have made it then. The newest record is the *head*. Only the head can be pending,
-because the next record may be made only when the head is done. The listing of the directory stays the truth about a
-dataset: a record corrects it between the commit and the last rename, and afterwards only remembers the committed jobs
-and tokens. A reader notes the head, lists, and reads the head again (a sequence lock). With a pending record its answer
-is the listing, plus the record's files, minus those that the record removes: the same at every point of the
-application, so that a pending record may be finished meanwhile and only another number makes the reader list again.
+it, once it is applied (`stored_record`). The newest record is the *head*. Only the head can be pending, because the next
+record may be made only when the head is done.
 
-This module changes nothing. A dataset without ``_ipc_commits`` costs one failed listing.
+The listing of the directory stays the truth about a dataset: a record corrects it between the commit and the last rename, and
+afterwards only remembers the committed jobs and tokens. A reader notes the head, lists, and reads the head again (a sequence
+lock). With a pending record its answer is the listing, plus the record's files, minus those that the record removes: the same
+at every point of the application, so only another number makes the reader list again.
 """
 
 from __future__ import annotations

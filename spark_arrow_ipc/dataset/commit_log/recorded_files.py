@@ -1,7 +1,5 @@
 """The files that a commit record adds and removes, the names that they may have, and the tally of those that are there.
 
-Strategy
---------
 Names in a record are relative and visible, so that none leads out of the dataset.
 
 The chain remembers the files of its newest records alone. Whether a copy of a directory has all files of one state, and no

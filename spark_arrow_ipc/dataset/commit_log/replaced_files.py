@@ -1,17 +1,10 @@
-"""Replaced files that live on for reads that were planned before, in ``_ipc_replaced``.
+"""Replaced files that live on for reads that were planned before.
 
-Strategy
---------
 With the option ``keepReplaced`` an overwrite moves old files instead of deleting them: into a hidden directory, so that
-no reader lists them, under a name that follows from their path, so that a read which finds its file gone can look
-there. The name of the directory says until when they are kept; the next commit or vacuum after that deletes it.
-
-::
+no reader lists them, under a name that follows from their path, so that a read which finds its file gone can look there.
+The name of the directory says until when they are kept; the next commit or vacuum after that deletes it::
 
     _ipc_replaced/<end, 20 digits of seconds since 1970>-<job id>/<hash of the path in the dataset>.staged
-
-Where a storage copies, a kept file has a version of its own, which says nothing of the one that was planned. So the hash is
-of that version, too, unless the name is one of ours, which is of one file for ever.
 """
 
 from __future__ import annotations
@@ -52,6 +45,7 @@ def kept_path(directory: str, path: str, version: str = "") -> str:
 
 def kept_version(path: str, version: str) -> str:
     """Return the part of a file's version that its kept name has: none where the name is of one file for ever."""
+    # A kept copy has a version of its own, which does not tell the one that was planned: that one is part of its name.
     return "" if has_own_name(path) else version
 
 

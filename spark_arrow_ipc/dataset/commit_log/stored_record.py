@@ -1,7 +1,5 @@
 """One record as the storage has it: its file, and the mark that says it is applied, which is a second copy of it.
 
-Strategy
---------
 A record is read by everybody who writes after it: it says which jobs, tokens and batches are committed. So that damage of
 the newest one does not end all writing, its mark holds the same bytes. Where the file of a record is damaged, or has been
 replaced by a record of another chain, the copy stands for it, and a warning has the path. Without a mark nobody knows which

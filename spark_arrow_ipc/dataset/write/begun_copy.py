@@ -25,28 +25,14 @@ _MAX_NBYTES = 1 << 16
 
 
 def mark_copy(dataset: DatasetDirectory, source: str, record: Record) -> None:
-    """Mark a directory as one into which a record of a source is carried over.
-
-    Raises
-    ------
-    OSError
-        A call of the storage fails.
-    """
+    """Mark a directory as one into which a record of a source is carried over."""
     dataset.storage.make_directory(dataset.commits)
     data = json.dumps({"source": source, "chain": record.chain}).encode()
     dataset.storage.put(dataset.copy_mark, data, durable=True)
 
 
 def begun_copy(dataset: DatasetDirectory, head: Head) -> str | None:
-    """Return the source of the copy that is not whole yet; None if there is none. Two reads where there is a mark.
-
-    Raises
-    ------
-    CommitError
-        The mark is damaged; or as `newest_record`.
-    OSError
-        A call of the storage fails.
-    """
+    """Return the source of the copy that is not whole yet; None if there is none. Two reads where there is a mark."""
     if not head.copies:
         return None
     try:
@@ -62,13 +48,7 @@ def begun_copy(dataset: DatasetDirectory, head: Head) -> str | None:
 
 
 def begun_sources(dataset: DatasetDirectory, head: Head, record: Record | None) -> list[str]:
-    """Return the sources of which a mark, or what is staged, says that a copy of them was begun here and has not ended.
-
-    Raises
-    ------
-    CommitError, OSError
-        As `begun_copy`.
-    """
+    """Return the sources of copies that were begun here and have not ended, by a mark or by what is staged."""
     ended = set[str]() if record is None else {*record.jobs, *record.withdrawn}
     jobs = (jobid for jobid in staged_job_ids(dataset) if jobid not in ended)
     sources = [noted_source(dataset.storage, dataset.staging(jobid)) for jobid in jobs]
@@ -76,15 +56,7 @@ def begun_sources(dataset: DatasetDirectory, head: Head, record: Record | None) 
 
 
 def check_no_copy(dataset: DatasetDirectory, head: Head) -> None:
-    """Raise if a copy is not whole yet, as a job beside it would know what is not there.
-
-    Raises
-    ------
-    CommitError
-        The message says how the copy is ended.
-    OSError
-        A call of the storage fails.
-    """
+    """Raise a `CommitError` if a copy is not whole yet: its records remember jobs whose rows are not there."""
     source = begun_copy(dataset, head)
     if source is not None:
         raise CommitError(
@@ -99,13 +71,6 @@ def check_carried(dataset: DatasetDirectory, record: Record) -> None:
 
     A job makes its record and then looks for a newer one; this looks for older ones after the carried record is made: at
     least one of the two sees the other.
-
-    Raises
-    ------
-    CommitError
-        One was; the target is as that job left it.
-    OSError
-        A call of the storage fails.
     """
     storage = dataset.storage
     parsed = (parse_name(name_of(status.path)) for status in storage.list(dataset.commits))

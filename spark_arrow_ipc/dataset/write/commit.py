@@ -1,7 +1,5 @@
 """Commit a job: publish all files of its tasks, or none.
 
-Strategy
---------
 The steps are in an order that makes a crash between any two of them harmless:
 
 ==== ===================================================================================================

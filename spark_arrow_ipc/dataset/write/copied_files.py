@@ -1,7 +1,5 @@
 """`CopiedFiles`: the files of a copy, staged in the target, checked and noted.
 
-Strategy
---------
 Each file is read once and written under a new name in the staging directory; then it is read back, and the checksums of
 all its bytes are compared. What was copied is noted beside it every few seconds, so that another process goes on after a
 kill: it reads a noted file in the target, and not in the source.

@@ -1,19 +1,12 @@
 """Copy one state of a data set to another place, while jobs run.
 
-Strategy
---------
-The state is that of one record of the source: a listing corrected by the pending record, and the number of the record
-that it is of. Its files are staged in the target as tasks stage theirs, read back and compared, and published by one
-record (`commit`): readers of the target see nothing before it, and everything after it.
+The state is that of one record of the source. Its files are staged in the target as tasks stage theirs, read back and
+compared, and published by one record (`commit`): readers of the target see nothing before it, and everything after it.
 
-The chain of the target goes on where that of the source stood. Before the commit it gets the record of the state and the
-kept records, as they are; these show no file to anybody. The record of the copy (`COPIED`) follows, remembers the same
-jobs, tokens and queries, and gives the chain a new id. So a token that is committed in the source is so in the copy, and
-a stream that has read the source up to this state goes on in the copy; but what happens later in one of the two is never
-taken for a part of the other, whatever is copied between them.
-
-Where a file is gone before it is copied, because a later job replaced it, the copy begins again with the newest state, and
-keeps the files that it has (`copied_files`).
+The chain of the target goes on where that of the source stood: before the commit it gets the record of the state and the
+kept records, as they are. The record of the copy (`COPIED`) follows, remembers the same jobs, tokens and queries, and gives
+the chain a new id. So a token that is committed in the source is so in the copy, and a stream that has read the source up to
+this state goes on in the copy; but a later job of one of the two is never taken for a part of the other.
 """
 
 from __future__ import annotations
@@ -275,6 +268,7 @@ def _kept_numbers(dataset: DatasetDirectory) -> list[int]:
 
 def _staged(source: DatasetDirectory, target: DatasetDirectory, files: CopiedFiles, state: _State | None) -> _State:
     """Stage the files of a state, or of a newer one, and return it."""
+    # Where a later job replaced a file before it was copied, the copy begins again, and keeps the files that it has.
     changed = ""
     for _ in range(_ATTEMPTS):
         if state is not None:

@@ -1,7 +1,5 @@
 """`ExistingFile`: a file of a dataset that stands for all, the schema that they are read with, and how they lie.
 
-Strategy
---------
 Readers take the columns of partitions from the names of directories, and refuse or skip files that lie otherwise. So a
 job that keeps existing files must write to the same partition columns. The newest commit record names files, so that
 our own datasets are not listed; a dataset without records is listed once, and files whose names end as those of Arrow

@@ -1,7 +1,5 @@
 """Compare a data set's records with its files, say what is wrong and what mends it, and mend what can be without a loss.
 
-Strategy
---------
 `fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; a note
 is only good to know.
 

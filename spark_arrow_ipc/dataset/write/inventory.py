@@ -1,15 +1,12 @@
 """`Inventory`: all that lies in a data set's directory, beside what its records say of it.
 
-Strategy
---------
-The records that can be read are followed from the newest one back, as long as each names the one before it; others are of
-no use to anybody. The files are listed between two equal looks at the chain, the staged ones first, as they move to their
-names and not back. Nothing is corrected and nothing is believed: a reader gets one state or an error, and this shows what
-there is. Links are not followed, and only files of the data set's visible directories are of it.
+The records that can be read are followed from the newest one back, as long as each names the one before it. The files are
+listed between two equal looks at the chain, the staged ones first, as they move to their names and not back. Unlike a reader,
+which gets one state or an error, this corrects nothing. Links are not followed, nor are hidden directories.
 
-`states` tells which states the directory holds whole. The tally of a record says which files were there after it: they are,
-if the files of the directory without some others have it. Which others is looked for among those that records name, among
-names that are there twice, and among the youngest; as a few bytes stand for all files, there is no need to know them before.
+`states` tells which states the directory holds whole. The tally of a record tells the files that were there after it: the
+directory holds that state if its files have that tally without some others. These are looked for among the files that
+records name, among names that are there twice, and among the youngest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Refuse a dataset inside of another one: jobs of two chains over the same files would not know of each other.
 
-Strategy
---------
 A directory is a dataset once a job has been committed in it. A job looks for datasets above its own when it is planned:
 one call for each directory above, at once where calls wait. Datasets below are in the listings that overwrites make
 anyway. The first job of a dataset looks both ways once more before its record, also for jobs that have only staged

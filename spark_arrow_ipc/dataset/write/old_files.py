@@ -1,7 +1,5 @@
 """Delete the files that a record removes, or move them to the replaced ones (step C5).
 
-Strategy
---------
 Any number of processes may do so at once, and stop at any step. A name that one of our writers made is of one file for
 ever, so a look and a removal are enough. Another program may write its usual name again at any moment
 (``part-0.arrow``): such a file is moved away first and looked at then, so that what is removed is what was looked at.

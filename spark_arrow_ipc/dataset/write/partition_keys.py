@@ -1,7 +1,5 @@
 """Group rows by their partition columns, and name the directory of each group.
 
-Strategy
---------
 A key column is converted to one or more columns of 64-bit words that are equal exactly if the values are: the bits of a
 fixed-width value, or eight bytes of a string at a time. `numpy.unique` combines them into one number per row. Python
 code runs once per distinct key, to name its directory; keys with the same name (null and the empty string, two NaNs

@@ -1,17 +1,12 @@
 """Write a task's rows into partitions, with few open files and bounded memory.
 
-Strategy
---------
-Rows are buffered. When the buffer is full, or the input ends, the rows are ordered by partition with one `take` per
-column, so that the rows of a partition are one slice. Then
+Rows are buffered. When the buffer is full, or the input ends, the rows are ordered by partition with one `take` per column,
+so that the rows of a partition are one slice. If all rows fit in the buffer, the files of the partitions are written one
+after another. Otherwise the largest partitions keep a file open for later rows, and the rows of all others are written to a
+*spill*: one unnamed file per full buffer. At the end the spills are merged, again one file after another.
 
-- if all rows fit in the buffer, the files of the partitions are written one after another;
-- otherwise the largest partitions keep a file open for later rows, and the rows of all others are written, ordered by
-  partition, to a *spill*: one unnamed file per full buffer. At the end the spills are merged, again one file after
-  another. A task thus writes one file per partition, even if its rows are not sorted.
-
-At most 60 files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the one being written. Rows of a
-partition keep their order.
+A task thus writes one file per partition, even if its rows are not sorted; rows of a partition keep their order. At most 60
+files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the one being written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """`StagedWriter`: write, sync and verify one staged file.
 
-Strategy
---------
 A staged file has a unique name in the job's staging directory; its report names its final path. It is created
 exclusively, and its directory is never made: a task that is left over from a job that has ended fails, instead of
 making the directory again. The file is made durable, closed, opened again and compared with what was written. On any
