@@ -1,7 +1,5 @@
 """Parse dates and timestamps from strings, in the forms that Spark casts to DATE and TIMESTAMP.
 
-Strategy
---------
 Spark's ``DateTimeUtils.stringToDate`` and ``stringToTimestamp``: years of at least four digits, months, days, hours,
 minutes and seconds of one or two, with parts left out from the right, a fraction of which six digits count, and a
 zone at the end. Years outside 1 to 9999, which Python's dates cannot hold, and times without a date, which

@@ -1,7 +1,5 @@
 """Time zones by the names that Spark takes, and the local times for which a zone's offset is beyond doubt.
 
-Strategy
---------
 Spark asks the JVM's tables of time zones, this package asks Python's. Both come from the tz database, which promises
 little about the time before 1970: there the JVM keeps histories that Python's tables leave out, and the reverse. Later
 on the tables of different releases differ for few zones and years (`_REVISED`). For such local times `is_certain` is

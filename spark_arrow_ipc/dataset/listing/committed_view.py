@@ -29,18 +29,10 @@ from spark_arrow_ipc.storage.storage import Status, Storage
 
 
 class MetRecord(NamedTuple):
-    """The record whose state listings have.
+    """The record whose state listings have."""
 
-    Parameters
-    ----------
-    seq
-        Its number; 0 if there is none.
-    schema
-        The text of its schema (`record`).
-    """
-
-    seq: int
-    schema: str = ""
+    seq: int  # its number; 0 if there is none
+    schema: str = ""  # the text of its schema (`record`)
 
 
 class Progress(Enum):
@@ -55,15 +47,7 @@ class Progress(Enum):
 
 
 class _Correction:
-    """The changes of records, by directory.
-
-    Parameters
-    ----------
-    changes
-        The records, oldest first.
-    files
-        Files that were looked up already, by path; more are added.
-    """
+    """The changes of records, oldest first, by directory; `files` are those that were looked up already."""
 
     def __init__(self, changes: Sequence[Pending], files: dict[str, DataFile]) -> None:
         self._files = files

@@ -54,28 +54,16 @@ class Located(Protocol):
 
 
 class DataFile(NamedTuple):
-    """One file of a dataset, as listed. A named tuple, because a listing makes 100,000 of them.
-
-    Parameters
-    ----------
-    path
-        Absolute path.
-    mtime_ns
-        Time of its last modification, nanoseconds since 1970.
-    partition
-        Values of the hive partition columns; one tuple for all files of a directory.
-    staged
-        Absolute path in the staging directory, if the file was committed and not yet published. Where a storage copies
-        (`Traits.renames`), time and version of such a file may change once more; its size does not.
-    version
-        Text that differs whenever the bytes do (`Status.version`); empty where a storage has no such thing.
-    """
+    """One file of a dataset, as listed. A named tuple, because a listing makes 100,000 of them."""
 
     path: str
     nbytes: int
-    mtime_ns: int
-    partition: tuple[object, ...] = ()
+    mtime_ns: int  # time of its last modification, nanoseconds since 1970
+    partition: tuple[object, ...] = ()  # values of the hive partition columns; one tuple for all files of a directory
+    # Absolute path in the staging directory, if the file was committed and not yet published. Where a storage copies
+    # (`Traits.renames`), time and version of such a file may change once more; its size does not.
     staged: str | None = None
+    # text that differs whenever the bytes do (`Status.version`); empty where a storage has no such thing
     version: str = ""
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
@@ -183,17 +171,10 @@ def _age(file: DataFile) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """The options pathGlobFilter, modifiedBefore and modifiedAfter.
+    """The options pathGlobFilter, modifiedBefore and modifiedAfter."""
 
-    Parameters
-    ----------
-    path_glob_filter
-        Pattern of the file's name (not of its path or directories), or None.
-    modified_before, modified_after
-        The file was modified strictly before or after this; nanoseconds since 1970, or None.
-    """
-
-    path_glob_filter: str | None = None
+    path_glob_filter: str | None = None  # pattern of the file's name (not of its path or directories), or None
+    # the file was modified strictly before or after this; nanoseconds since 1970, or None
     modified_before: int | None = None
     modified_after: int | None = None
 

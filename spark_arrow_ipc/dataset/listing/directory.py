@@ -23,35 +23,15 @@ _COPYING: Final = "._COPYING_"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A directory's files and subdirectories, and counts of the skipped names.
+    """A directory's files and subdirectories, and counts of the skipped names."""
 
-    Parameters
-    ----------
-    files
-        Sorted by name.
-    directories
-        Names of the subdirectories that are not hidden, sorted.
-    hidden
-        Number of hidden names.
-    special
-        Number of pipes, sockets and devices.
-    staging
-        Whether it contains a staging directory.
-    committed
-        Whether it contains commit records: it is a dataset that this package wrote.
-    links
-        Names of the subdirectories that are links.
-    dangling
-        Names of dangling links.
-    """
-
-    files: tuple[DataFile, ...] = ()
-    directories: tuple[str, ...] = ()
+    files: tuple[DataFile, ...] = ()  # sorted by name
+    directories: tuple[str, ...] = ()  # names of the subdirectories that are not hidden, sorted
     hidden: int = 0
-    special: int = 0
-    staging: bool = False
-    committed: bool = False
-    links: frozenset[str] = frozenset()
+    special: int = 0  # number of pipes, sockets and devices
+    staging: bool = False  # whether it contains a staging directory
+    committed: bool = False  # whether it contains commit records: it is a dataset that this package wrote
+    links: frozenset[str] = frozenset()  # names of the subdirectories that are links
     dangling: tuple[str, ...] = ()
 
     def skipped(self) -> str:

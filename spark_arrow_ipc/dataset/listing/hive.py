@@ -1,17 +1,10 @@
 """Discover Hive partitions from the names of directories, as Spark does.
 
-Strategy
---------
 As in ``PartitioningUtils.parsePartitions``, the path of every directory that contains files is parsed upwards to a base
 path, or to the first name without an equals sign above one with it. That directory is the table's root, which must be
 the same for all, as must the names of the columns, ignoring case. A column's type is the widest of the types of its
 strings (`partition_values`), and its strings are then cast to that type. Filters do not matter: a file that is not read
 still counts for the type of its partition column.
-
-Files directly in the table's root belong to no partition. Spark drops them silently; here they are counted for a warning.
-
-There are many directories and few values: each directory's name is parsed once for all directories below it, each
-string is inferred and cast once, and the files of a directory share one tuple of values.
 """
 
 from __future__ import annotations
@@ -48,29 +41,16 @@ Strings: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The files of a read with their partitions.
+    """The files of a read with their partitions."""
 
-    Parameters
-    ----------
-    fields
-        The partition columns, outermost directory first, nullable; empty for a table without partitions.
-    files
-        The files to read, with their values in `DataFile.partition`.
-    strings
-        The escaped string of each value of each file; one tuple for all files of a directory.
-    unread
-        Files in the root of a partitioned table, which Spark does not read either.
-    time_zone
-        Time zone of timestamps without one, or None.
-    heads
-        The record of each data set whose directories are read (`Tree.heads`); empty where files are named one by one.
-    """
-
+    # the partition columns, outermost directory first, nullable; empty for a table without partitions
     fields: tuple[t.Field, ...]
-    files: tuple[DataFile, ...]
+    files: tuple[DataFile, ...]  # the files to read, with their values in `DataFile.partition`
+    # the escaped string of each value of each file; one tuple for all files of a directory
     strings: tuple[Strings, ...] = ()
-    unread: tuple[DataFile, ...] = ()
+    unread: tuple[DataFile, ...] = ()  # files in the root of a partitioned table, which Spark does not read either
     time_zone: str | None = None
+    # the record of each data set whose directories are read (`Tree.heads`); empty where files are named one by one
     heads: Mapping[str, MetRecord] = dataclasses.field(default_factory=dict)
 
     def warning(self) -> str | None:
@@ -105,7 +85,7 @@ def discover(
     for directory, kept in tree.accepted(nested=True):
         row = strings.get(directory)
         if row is None:
-            unread.extend(kept)
+            unread.extend(kept)  # beside the directories of partitions: Spark drops such files silently
         else:
             files.extend(map(_with_values, kept, repeat(values[row])))
             rows.extend(repeat(row, len(kept)))
@@ -232,6 +212,9 @@ class _Path(NamedTuple):
 
 class _PathReader:
     """Parses the names of directories, each once."""
+
+    # There are many directories and few values. So each name is parsed once for all directories below it, each string is
+    # inferred and cast once, and the files of a directory share one tuple of values.
 
     def __init__(self, bases: set[str]) -> None:
         self._bases = bases

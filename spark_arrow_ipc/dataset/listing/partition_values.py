@@ -1,7 +1,5 @@
 """Infer, parse and format the values of partition columns, as Spark does.
 
-Strategy
---------
 Spark's rules (``PartitioningUtils`` and ``ExternalCatalogUtils``), down to Java's grammars of numbers: the type of a
 value is the first of int, long, decimal without a fraction, double, timestamp and date that it parses as, else string.
 Different types of one column are widened only if no digit is lost, else the column is a string.

@@ -1,17 +1,13 @@
 r"""List the files and directories of a read, from its paths and patterns.
 
-Strategy
---------
 As in Spark's file sources, a path is a file, a directory or a pattern (`globs`). A directory is listed with all its
 subdirectories, because those named ``key=value`` are partitions (`hive`). Without partitions, and unless `recursive`,
 only the files directly in a directory are read. Names that begin with ``_`` or ``.`` are skipped; a pattern matches
 them only if it begins with that character. Paths keep their order, the files of one path are sorted by name, and a
 path given twice is read twice. A file that is given by its path is read whatever its name.
 
-A pattern that matches nothing is tried as a plain path. Pending jobs are seen as if they were done
-(`committed_view`). Links are followed, except those to a directory that contains them.
-
-No file is opened here. Skipped names are counted, so that the error for an empty read can explain it.
+A pattern that matches nothing is tried as a plain path. Pending jobs are seen as if they were done (`committed_view`).
+Links are followed, except those to a directory that contains them. No file is opened here.
 """
 
 from __future__ import annotations
@@ -46,32 +42,17 @@ _Found: TypeAlias = tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The files and directories under the paths of a read.
+    """The files and directories under the paths of a read."""
 
-    Parameters
-    ----------
-    roots
-        The files, and the paths of the directories, that the paths and patterns name, in order.
-    leaves
-        The files of each directory that contains any, before any filter, each once.
-    recursive
-        Whether all files are read, and no directory is a partition.
-    filter
-        Which files are read.
-    dangling
-        Directories that contain dangling links, and their listings.
-    storage
-        The storage that holds them.
-    heads
-        The record whose state is listed, by the path of each data set that was met.
-    """
-
+    # the files, and the paths of the directories, that the paths and patterns name, in order
     roots: tuple[DataFile | str, ...]
+    # the files of each directory that contains any, before any filter, each once
     leaves: dict[str, tuple[DataFile, ...]]
-    recursive: bool = False
-    filter: FileFilter = field(default_factory=FileFilter)
-    dangling: tuple[tuple[str, Listing], ...] = ()
+    recursive: bool = False  # whether all files are read, and no directory is a partition
+    filter: FileFilter = field(default_factory=FileFilter)  # which files are read
+    dangling: tuple[tuple[str, Listing], ...] = ()  # directories that contain dangling links, and their listings
     storage: Storage = LOCAL
+    # the record whose state is listed, by the path of each data set that was met
     heads: Mapping[str, MetRecord] = field(default_factory=dict)
 
     def all_files(self) -> list[DataFile]:

@@ -1,7 +1,5 @@
 """Bind a predicate to columns: the result can be evaluated without SQL's type rules.
 
-Strategy
---------
 All of Spark's type rules end here: the types that compare (`coercion.common_type`), the cast of a literal
 (`literals.cast`), and its place among the column's own values (`coercion.cut`). A function that follows Spark's
 analyzer or optimizer, against SQL, says so.

@@ -1,7 +1,5 @@
 """Predicates over resolved columns, in the columns' own types: the input of evaluators.
 
-Strategy
---------
 `bind` makes these. `Range`, `OneOf` and `Like` compare one column in its own type, `Pair` compares two. Evaluators
 (``dataset/predicate/prune.py``, ``spark/read/row_filter.py``) have a row for each class here and know neither SQL nor
 Spark's casts.
@@ -23,21 +21,11 @@ from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 
 @dataclass(frozen=True, slots=True)
 class BoundColumn:
-    """A resolved column or field of a struct.
+    """A resolved column or field of a struct."""
 
-    Parameters
-    ----------
-    path
-        Its names in the schema.
-    type
-        Its type as Spark sees it, or that of the function's results.
-    function
-        A function of its values, one of `ARGUMENTS`.
-    """
-
-    path: tuple[str, ...]
-    type: t.DataType
-    function: str | None = None
+    path: tuple[str, ...]  # its names in the schema
+    type: t.DataType  # its type as Spark sees it, or that of the function's results
+    function: str | None = None  # A function of its values, one of `ARGUMENTS`
 
     def __str__(self) -> str:
         name = ".".join(self.path)
@@ -96,26 +84,16 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A comparison with an instant that is not certain: values in ``lower <= value < upper`` may be true or false.
+    """A comparison with an instant that is not certain: values in ``lower <= value < upper`` may be true or false."""
 
-    Parameters
-    ----------
-    column
-        Compared in its own type.
-    lower, upper
-        Bounds of the doubt.
-    is_below, is_above
-        The truth of values below and above.
-    why
-        What is not certain, and what to do: the message for rows that lie inside.
-    """
-
-    column: BoundColumn
+    column: BoundColumn  # compared in its own type
+    # bounds of the doubt
     lower: int
     upper: int
+    # the truth of values below and above
     is_below: bool
     is_above: bool
-    why: str
+    why: str  # what is not certain, and what to do: the message for rows that lie inside
 
 
 @dataclass(frozen=True, slots=True)

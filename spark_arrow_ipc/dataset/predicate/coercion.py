@@ -1,7 +1,5 @@
 """The common type of two sides of a comparison, and constants in a column's own type.
 
-Strategy
---------
 Types are Arrow's, as `conform` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
 Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Of all others only nulls are known.
 
@@ -10,8 +8,6 @@ In ANSI mode, Spark's default, each side of a comparison is cast to a common typ
 `cut` takes the constant back through the cast: all casts of columns here keep the order (`WIDENED`), so the values
 that equal the constant after the cast are one interval of the column's own values. Bisection finds it. That holds for
 lossy casts too (bigint to double), needs no copy of a column, and works on statistics.
-
-The order of all values is Spark's: NaN equals NaN and is the largest, -0.0 equals 0.0, strings compare by their bytes.
 """
 
 from __future__ import annotations
@@ -45,21 +41,11 @@ _LAST_DAY: Final = date(9999, 12, 29).toordinal() - date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The place of a constant among the values of a column.
+    """The place of a constant among the values of a column."""
 
-    Parameters
-    ----------
-    lower
-        The least value that the cast does not bring below the constant; None if there is none.
-    upper
-        The least value that the cast brings above the constant; None if there is none.
-    is_least
-        Whether `lower` is the least value of the type: nothing is below the constant.
-    """
-
-    lower: Raw | None
-    upper: Raw | None
-    is_least: bool = False
+    lower: Raw | None  # the least value that the cast does not bring below the constant; None if there is none
+    upper: Raw | None  # the least value that the cast brings above the constant; None if there is none
+    is_least: bool = False  # whether `lower` is the least value of the type: nothing is below the constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +93,7 @@ _COMPARABLE: Final = frozenset(
 
 def order_key(value: Raw) -> Any:
     """Return a key that sorts values of one type in Spark's order."""
+    # NaN equals NaN and is the largest, -0.0 equals 0.0, strings compare by their bytes.
     return (value != value, 0.0 if value != value else value) if isinstance(value, float) else value  # noqa: PLR0124
 
 

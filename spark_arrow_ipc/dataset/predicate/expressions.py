@@ -1,7 +1,5 @@
 """The predicates of the option `where` as values, as written: no column is resolved yet.
 
-Strategy
---------
 `parser` makes these from SQL, `bind` gives them types. A predicate is a tree of `And`, `Or` and `Not` over
 comparisons of columns with literals or with other columns. There is no class for anything else of SQL, so nothing
 can be understood in part. Conditions have their place in the SQL, in words for errors: `at`.
@@ -62,27 +60,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant.
+    """A constant."""
 
-    Parameters
-    ----------
-    type
-        Its type in Spark, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`,
-        `Utf8`, `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds.
-    value
-        None for `Null` only; a `Doubt` for an instant that is not certain.
-    sql
-        The literal as written.
-    is_days
-        Whether an interval is one of days, which leaves a date a date.
-    is_computed
-        Whether it is the result of an expression, for which Spark's rules of literals do not hold.
-    """
-
+    # its type in Spark, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`, `Utf8`,
+    # `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds
     type: t.DataType
-    value: Raw | Doubt | None
-    sql: str
-    is_days: bool = False
+    value: Raw | Doubt | None  # None for `Null` only; a `Doubt` for an instant that is not certain
+    sql: str  # the literal as written
+    is_days: bool = False  # whether an interval is one of days, which leaves a date a date
+    # whether it is the result of an expression, for which Spark's rules of literals do not hold
     is_computed: bool = False
 
     def __str__(self) -> str:
@@ -91,17 +77,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class TimestampLiteral:
-    """A literal ``TIMESTAMP '...'``, whose instant may depend on the session's time zone.
+    """A literal ``TIMESTAMP '...'``, whose instant may depend on the session's time zone."""
 
-    Parameters
-    ----------
-    value
-        The string.
-    is_session_type
-        Whether the session decides its type, as it does of one without a zone; not of ``TIMESTAMP_LTZ '...'``.
-    """
-
-    value: str
+    value: str  # the string
+    # whether the session decides its type, as it does of one without a zone; not of ``TIMESTAMP_LTZ '...'``
     is_session_type: bool = True
 
     def __str__(self) -> str:
@@ -110,27 +89,13 @@ class TimestampLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An operation on literals; `folding` computes it.
+    """An operation on literals; `folding` computes it."""
 
-    Parameters
-    ----------
-    operation
-        A name or sign that `folding` knows.
-    operands
-        Literals, or other expressions.
-    sql
-        The expression as written, shortened.
-    to
-        The type of a cast.
-    depth
-        The levels of expressions, this one included.
-    """
-
-    operation: str
-    operands: tuple[Literal | TimestampLiteral | Expression, ...]
-    sql: str
-    to: t.DataType | None = None
-    depth: int = field(default=1, compare=False)
+    operation: str  # A name or sign that `folding` knows
+    operands: tuple[Literal | TimestampLiteral | Expression, ...]  # literals, or other expressions
+    sql: str  # the expression as written, shortened
+    to: t.DataType | None = None  # the type of a cast
+    depth: int = field(default=1, compare=False)  # the levels of expressions, this one included
 
     def __str__(self) -> str:
         return self.sql
@@ -182,18 +147,11 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """A column and a pattern without wildcards but ``%`` at the ends, or once inside.
+    """A column and a pattern without wildcards but ``%`` at the ends, or once inside."""
 
-    Parameters
-    ----------
-    operand
-        The column.
-    parts
-        The strings between the ``%``, as UTF-8: one is an exact match, ``(b"a", b"")`` is ``a%``, ``(b"", b"a", b"")``
-        is ``%a%``. None for the pattern NULL.
-    """
-
-    operand: Column
+    operand: Column  # the column
+    # The strings between the ``%``, as UTF-8: one is an exact match, ``(b"a", b"")`` is ``a%``, ``(b"", b"a", b"")``
+    # is ``%a%``. None for the pattern NULL.
     parts: tuple[bytes, ...] | None
     at: str = field(default="", compare=False)
 

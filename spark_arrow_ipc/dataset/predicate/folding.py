@@ -1,7 +1,5 @@
 """Compute expressions over literals: casts, arithmetic, and the current date and time.
 
-Strategy
---------
 Spark's optimizer folds such expressions before it reads; here it happens when a predicate is bound, because some depend
 on the session's time zone. Each operation has a row for each pair of types that has Spark's exact result: the types of
 ANSI mode, overflow and division by zero as errors. Everything else is refused, and so is what a Python date cannot

@@ -36,19 +36,12 @@ class UncertainInstantError(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An instant that lies somewhere between two others, both included.
+    """An instant that lies somewhere between two others, both included."""
 
-    Parameters
-    ----------
-    earliest, latest
-        In microseconds.
-    why
-        What is not certain, and what to do: the message of an error.
-    """
-
+    # in microseconds
     earliest: int
     latest: int
-    why: str
+    why: str  # what is not certain, and what to do: the message of an error
 
 
 def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:

@@ -31,20 +31,11 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What an expression may depend on besides its literals.
+    """What an expression may depend on besides its literals."""
 
-    Parameters
-    ----------
-    zone
-        The session's time zone, `UNKNOWN_ZONE`, or None.
-    now
-        The instant of planning, in microseconds.
-    noted
-        Takes the settings on which the predicate depends, and the part that does; see `settings`.
-    """
-
-    zone: tzinfo | None
-    now: int | None = None
+    zone: tzinfo | None  # the session's time zone, `UNKNOWN_ZONE`, or None
+    now: int | None = None  # the instant of planning, in microseconds
+    # takes the settings on which the predicate depends, and the part that does; see `settings`
     noted: dict[str, str] = field(default_factory=dict, compare=False)
 
 

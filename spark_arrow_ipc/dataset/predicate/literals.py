@@ -1,7 +1,5 @@
 """Make the constants of a predicate from SQL literals, and cast them to the type of a comparison.
 
-Strategy
---------
 Values are `Raw`: in the unit of their type. The casts are those of Spark's ANSI mode, so a string that is not a value
 of the type is an error here, at planning, where Spark raises CAST_INVALID_INPUT. Some spellings that Spark takes are
 refused (hexadecimal floating point numbers, 'today'); nothing that Spark refuses is taken.

@@ -1,7 +1,5 @@
 """Parse the operands of a predicate: columns, functions of them, and expressions over literals.
 
-Strategy
---------
 Precedence climbing as in `parser`: ``*`` and ``/`` bind more than ``+`` and ``-``. Arithmetic is of literals alone.
 Nothing is computed here but plain literals; `folding` does the rest when the predicate is bound.
 """

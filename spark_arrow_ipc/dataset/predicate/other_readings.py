@@ -1,7 +1,5 @@
 """Spark's readings of a comparison under other values of a session's settings.
 
-Strategy
---------
 A comparison depends on a setting only if Spark's reading of it under another value gives another bound predicate, so
 comparisons of values of one type depend on none. `bind` compares the readings.
 """

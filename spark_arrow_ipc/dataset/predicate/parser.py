@@ -1,7 +1,5 @@
 """Parse the SQL string of the option `where` into a predicate, by Spark's lexical rules and precedence.
 
-Strategy
---------
 Precedence climbing over `Tokens`: OR binds less than AND, AND less than NOT, NOT less than a comparison. In Spark a
 comparison is a value too (``a = b = c`` compares a boolean with c), and any value may stand in parentheses. Here
 operands are columns, a few functions of one column, and expressions over literals; everything else is refused, by the

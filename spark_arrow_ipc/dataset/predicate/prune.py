@@ -1,7 +1,5 @@
 """Evaluate predicates over min/max/null summaries to skip blocks and partitions.
 
-Strategy
---------
 A `Summary` has the bounds of a column's values in a set of rows, and whether there may be nulls and values at all. A
 predicate over it has not one truth but a set of the truths that rows may have, as bits; connectives combine sets
 (`_connected`). A set may be too large, never too small: without ``TRUE`` in it, no row matches. `UNKNOWN` allows
@@ -55,18 +53,12 @@ ANYTHING: Final = TRUE | FALSE | NULL
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Bounds and nulls of a column in a set of rows.
+    """Bounds and nulls of a column in a set of rows."""
 
-    Parameters
-    ----------
-    least, greatest
-        Bounds of the values in Spark's order; None if unknown.
-    may_be_null, may_be_valid
-        Whether some row may be null, and whether some may be not.
-    """
-
+    # bounds of the values in Spark's order; None if unknown
     least: Raw | None = None
     greatest: Raw | None = None
+    # whether some row may be null, and whether some may be not
     may_be_null: bool = True
     may_be_valid: bool = True
 

@@ -1,7 +1,5 @@
 """The settings of a session that change what Spark's own filter answers to a predicate.
 
-Strategy
---------
 `where` answers as Spark does under its defaults. While a predicate is parsed and bound, each setting on which its meaning
 depends is noted, with the part that depends on it: strings with escapes as they are read, coercions as they are made
 (`other_readings`). Whoever knows the session checks what was noted (`check_settings`).
@@ -38,27 +36,13 @@ _SINGLE_TYPED = "write each literal in the type of its column (1.5F, 7, DATE '20
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting.
+    """One setting."""
 
-    Parameters
-    ----------
-    default
-        The value for which `where` answers: Spark's own default.
-    changes
-        What another value changes.
-    instead
-        What to write so that it does not matter.
-    ansi
-        The value of `ANSI` under which Spark looks at this setting; None for both.
-    refuses
-        Whether another value only makes Spark refuse more predicates, and never answer another way.
-    """
-
-    default: str
-    changes: str
-    instead: str
-    ansi: str | None = None
-    refuses: bool = False
+    default: str  # the value for which `where` answers: Spark's own default
+    changes: str  # what another value changes
+    instead: str  # what to write so that it does not matter
+    ansi: str | None = None  # the value of `ANSI` under which Spark looks at this setting; None for both
+    refuses: bool = False  # whether another value only makes Spark refuse more predicates, and never answer another way
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {

@@ -1,7 +1,5 @@
 """The error policy of a scan (``ignoreCorruptFiles``, ...) and its warnings.
 
-Strategy
---------
 Nothing is skipped in silence. Each file or run of blocks that a scan skips is one warning of this module's logger:
 the path, what is skipped, the number of rows if the headers can be read, and the option that asks for it.
 """
@@ -33,21 +31,11 @@ CORRUPT: Final = (InvalidArrowError, NoTableError, NoTensorError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """Which errors of files a scan skips. None by default.
+    """Which errors of files a scan skips. None by default."""
 
-    Parameters
-    ----------
-    ignore_corrupt_files
-        Skip the rest of a broken file, and keep the rows that were read before it.
-    ignore_missing_files
-        Skip files that were removed after the listing.
-    recover
-        Read the complete record batches of a truncated file.
-    """
-
-    ignore_corrupt_files: bool = False
-    ignore_missing_files: bool = False
-    recover: bool = False
+    ignore_corrupt_files: bool = False  # skip the rest of a broken file, and keep the rows that were read before it
+    ignore_missing_files: bool = False  # skip files that were removed after the listing
+    recover: bool = False  # read the complete record batches of a truncated file
 
     @property
     def skips_corrupt(self) -> bool:

@@ -43,39 +43,23 @@ class FileRange(NamedTuple):
     """The record batches `start` to `stop` (exclusive) of a file; all by default.
 
     A named tuple, because a plan makes 100,000 of them: it takes a third of the time of a frozen dataclass.
-
-    Parameters
-    ----------
-    path
-        Absolute.
-    nbytes, mtime_ns
-        Size and modification time of the whole file at planning.
-    start, stop
-        Record batch numbers; None for a whole file that was not cut at planning.
-    partition
-        Values of the hive partition columns.
-    staged
-        Path of a published file before it is renamed to `path`; None for all others.
-    stream_start
-        Position in a stream at which the range starts; None for a file, and for a whole stream.
-    rows
-        Start and stop of the rows, in a range of one record batch; None for all rows.
-    version
-        Text that differs whenever the bytes of the file do (`Status.version`); empty where a storage has no such thing.
-    grows
-        True if the file is appended to: it may be longer than `nbytes`, and newer. None for all others.
     """
 
-    path: str
+    path: str  # absolute
+    # size and modification time of the whole file at planning
     nbytes: int
     mtime_ns: int
+    # record batch numbers; None for a whole file that was not cut at planning
     start: int | None = None
     stop: int | None = None
-    partition: tuple[object, ...] = ()
-    staged: str | None = None
+    partition: tuple[object, ...] = ()  # values of the hive partition columns
+    staged: str | None = None  # path of a published file before it is renamed to `path`; None for all others
+    # position in a stream at which the range starts; None for a file, and for a whole stream
     stream_start: StreamStart | None = None
-    rows: tuple[int, int] | None = None
+    rows: tuple[int, int] | None = None  # start and stop of the rows, in a range of one record batch; None for all rows
+    # text that differs whenever the bytes of the file do (`Status.version`); empty where a storage has no such thing
     version: str = ""
+    # True if the file is appended to: it may be longer than `nbytes`, and newer. None for all others.
     grows: Literal[True] | None = None
 
     def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
@@ -99,15 +83,7 @@ _REPEATED: Final = (Role.VALIDITY, Role.OFFSETS, Role.DATA, Role.BYTES)
 
 
 class PartitionColumns:
-    """Adds the partition columns of one file to its batches.
-
-    Parameters
-    ----------
-    schema
-        Of the file's batches.
-    fields, values
-        Of the partition columns; as many values as fields.
-    """
+    """Adds the partition columns of one file to its batches."""
 
     def __init__(self, schema: Schema, fields: Sequence[t.Field], values: Sequence[object]) -> None:
         if len(fields) != len(values):

@@ -37,63 +37,32 @@ _UNREADABLE: Final = (ArrowIpcError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a plan knows of one file.
+    """What a plan knows of one file."""
 
-    Parameters
-    ----------
-    schema
-        Of the whole file; None if it cannot be opened.
-    block_nbytes
-        Bytes of each record batch; None for a stream, and for a file that cannot be opened.
-    stream
-        The positions of a stream's messages; None for a file, and for a stream that is not cut.
-    statistics
-        Of the record batches; None if the file has none, or they were not requested.
-    wanted_share
-        The part of the first record batch's bytes that the wanted columns need; 1 if unknown.
-    block_rows
-        Rows of each large record batch that can be cut between its rows, by its number.
-    error
-        Why the file cannot be opened or, if there is a schema, why it cannot be cut.
-    """
-
-    schema: Schema | None = None
+    schema: Schema | None = None  # of the whole file; None if it cannot be opened
+    # bytes of each record batch; None for a stream, and for a file that cannot be opened
     block_nbytes: tuple[int, ...] | None = None
+    # the positions of a stream's messages; None for a file, and for a stream that is not cut
     stream: StreamIndex | None = None
+    # of the record batches; None if the file has none, or they were not requested
     statistics: BlockStatistics | None = None
-    wanted_share: float = 1.0
+    wanted_share: float = 1.0  # the part of the first record batch's bytes that the wanted columns need; 1 if unknown
+    # rows of each large record batch that can be cut between its rows, by its number
     block_rows: Mapping[int, int] = field(default_factory=dict)
-    error: Exception | None = None
+    error: Exception | None = None  # why the file cannot be opened or, if there is a schema, why it cannot be cut
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineOptions:
-    """What outlines are read with.
+    """What outlines are read with."""
 
-    Parameters
-    ----------
-    read
-        How the codec reads each file, and the columns that will be read.
-    with_statistics
-        Whether to read statistics.
-    recover
-        Whether to read the schema of a truncated file. Its record batches are never cut then.
-    cut_above
-        Record batches and streams of more bytes may be cut, so their rows or the index of the stream are read.
-    share_above
-        `Outline.wanted_share` is read of files of more bytes.
-    tensors
-        Files are tensors, and this is a row of them; None for tables.
-    storage
-        The storage that holds the files.
-    """
-
-    read: ipc.ReadOptions = DEFAULT_READ
-    with_statistics: bool = False
-    recover: bool = False
+    read: ipc.ReadOptions = DEFAULT_READ  # how the codec reads each file, and the columns that will be read
+    with_statistics: bool = False  # whether to read statistics
+    recover: bool = False  # Whether to read the schema of a truncated file. Its record batches are never cut then.
+    # record batches and streams of more bytes may be cut, so their rows or the index of the stream are read
     cut_above: float = math.inf
-    share_above: float = math.inf
-    tensors: TensorRows | None = None
+    share_above: float = math.inf  # `Outline.wanted_share` is read of files of more bytes
+    tensors: TensorRows | None = None  # files are tensors, and this is a row of them; None for tables
     storage: Storage = LOCAL
 
 

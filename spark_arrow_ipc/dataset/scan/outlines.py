@@ -26,13 +26,7 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
 
 
 class Outlines:
-    """The outlines of files; each file is opened once.
-
-    Parameters
-    ----------
-    options
-        What outlines are read with.
-    """
+    """The outlines of files; each file is opened once."""
 
     def __init__(self, options: OutlineOptions) -> None:
         self._options = options

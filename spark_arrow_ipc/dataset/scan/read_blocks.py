@@ -39,21 +39,11 @@ WAITING_PIECE_NBYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """Rows of one or more neighbouring blocks of a file; or blocks that are skipped.
+    """Rows of one or more neighbouring blocks of a file; or blocks that are skipped."""
 
-    Parameters
-    ----------
-    batch
-        The rows; None for blocks that are skipped.
-    counts
-        Number of rows of the first block, of the next one, and so on; also of skipped blocks.
-    blocks_ended
-        Number of blocks that end with these rows; 0 for a piece that is not the last of its block.
-    """
-
-    batch: RecordBatch | None
-    counts: tuple[int, ...]
-    blocks_ended: int
+    batch: RecordBatch | None  # the rows; None for blocks that are skipped
+    counts: tuple[int, ...]  # number of rows of the first block, of the next one, and so on; also of skipped blocks
+    blocks_ended: int  # number of blocks that end with these rows; 0 for a piece that is not the last of its block
 
 
 Blocks: TypeAlias = Iterator[BlockRows]
@@ -169,24 +159,12 @@ ENOUGH_NBYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScannedBatch:
-    """Rows of one or more neighbouring blocks of a file.
-
-    Parameters
-    ----------
-    batch
-        The rows.
-    first_block
-        Number of the record batch in the file that has the first row.
-    first_row
-        Position of the first row in the range.
-    block_rows
-        Number of rows of that block, of the next one, and so on.
-    """
+    """Rows of one or more neighbouring blocks of a file."""
 
     batch: RecordBatch
-    first_block: int
-    first_row: int
-    block_rows: tuple[int, ...]
+    first_block: int  # number of the record batch in the file that has the first row
+    first_row: int  # position of the first row in the range
+    block_rows: tuple[int, ...]  # number of rows of that block, of the next one, and so on
 
 
 def join_small(

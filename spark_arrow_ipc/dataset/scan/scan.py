@@ -1,16 +1,12 @@
 """Read the file ranges of one input partition, one record batch at a time.
 
-Strategy
---------
-A task opens the files of its ranges one after the other, each once. Size and modification time are compared with the
-plan's before the first byte is used; after the last, they are compared again, and with them the time of the last
-change of any kind, which no program can set back. Where files have versions, every read names the one that was planned,
-and nothing is compared. A file that is gone or differs is a `FileChangedError`, never other data in silence. Errors
-name the file and the block.
+A task opens the files of its ranges one after the other, each once. A file that is gone or differs from the planned one
+is a `FileChangedError`, never other data in silence: size and modification time are compared with the plan's before the
+first byte is used, and after the last one again. Where files have versions, every read names the one that was planned,
+and nothing is compared. Errors name the file and the block.
 
 `scan` yields a `ScannedFile` for each range, so that the caller can compile its plan once per schema and not once per
-batch. Batches are read lazily. `read_blocks` reads them, `join_small` joins those of few rows, `partition_columns` adds
-the hive partition columns, and `error_policy` decides which errors are skipped.
+batch. Batches are read lazily (`read_blocks`); `error_policy` decides which errors are skipped.
 """
 
 from __future__ import annotations
@@ -73,38 +69,19 @@ SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "Callable[[int],
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How files are read.
+    """How files are read."""
 
-    Parameters
-    ----------
-    read
-        How the codec reads each file, and which columns.
-    joined_rows
-        Batches of fewer rows are joined with their neighbours until they reach this number; 0: never.
-    memory_map
-        Map files instead of reading them; `storage.local_source.open_mapped` describes the risks.
-    error_policy
-        Which errors of files are skipped.
-    planned_at
-        When the read was planned, for the message of `FileChangedError`.
-    advice
-        What to do about a file that changed, for the same message.
-    select_blocks
-        Selects the record batches of a file to read; all if it is None or returns None.
-    tensors
-        Read files of tensors, and this as a row; None to read tables.
-    storage
-        The storage that holds the files.
-    """
-
-    read: ipc.ReadOptions = DEFAULT_READ
+    read: ipc.ReadOptions = DEFAULT_READ  # how the codec reads each file, and which columns
+    # batches of fewer rows are joined with their neighbours until they reach this number; 0: never
     joined_rows: int = JOINED_ROWS
+    # map files instead of reading them; `storage.local_source.open_mapped` describes the risks
     memory_map: bool = False
-    error_policy: ErrorPolicy = STRICT
-    planned_at: datetime | None = None
-    advice: str = PLANNED_ONCE
+    error_policy: ErrorPolicy = STRICT  # which errors of files are skipped
+    planned_at: datetime | None = None  # when the read was planned, for the message of `FileChangedError`
+    advice: str = PLANNED_ONCE  # what to do about a file that changed, for the same message
+    # selects the record batches of a file to read; all if it is None or returns None
     select_blocks: SelectBlocks | None = None
-    tensors: TensorRows | None = None
+    tensors: TensorRows | None = None  # read files of tensors, and this as a row; None to read tables
     storage: Storage = LOCAL
 
 
@@ -113,23 +90,12 @@ _DEFAULT_OPTIONS: Final = ScanOptions()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScannedFile:
-    """One range of an open file; usable until the next one is requested.
+    """One range of an open file; usable until the next one is requested."""
 
-    Parameters
-    ----------
-    range
-        The part of the file that is read, or of something else that has rows.
-    schema
-        The file's schema, projected to the requested columns, with the partition columns.
-    batches
-        The rows of the range, read lazily. Can be iterated once.
-    rows_before
-        Returns the number of rows of the file before the range; reads headers if necessary.
-    """
-
-    range: Origin
-    schema: Schema
-    batches: Iterator[ScannedBatch]
+    range: Origin  # the part of the file that is read, or of something else that has rows
+    schema: Schema  # the file's schema, projected to the requested columns, with the partition columns
+    batches: Iterator[ScannedBatch]  # The rows of the range, read lazily. Can be iterated once.
+    # returns the number of rows of the file before the range; reads headers if necessary
     rows_before: Callable[[], int]
 
 
@@ -287,6 +253,7 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         assert opened.recovered.lost is not None
         report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
     # A file that was removed meanwhile was still read to its end: this process held it open.
+    # A status has the time of the last change of any kind, too, which no program can set back.
     # Where files have versions, every request named the one that was opened.
     after = opened.before if opened.before.version else options.storage.status(opened.before.path)
     if after is not None and after != opened.before and not _has_grown(part, opened.before, after):

@@ -19,20 +19,11 @@ from spark_arrow_ipc.ipc.dissociated.location import MAX_PARTS, parse_location
 
 @dataclass(frozen=True, slots=True)
 class ServedPart:
-    """A table of a server, or a part of it.
+    """A table of a server, or a part of it."""
 
-    Parameters
-    ----------
-    uri
-        As `ipc.connect` takes it.
-    path
-        What people see of it: address, ticket, part.
-    nbytes, mtime_ns
-        None: a server says nothing of a file.
-    """
-
-    uri: str = field(repr=False)
-    path: str
+    uri: str = field(repr=False)  # as `ipc.connect` takes it
+    path: str  # what people see of it: address, ticket, part
+    # None: a server says nothing of a file
     nbytes: None = None
     mtime_ns: None = None
 

@@ -42,23 +42,16 @@ _UNEVENNESS: Final = 1.1
 class SplitOptions:
     """How large input partitions are.
 
-    Parameters
-    ----------
-    max_partition_bytes
-        Most bytes of a partition; a single record batch may exceed it.
-    open_cost_bytes
-        Estimated cost of opening a file, in bytes that could be read in the same time.
-    min_partitions
-        Number of partitions to aim at if there are enough bytes; the CPUs of this machine by default.
-
     Raises
     ------
     ValueError
         A parameter is not positive (`open_cost_bytes`: negative).
     """
 
-    max_partition_bytes: int = MAX_PARTITION_BYTES
+    max_partition_bytes: int = MAX_PARTITION_BYTES  # most bytes of a partition; a single record batch may exceed it
+    # estimated cost of opening a file, in bytes that could be read in the same time
     open_cost_bytes: int = OPEN_COST_BYTES
+    # number of partitions to aim at if there are enough bytes; the CPUs of this machine by default
     min_partitions: int | None = None
 
     def __post_init__(self) -> None:

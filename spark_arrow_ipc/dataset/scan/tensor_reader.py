@@ -21,28 +21,7 @@ from spark_arrow_ipc.ipc.tensors.rows import Slab, row_schema, slab_batches, sla
 
 
 class TensorReader:
-    """The rows of the tensors of a file, which all have the same columns. Opening reads their headers.
-
-    Parameters
-    ----------
-    source
-        As for `ipc.open`.
-    rows
-        What is a row.
-    columns
-        Of `row_schema`; all by default.
-    limits
-        Budgets; `max_blocks` is that of the pieces of all tensors.
-
-    Raises
-    ------
-    NoTensorError
-        It is a table.
-    SchemaMismatchError
-        The tensors have different columns.
-    ArrowIpcError
-        As `ipc.read_tensor`.
-    """
+    """The rows of the tensors of a file, which all have the same columns. Opening reads their headers."""
 
     is_numbered: Literal[True] = True
 

@@ -92,20 +92,7 @@ class _Gathered:
 
 
 class StatisticsCollector:
-    """Collects the statistics of one file.
-
-    Parameters
-    ----------
-    schema
-        Schema of the file.
-    which
-        The columns that have statistics: references, or a word for the first of them, for none, for all.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A reference names no column.
-    """
+    """Collects the statistics of one file, of the columns that `which` selects."""
 
     def __init__(self, schema: Schema, which: Which) -> None:
         every_leaf = list(leaves(schema))

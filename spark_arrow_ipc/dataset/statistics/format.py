@@ -55,21 +55,11 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column of scalars, at the top or in structs.
+    """A column of scalars, at the top or in structs."""
 
-    Parameters
-    ----------
-    path
-        Its names.
-    positions
-        Position of the top-level column, then of the field in each struct.
-    type
-        Type of its least and greatest value; of a dictionary, the type of its values.
-    """
-
-    path: Path
-    positions: tuple[int, ...]
-    type: t.DataType
+    path: Path  # its names
+    positions: tuple[int, ...]  # position of the top-level column, then of the field in each struct
+    type: t.DataType  # type of its least and greatest value; of a dictionary, the type of its values
 
     @property
     def is_string(self) -> bool:

@@ -1,7 +1,5 @@
 """Count nulls and NaNs of an array, and find its least and greatest value.
 
-Strategy
---------
 Whole buffers in numpy, never a Python value a slot. `_BOUNDS` has a row for each type class that has an order;
 dictionaries and runs are reduced to the values that their slots use.
 
@@ -57,20 +55,11 @@ _KEPT: Final = MOST_BYTES + _KEY
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """Nulls, NaNs and bounds of the slots of an array.
+    """Nulls, NaNs and bounds of the slots of an array."""
 
-    Parameters
-    ----------
-    null_count
-        Slots that are null, or have a parent that is.
-    nan_count
-        Slots that are NaN; None for types that have none.
-    least, greatest
-        In the unit of the type; None without any value. Strings above `MOST_BYTES` are longer than that, but cut.
-    """
-
-    null_count: int
-    nan_count: int | None = None
+    null_count: int  # slots that are null, or have a parent that is
+    nan_count: int | None = None  # slots that are NaN; None for types that have none
+    # In the unit of the type; None without any value. Strings above `MOST_BYTES` are longer than that, but cut.
     least: Raw | None = None
     greatest: Raw | None = None
 

@@ -1,7 +1,5 @@
 """Skip the record batches of a file that cannot match, by the file's statistics.
 
-Strategy
---------
 Statistics have the types of the file's data, a predicate those that Spark sees: uint64 as a decimal, nanoseconds as
 microseconds, a UUID as a string. `_CONVERTED` has a row for each conversion that keeps the order of values, and
 converts bounds by it. Without a row (arrow.bool8, whose negative numbers are true as 1 is) the values are unknown,

@@ -76,49 +76,27 @@ class StatisticsWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Statistics of one leaf column, one value a block.
+    """Statistics of one leaf column, one value a block."""
 
-    Parameters
-    ----------
-    type
-        Type of the values; of a dictionary, the type of its values.
-    nan_counts
-        None if unknown, and for types without NaN.
-    least, greatest
-        Bounds in the unit of `type`; None if unknown. NaN is outside them.
-    least_exact, greatest_exact
-        Whether a bound is a value of the block, not one that was cut.
-    """
-
-    type: t.DataType
+    type: t.DataType  # type of the values; of a dictionary, the type of its values
     null_counts: tuple[int, ...]
-    nan_counts: tuple[int | None, ...]
+    nan_counts: tuple[int | None, ...]  # None if unknown, and for types without NaN
+    # Bounds in the unit of `type`; None if unknown. NaN is outside them.
     least: tuple[Raw | None, ...]
     greatest: tuple[Raw | None, ...]
+    # whether a bound is a value of the block, not one that was cut
     least_exact: tuple[bool, ...]
     greatest_exact: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockStatistics:
-    """Statistics of the record batches of a file.
+    """Statistics of the record batches of a file."""
 
-    Parameters
-    ----------
-    row_counts
-        Rows of each block.
-    columns
-        By path, in the order of the file.
-    dropped
-        Paths of columns that were left out to bound the size.
-    fingerprint
-        Of the file that they describe; None in those of early builds.
-    """
-
-    row_counts: tuple[int, ...]
-    columns: Mapping[Path, ColumnStatistics]
-    dropped: tuple[Path, ...] = ()
-    fingerprint: str | None = None
+    row_counts: tuple[int, ...]  # rows of each block
+    columns: Mapping[Path, ColumnStatistics]  # by path, in the order of the file
+    dropped: tuple[Path, ...] = ()  # paths of columns that were left out to bound the size
+    fingerprint: str | None = None  # of the file that they describe; None in those of early builds
 
 
 def file_statistics(reader: ipc.FileReader, numbers: range | None = None) -> BlockStatistics | None:
@@ -262,27 +240,14 @@ class ColumnSummary:
 
 @dataclass(frozen=True, slots=True)
 class FileBlock:
-    """One record batch of a file.
+    """One record batch of a file."""
 
-    Parameters
-    ----------
-    format
-        ``file`` or ``stream``.
-    block
-        Its number, from 0.
-    place
-        The range of its message in the file.
-    compression
-        ``lz4``, ``zstd`` or ``none``.
-    statistics
-        By column path (names with dots between); None if the file has none.
-    """
-
-    format: str
-    block: int
-    place: Block
+    format: str  # ``file`` or ``stream``
+    block: int  # its number, from 0
+    place: Block  # the range of its message in the file
     rows: int
-    compression: str
+    compression: str  # ``lz4``, ``zstd`` or ``none``
+    # by column path (names with dots between); None if the file has none
     statistics: Mapping[str, ColumnSummary] | None
 
 

@@ -1,7 +1,5 @@
 """`Admission`: whether a file is complete, so that a stream may read it.
 
-Strategy
---------
 A file that is copied into a directory is visible before its last byte is there. A file of the file format is complete
 when it ends in its magic, a stream when the walk over its messages ends at its end marker. What is not complete waits,
 and a warning names it when it has not changed for a minute: a file once admitted is part of its batch for ever, and one
@@ -80,28 +78,16 @@ class Readiness(Enum):
 
 @dataclass(slots=True)
 class Admission:
-    """Looks at files before they become part of a batch.
-
-    Parameters
-    ----------
-    storage
-        The storage that holds them.
-    skips_broken
-        Whether the tasks skip files that are broken; such a file is admitted when it has not changed for a
-        minute. Otherwise it waits, with a warning.
-    unfinished_seconds
-        A stream without its end marker is admitted when it has not changed for so long; None to wait for the marker.
-    of_tensors
-        Whether files hold tensors, which have no end marker.
-    clock
-        Nanoseconds since 1970, as in the times of files.
-    """
+    """Looks at files before they become part of a batch."""
 
     storage: Storage
+    # Whether the tasks skip files that are broken; such a file is admitted when it has not changed for a minute.
+    # Otherwise it waits, with a warning.
     skips_broken: bool = False
+    # A stream without its end marker is admitted when it has not changed for so long; None to wait for the marker
     unfinished_seconds: int | None = None
-    of_tensors: bool = False
-    clock: Callable[[], int] = time_ns
+    of_tensors: bool = False  # whether files hold tensors, which have no end marker
+    clock: Callable[[], int] = time_ns  # nanoseconds since 1970, as in the times of files
     _warned: dict[str, _State] = field(default_factory=dict)
     """Files that wait and are named already, as they were then: they are not opened again until they change."""
 

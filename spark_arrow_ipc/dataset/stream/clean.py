@@ -1,7 +1,5 @@
 """`Cleaner`: delete or archive the files of a batch that the sink has.
 
-Strategy
---------
 Spark says that a batch is committed one batch late, and once more after a restart, so cleaning is idempotent: a file
 that is gone was cleaned before. A file that is another one than the batch read, by size, time or version, is left
 alone: it was never read. Failures are warnings: the next batches must not wait for an archive.
@@ -35,20 +33,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cleaner:
-    """What is done with files that were read.
-
-    Parameters
-    ----------
-    storage
-        The storage that holds them.
-    archive
-        The directory that they are moved to, below which they keep their whole path; None to delete them.
-    roots
-        The directories that files are taken out of; links on the way to them are followed, and none below.
-    """
+    """What is done with files that were read."""
 
     storage: Storage
+    # the directory that they are moved to, below which they keep their whole path; None to delete them
     archive: str | None
+    # the directories that files are taken out of; links on the way to them are followed, and none below
     roots: tuple[str, ...]
 
     def check(self, files: Sequence[DataFile]) -> None:

@@ -1,7 +1,5 @@
 """`LogMode`: a directory that anybody writes to, with what was read in a log of the query's own.
 
-Strategy
---------
 Before an offset is returned, the files of its batch are an entry of the log (`source_log`); the offset is the entry's
 number. Any file that is not in the log is new, whatever its time: nothing is late.
 
@@ -36,39 +34,16 @@ _SECOND: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How a directory is followed.
+    """How a directory is followed."""
 
-    Parameters
-    ----------
-    max_age_seconds
-        Files that were modified so long before the newest file that was read are not read; None for no limit.
-    from_latest
-        Whether a new query skips the files that are there.
-    name_only
-        Whether files of one name in several directories are one file.
-    """
-
+    # files that were modified so long before the newest file that was read are not read; None for no limit
     max_age_seconds: int | None = None
-    from_latest: bool = False
-    name_only: bool = False
+    from_latest: bool = False  # whether a new query skips the files that are there
+    name_only: bool = False  # whether files of one name in several directories are one file
 
 
 class LogMode:
-    """Reads each file of a directory once.
-
-    Parameters
-    ----------
-    waiting
-        The files of the source.
-    log
-        Of this query alone.
-    options
-        How the source is followed.
-    cleaner
-        What is done with files that were read; None for nothing.
-    clock
-        Nanoseconds since 1970, as in the times of files.
-    """
+    """Reads each file of a directory once, by a log of this query alone."""
 
     name = LOG
 

@@ -1,7 +1,5 @@
 """`StreamMode`: the protocol of everything that says which files a streaming query reads next.
 
-Strategy
---------
 A stream is a chain of offsets. A mode makes the next offset from the last one (`StreamMode.latest`), and says which
 files lie between two of them (`StreamMode.batch`). Spark keeps the offsets in the query's checkpoint, one file a batch,
 written before the batch is run. So exactness rests on two promises of a mode:
@@ -41,18 +39,10 @@ from spark_arrow_ipc.dataset.stream.offsets import Offset
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much one batch takes at most. What it takes first it takes whole, however large: no query stands still.
+    """How much one batch takes at most. What it takes first it takes whole, however large: no query stands still."""
 
-    Parameters
-    ----------
-    max_files
-        Files; None for any number.
-    max_bytes
-        Sum of their sizes; None for any.
-    """
-
-    max_files: int | None = None
-    max_bytes: int | None = None
+    max_files: int | None = None  # files; None for any number
+    max_bytes: int | None = None  # sum of their sizes; None for any
 
     def fitting(self, sizes: Iterable[int]) -> int:
         """Return how many of the first files fit, of their sizes in bytes; at least 1 if there is any."""
@@ -76,41 +66,27 @@ ALL_AVAILABLE = Limit()
 
 
 class Backlog(NamedTuple):
-    """What is known to wait after the newest offset; for people, and so that it is read without a pause.
+    """What is known to wait after the newest offset; for people, and so that it is read without a pause."""
 
-    Parameters
-    ----------
-    files, nbytes
-        Files (of a growing file, record batches) that the next call of `latest` can give, and their bytes.
-    """
-
+    # files (of a growing file, record batches) that the next call of `latest` can give, and their bytes
     files: int = 0
     nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """What one batch reads: whole files, or parts of files that the mode has cut itself.
+    """What one batch reads: whole files, or parts of files that the mode has cut itself."""
 
-    Parameters
-    ----------
-    files
-        Files that are read whole, with the state in which the mode saw them: path, size, modification time, version,
-        and the staged path of a file that has not got its name yet. Their partition values are not set: the plan finds
-        them by the paths, as in a batch read, and cuts and packs the files for the tasks.
-    roots
-        For each of `files` the directory at or above it below which ``key=value`` directories are columns.
-    ranges
-        Parts of files, for tasks as they are, one task a range; not together with `files`. For modes in which a file is
-        more than one batch.
-    ranges_nbytes
-        Bytes of all of them.
-    """
-
+    # Files that are read whole, with the state in which the mode saw them: path, size, modification time, version,
+    # and the staged path of a file that has not got its name yet. Their partition values are not set: the plan finds
+    # them by the paths, as in a batch read, and cuts and packs the files for the tasks.
     files: tuple[DataFile, ...] = ()
+    # for each of `files` the directory at or above it below which ``key=value`` directories are columns
     roots: tuple[str, ...] = ()
+    # Parts of files, for tasks as they are, one task a range; not together with `files`. For modes in which a file is
+    # more than one batch.
     ranges: tuple[FileRange, ...] = ()
-    ranges_nbytes: int = 0
+    ranges_nbytes: int = 0  # bytes of all of them
 
     @property
     def nbytes(self) -> int:

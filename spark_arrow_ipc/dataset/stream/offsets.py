@@ -1,7 +1,5 @@
 """Offsets of streams: small JSON objects that Spark keeps in a query's checkpoint.
 
-Strategy
---------
 An offset is a flat object, ``{"v": 1, "mode": "log", "log": 17}``: the version of its form, the mode that made it, and
 the mode's own integers and strings. Spark writes it down as text and compares texts, so a mode that has nothing new
 returns the very object that it was given.
@@ -64,24 +62,7 @@ def refuse_change(option: str, before: str, now: str, why: str, *, path: str | N
 
 
 class OffsetValues:
-    """The checked values of an offset.
-
-    Parameters
-    ----------
-    offset
-        From Spark; nothing of it is trusted.
-    mode
-        The mode that reads it.
-    names
-        All names of the mode's own values; none may be missing.
-    optional
-        Names that offsets of earlier releases lack. There are no others.
-
-    Raises
-    ------
-    StreamOffsetError
-        It is no offset of this package, of another mode or a later release, or its names are others.
-    """
+    """The checked values of an offset, nothing of which is trusted; `optional` are names that earlier releases lack."""
 
     def __init__(self, offset: object, mode: str, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
         made_by = mode_of_offset(offset)

@@ -1,7 +1,5 @@
 """`SeenFiles`: the files that a query has read, as hashes of eight bytes with their times in seconds.
 
-Strategy
---------
 A query that has read a million files keeps 12 MB of them. Hashes are sorted, so that many files are looked up by one
 binary search of numpy. Of two among a million files the chance of an equal hash is 1 in 40 million.
 
@@ -76,18 +74,10 @@ def _clipped(mtime_ns: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenFiles:
-    """Hashes of files, sorted, each once, with their times.
+    """Hashes of files, sorted, each once, with their times."""
 
-    Parameters
-    ----------
-    hashes
-        Of the paths, ascending: shape (n,).
-    seconds
-        Of the files: shape (n,).
-    """
-
-    hashes: Hashes
-    seconds: Seconds
+    hashes: Hashes  # of the paths, ascending: shape (n,)
+    seconds: Seconds  # of the files: shape (n,)
 
     @classmethod
     def of(cls, hashes: Hashes, seconds: Seconds) -> Self:

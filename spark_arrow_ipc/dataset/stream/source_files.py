@@ -48,25 +48,14 @@ class Roots:
 
 @dataclass(slots=True)
 class SourceFiles:
-    """The paths of a stream, to be listed again and again.
-
-    Parameters
-    ----------
-    storage
-        The storage that holds them.
-    paths
-        Plain paths and patterns, as they were given.
-    recursive, file_filter
-        As for `list_tree`.
-    base_path
-        As for `discover`.
-    """
+    """The paths of a stream, to be listed again and again."""
 
     storage: Storage
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # plain paths and patterns, as they were given
+    # as for `list_tree`
     recursive: bool = False
     file_filter: FileFilter | None = None
-    base_path: str | None = None
+    base_path: str | None = None  # as for `discover`
     _has_warned: bool = False
 
     def look(self) -> tuple[tuple[DataFile, ...], Roots]:

@@ -1,7 +1,5 @@
 """`SourceLog`: the numbered files in which a query notes what each of its batches reads.
 
-Strategy
---------
 ``00000000000000000017.json`` has the files of one entry; it is made by put-if-absent, so that two queries that were
 given one directory notice each other. ``seen-00000000000000000019.bin`` has the hashes of all files up to an entry; one is
 made every ten entries, and with the entries after it says what was read. Spark keeps the offsets of a hundred batches, so
@@ -52,38 +50,17 @@ _SEEN: Final = re.compile(r"seen-([0-9]{20})\.bin", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a log notes before an offset is returned.
+    """What a log notes before an offset is returned."""
 
-    Parameters
-    ----------
-    batch
-        The files that are read.
-    after
-        Number of the entry before the offset that this one belongs to, -1 for none.
-    low
-        Files that were modified before are not read, nanoseconds since 1970.
-    skipped
-        Files that count as read, as a query that starts from the latest ones leaves them out.
-    """
-
-    batch: StreamBatch
-    after: int
-    low: int = EARLIEST
+    batch: StreamBatch  # the files that are read
+    after: int  # number of the entry before the offset that this one belongs to, -1 for none
+    low: int = EARLIEST  # files that were modified before are not read, nanoseconds since 1970
+    # files that count as read, as a query that starts from the latest ones leaves them out
     skipped: SeenFiles = field(default_factory=SeenFiles.empty)
 
 
 class SourceLog:
-    """The log of one query; `load` reads what is there.
-
-    Parameters
-    ----------
-    storage, directory
-        Where it is.
-    paths
-        Of the source.
-    name_only
-        Whether hashes are of the names of files, as for `hashes_of`.
-    """
+    """The log of one query; `load` reads what is there. With `name_only` hashes are of names, not of paths."""
 
     def __init__(self, storage: Storage, directory: str, paths: tuple[str, ...], *, name_only: bool = False) -> None:
         self._storage = storage.inside(directory)

@@ -1,7 +1,5 @@
 """`TableMode`: a dataset that this package writes, read record by record.
 
-Strategy
---------
 The chain of commit records is the log of the source. A stream first reads the files that are there, the *snapshot* at a
 record, and then the files of each record after it. A batch never splits a record, so that each commit is in one batch.
 Once the snapshot is read no directory of data is ever listed: a look is one small listing of the chain, and one read of
@@ -70,31 +68,19 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a dataset is followed.
+    """How a dataset is followed."""
 
-    Parameters
-    ----------
-    first_record
-        The record with which a new query begins; None for all files that are there, and then the records that follow.
-    from_latest
-        Whether a new query begins with the next record instead.
-    on_overwrite
-        What to do at records that removed rows.
-    fails_on_data_loss
-        Whether records and files that are gone before they were read are errors. If not, a query begins anew with all
-        files that are there, and leaves out files that are gone, each with a warning.
-    recursive, file_filter
-        As for `list_tree`.
-    base_path
-        The directory below which ``key=value`` directories are columns, if it is not the dataset's.
-    """
-
+    # the record with which a new query begins; None for all files that are there, and then the records that follow
     first_record: int | None = None
-    from_latest: bool = False
-    on_overwrite: OnOverwrite = OnOverwrite.FAIL
+    from_latest: bool = False  # whether a new query begins with the next record instead
+    on_overwrite: OnOverwrite = OnOverwrite.FAIL  # what to do at records that removed rows
+    # Whether records and files that are gone before they were read are errors. If not, a query begins anew with all
+    # files that are there, and leaves out files that are gone, each with a warning.
     fails_on_data_loss: bool = True
+    # as for `list_tree`
     recursive: bool = False
     file_filter: FileFilter = field(default_factory=FileFilter)
+    # the directory below which ``key=value`` directories are columns, if it is not the dataset's
     base_path: str | None = None
 
 
@@ -126,15 +112,7 @@ class _State:
 
 
 class TableMode:
-    """Reads a dataset by its records.
-
-    Parameters
-    ----------
-    dataset
-        The dataset; it keeps its records (`table_records.keeps_records`).
-    options
-        How to follow it.
-    """
+    """Reads a dataset that keeps its records by them."""
 
     def __init__(self, dataset: DatasetDirectory, options: TableOptions) -> None:
         self._dataset = dataset

@@ -31,31 +31,17 @@ from spark_arrow_ipc.storage.storage import Status
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """What a record added to the dataset.
+    """What a record added to the dataset."""
 
-    Parameters
-    ----------
-    seq, jobid, previous
-        Its number, its job, and the job of the record before it.
-    adds
-        Files, by path.
-    removes
-        Files with rows of earlier records that it removed, by their relative paths.
-    takes_back
-        Whether it takes back the record before it, which counts for nothing.
-    is_rewrite
-        Whether the rows of what it added are those of what it removed.
-    versions
-        Of what it removed, as the job that removed it has found them; empty where the storage has none.
-    """
-
+    # its number, its job, and the job of the record before it
     seq: int
     jobid: str
     previous: str
-    adds: tuple[StagedFile, ...]
-    removes: tuple[str, ...] = ()
-    takes_back: bool = False
-    is_rewrite: bool = False
+    adds: tuple[StagedFile, ...]  # files, by path
+    removes: tuple[str, ...] = ()  # files with rows of earlier records that it removed, by their relative paths
+    takes_back: bool = False  # whether it takes back the record before it, which counts for nothing
+    is_rewrite: bool = False  # whether the rows of what it added are those of what it removed
+    # of what it removed, as the job that removed it has found them; empty where the storage has none
     versions: tuple[str, ...] = ()
 
     @property
@@ -66,15 +52,9 @@ class TableRecord:
 
 @dataclass(slots=True)
 class TableRecords:
-    """Records by number, kept in memory from their first use until they are forgotten.
+    """Records by number, kept in memory from their first use until they are forgotten."""
 
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    """
-
-    dataset: DatasetDirectory
+    dataset: DatasetDirectory  # the dataset
     _known: dict[int, TableRecord] = field(default_factory=dict)
 
     def head(self) -> Head:
@@ -209,24 +189,14 @@ class Snapshot:
 
     It is what is listed now, without what later records added, and with what later rewrites replaced: a rewrite moves rows
     into other files, which live on for as long as it said (``keepReplaced``), and a stream goes on with those it has begun.
-
-    Parameters
-    ----------
-    seq
-        Number of the record.
-    rewrites
-        Numbers of the later rewrites that it takes into account.
-    names, files
-        Relative paths, sorted, and the file of each.
-    nbytes
-        Bytes of all files before each, and of all.
     """
 
-    seq: int
-    rewrites: frozenset[int]
+    seq: int  # number of the record
+    rewrites: frozenset[int]  # numbers of the later rewrites that it takes into account
+    # relative paths, sorted, and the file of each
     names: list[str]
     files: list[DataFile]
-    nbytes: list[int]
+    nbytes: list[int]  # bytes of all files before each, and of all
 
     @classmethod
     def of(cls, seq: int, rewrites: frozenset[int], named: Iterable[tuple[str, DataFile]]) -> Snapshot:

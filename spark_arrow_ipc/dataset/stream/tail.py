@@ -1,7 +1,5 @@
 """`TailMode`: one stream that another process appends to, record batch by record batch.
 
-Strategy
---------
 The offset ``{"v": 1, "mode": "tail", "batch": n, "byte": b, "crc": c}`` says that `n` record batches were read, that the
 last one ends at byte `b`, and the checksum of the 64 bytes before it: a file that was replaced has others there.
 
@@ -48,21 +46,11 @@ _MOST_KEPT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
-    """How a file is followed.
+    """How a file is followed."""
 
-    Parameters
-    ----------
-    from_latest
-        Whether a new query leaves out the record batches that are there.
-    split_nbytes
-        A batch of more bytes is shared by several tasks.
-    limits
-        Budgets of memory for what is read of the file.
-    """
-
-    from_latest: bool = False
-    split_nbytes: int = 128 << 20
-    limits: ipc.Limits = field(default_factory=ipc.Limits)
+    from_latest: bool = False  # whether a new query leaves out the record batches that are there
+    split_nbytes: int = 128 << 20  # A batch of more bytes is shared by several tasks
+    limits: ipc.Limits = field(default_factory=ipc.Limits)  # budgets of memory for what is read of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +72,7 @@ class _State:
 
 
 class TailMode:
-    """Reads one growing stream.
-
-    Parameters
-    ----------
-    storage
-        A storage whose files can grow.
-    path
-        The file, absolute.
-    options
-        How to follow it.
-    """
+    """Reads one stream that grows, on a storage whose files can."""
 
     def __init__(self, storage: Storage, path: str, options: TailOptions) -> None:
         self._storage = storage

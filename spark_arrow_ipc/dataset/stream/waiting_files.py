@@ -42,23 +42,12 @@ _MOST_CHECKED: Final = 1_000
 
 @dataclass(slots=True)
 class WaitingFiles:
-    """The new files of a source.
+    """The new files of a source."""
 
-    Parameters
-    ----------
-    source
-        The paths.
-    admission
-        Says which files are complete.
-    latest_first
-        Whether the newest files are read first; otherwise the oldest.
-    seconds, sleep
-        A clock and a pause, for tests.
-    """
-
-    source: SourceFiles
-    admission: Admission
-    latest_first: bool = False
+    source: SourceFiles  # the paths
+    admission: Admission  # says which files are complete
+    latest_first: bool = False  # whether the newest files are read first; otherwise the oldest
+    # A clock and a pause, for tests
     seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _files: deque[DataFile] = field(default_factory=deque)
@@ -209,13 +198,6 @@ class LateFiles:
     from files whose last change of any kind was after the look of its offset: a rename sets that time, and no program can
     set it back. Where a storage has no such time (object stores), files that came late while the query was down are not
     named.
-
-    Parameters
-    ----------
-    storage
-        The storage that holds them.
-    option
-        The option that leaves them out, with its value, for the warning.
     """
 
     def __init__(self, storage: Storage, option: str) -> None:

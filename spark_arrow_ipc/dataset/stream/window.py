@@ -1,7 +1,5 @@
 """`WindowMode`: a directory that anybody writes to, with what was read in the offset itself.
 
-Strategy
---------
 An offset has the files of its batch, and the hashes of all files that were read and may still be taken for new ones:
 those that were modified after `low`. What is older than `low` is never read. `low` is `late_seconds` before the newest
 file that was read, but never above a file that was listed and waits; so only a file that appears in the directory with
@@ -48,24 +46,14 @@ _MOST_PATH_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class WindowOptions:
-    """How a directory is followed.
+    """How a directory is followed."""
 
-    Parameters
-    ----------
-    late_seconds
-        How long before the newest file that was read a file may have been modified when it appears.
-    max_age_seconds
-        Files that were modified so long before the newest file are not read; None for no limit.
-    from_latest
-        Whether a new query skips the files that are there.
-    name_only
-        Whether files of one name in several directories are one file.
-    """
-
+    # how long before the newest file that was read a file may have been modified when it appears
     late_seconds: int = 3600
+    # files that were modified so long before the newest file are not read; None for no limit
     max_age_seconds: int | None = None
-    from_latest: bool = False
-    name_only: bool = False
+    from_latest: bool = False  # whether a new query skips the files that are there
+    name_only: bool = False  # whether files of one name in several directories are one file
 
     @property
     def lateness(self) -> str:
@@ -76,29 +64,14 @@ class WindowOptions:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """An offset, read.
+    """An offset, read."""
 
-    Parameters
-    ----------
-    hwm
-        Time of the newest file that was read.
-    low
-        Files that were modified before are not read.
-    at
-        When the files of the batch were listed, by the clock of the machine; 0 before any.
-    seen
-        Files that were read, of those modified since `low`.
-    batch
-        The files of the batch that ends with this offset.
-    path, name_only
-        The paths, and the option `fileNameOnly`, as texts; None in offsets of earlier releases.
-    """
-
-    hwm: int = _EARLIEST
-    low: int = _EARLIEST
-    at: int = 0
-    seen: SeenFiles = field(default_factory=SeenFiles.empty)
-    batch: StreamBatch = field(default_factory=StreamBatch)
+    hwm: int = _EARLIEST  # time of the newest file that was read
+    low: int = _EARLIEST  # files that were modified before are not read
+    at: int = 0  # when the files of the batch were listed, by the clock of the machine; 0 before any
+    seen: SeenFiles = field(default_factory=SeenFiles.empty)  # files that were read, of those modified since `low`
+    batch: StreamBatch = field(default_factory=StreamBatch)  # the files of the batch that ends with this offset
+    # the paths, and the option `fileNameOnly`, as texts; None in offsets of earlier releases
     path: str | None = None
     name_only: str | None = None
 
@@ -143,19 +116,7 @@ def _note_of(paths: Sequence[str]) -> str:
 
 
 class WindowMode:
-    """Reads each file of a directory once, if it is not late.
-
-    Parameters
-    ----------
-    waiting
-        The files of the source.
-    options
-        How it is followed.
-    cleaner
-        What is done with files that were read; None for nothing.
-    clock
-        Nanoseconds since 1970, as in the times of files.
-    """
+    """Reads each file of a directory once, if it is not late."""
 
     name = WINDOW
 
