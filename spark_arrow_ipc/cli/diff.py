@@ -73,7 +73,7 @@ class _Difference:
     only_a: int = 0
     only_b: int = 0
     columns: dict[str, int] = field(default_factory=dict)
-    # Some of them: the row or key, the column, both values
+    # The row or key, the column, both values; not more than --limit
     shown: list[tuple[str, str, Any, Any]] = field(default_factory=list)
 
     @property

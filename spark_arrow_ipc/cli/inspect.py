@@ -41,9 +41,9 @@ class ServedTable:
 
     # Address, ticket and part: the URI without its tags
     path: str
-    # Where they are, for people
+    # The place of the bodies, in words
     bodies: str
-    # Whether it has parts, for people
+    # The ways to read it, in words
     parts: str
     schema: Schema
     custom_metadata: CustomMetadata

@@ -51,7 +51,7 @@ class ColumnSize:
     """The bytes of one column in the buffers of all record batches; dictionaries are not counted."""
 
     nbytes: int
-    # Of the buffers whose uncompressed sizes are known, in the files and in memory
+    # The buffers whose uncompressed sizes were read, in the files and in memory
     measured_nbytes: int
     uncompressed_nbytes: int
     codecs: tuple[str, ...]

@@ -187,7 +187,7 @@ _APPEND_ONLY: Final = 0x20
 _FLAGS_NBYTES: Final = 8
 
 _MOST_BYTES: Final = {"PC_PATH_MAX": 4096, "PC_NAME_MAX": 255}
-"""Of Linux, where the file system does not say. The first counts the NUL at the end."""
+"""Limits of Linux, where the file system does not say. The first counts the NUL at the end."""
 
 
 def check_length(paths: Sequence[str], near: str) -> None:

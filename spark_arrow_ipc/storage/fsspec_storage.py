@@ -168,7 +168,7 @@ _MOST_SECONDS: Final = 1e11
 """A larger number is of milliseconds: it would be the year 5138."""
 
 _MOST_CHARACTERS: Final = 200
-"""Of a version."""
+"""Most characters of a version."""
 
 
 def status_of(path: str, info: Mapping[str, Any]) -> Status:
@@ -242,7 +242,7 @@ class _Connection:
 
     system: Any
     lock: AbstractContextManager[Any]
-    # What the file system calls the root of the URLs, so that a name is this and the rest of the URL
+    # The file system's name of the root of the URLs: a name is this and the rest of the URL
     prefix: str
     range_options: Mapping[str, str]
 

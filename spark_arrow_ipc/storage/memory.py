@@ -33,7 +33,7 @@ class _File:
 class MemoryStorage(LearnsByDoing):
     """Files by path, ``memory:/a/b``. The clock is a counter, so that every write is later than the one before."""
 
-    # Whether `publish` moves the staged file; else it copies it, and every write of a file is a version of its own
+    # If False, `publish` copies the staged file, and every write of a file is a version of its own
     renames: bool = True
     _files: dict[str, _File] = field(default_factory=dict)
     _clock: count[int] = field(default_factory=lambda: count(1))

@@ -76,7 +76,7 @@ _LEAST_SECRET: Final = 4
 """Characters of a value that is looked for in texts; shorter ones are part of words."""
 
 _COPY_TIMEOUT: Final = timedelta(minutes=10)
-"""Of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
+"""The time-out of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
 
 _MAX_RETRIES: Final = 10
 """The library's default."""

@@ -29,7 +29,7 @@ class Comparison:
 
     a: str
     b: str
-    # Whether the names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's own
+    # The names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's own
     # goldens of one content differ in them
     names_of_maps: bool = False
 

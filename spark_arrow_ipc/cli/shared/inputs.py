@@ -59,11 +59,11 @@ class Input:
     path: str
     fields: tuple[t.Field, ...] = ()
     values: tuple[object, ...] = ()
-    # Its path below the directory or pattern that stands for it; None if it was named itself
+    # The path below the directory or pattern that stands for it; None if it was named itself
     below: str | None = None
-    # What came through stdin, or None
+    # The bytes of stdin
     content: BinaryIO | None = None
-    # As it was listed; None if it was named itself
+    # The listed file; None if it was named itself
     file: DataFile | None = None
     storage: Storage = LOCAL
 

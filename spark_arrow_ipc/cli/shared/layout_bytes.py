@@ -74,7 +74,7 @@ class Group:
 
     first: int
     last: int
-    # Their bytes in the file, headers too
+    # Bytes in the file, headers too
     start: int
     stop: int
     rows: int
@@ -102,7 +102,6 @@ class FileLayout:
 
     path: str
     outline: FileOutline
-    # Its record batches, in order
     groups: list[Group]
     # int64, shape ``(3, columns, roles)``: bytes by column and role of the buffer, of all record batches
     buffers: Int64s

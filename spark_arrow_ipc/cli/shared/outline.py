@@ -49,7 +49,7 @@ class BatchOutline:
     dictionary_id: int | None = None
     # True if it extends a dictionary
     is_delta: bool = False
-    # Of all buffers of a compressed body, without padding; None if the body is not compressed, not measured, or broken
+    # All buffers of a compressed body, without padding; None if it is not compressed, not measured, or broken
     uncompressed_nbytes: int | None = None
 
 
@@ -67,7 +67,7 @@ class FileOutline:
     # In the order of the footer, or of the stream
     record_batches: tuple[BatchOutline, ...]
     dictionaries: tuple[BatchOutline, ...]
-    # Of the footer; a stream has none
+    # Those of the footer; a stream has none
     custom_metadata: t.CustomMetadata
     # The end of a stream's messages, where its end marker should be; None for a file
     end_offset: int | None = None

@@ -371,7 +371,7 @@ class SharedTable:
         self._batches: list[int] = []
         """Places of the record batches among all messages."""
         self._dictionaries: dict[int, tuple[int, bool]] = {}
-        """Of a dictionary batch, by its place: the id, and whether it is a delta."""
+        """By the place of a dictionary batch: its id, and whether it is a delta."""
         self._region: Region | None = None
         with source.open(WHOLE) as table:
             self._nests = _has_nested_dictionaries(table.schema)

@@ -84,7 +84,7 @@ class Service:
     want_bodies: int
     want_part: int
     free_data: int
-    # How many parts URIs advise readers of
+    # The number of parts that URIs advise readers of
     parts: int = 1
     # Checks what a client has to send first, or None
     token: TokenCheck | None = None

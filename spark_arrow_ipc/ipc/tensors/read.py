@@ -47,7 +47,7 @@ class StoredTensor:
 
     source: ByteSource
     number: int
-    # Of its message and of its body, from the start of the source
+    # From the start of the source, of the message and of its body
     byte_offset: int
     body_offset: int
     message: TensorMessage
