@@ -248,7 +248,7 @@ def compacted(data, planned_now):
 
 def stream(**options):
     def run(data, planned_now):
-        stream_mode = pytest.importorskip("spark_arrow_ipc.spark.read.stream_mode").stream_mode
+        stream_mode = pytest.importorskip("spark_arrow_ipc.spark.read.stream_reader").stream_mode
         from spark_arrow_ipc.spark.options.options import parse_stream
 
         own = {name: str(data.parent / value) if value.startswith("_") else value for name, value in options.items()}

@@ -63,7 +63,7 @@ def _to_json(schema: Schema, paths: list[str]) -> dict[str, object]:
 
 def _ddl(schema: Schema) -> str:
     try:
-        from spark_arrow_ipc.spark.types.ddl import to_ddl
+        from spark_arrow_ipc.spark.types.arrow_to_spark import to_ddl
     except ModuleNotFoundError as error:
         raise needs_spark("--ddl", error) from error
     return to_ddl(schema)

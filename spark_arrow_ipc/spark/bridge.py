@@ -1,7 +1,5 @@
 """Convert our arrays to pyarrow's and back without copying memory.
 
-Strategy
---------
 The buffers of the columnar format are the same on both sides, in the same order, so an array is
 converted by its buffers: `pyarrow.py_buffer` of a `memoryview`, which keeps its owner alive, and `memoryview` of a
 `pyarrow.Buffer`. Only types are translated, each by one row of `_TO_PYARROW` and of `_FROM_PYARROW`.

@@ -1,7 +1,5 @@
 """The daemon of Spark's Python workers, which here has imported what they need: ``spark.python.daemon.module``.
 
-Strategy
---------
 Spark starts one Python process for each executor, the daemon, and that forks a worker where none is idle. A new worker
 imports PySpark, numpy, pyarrow and this package, which takes half a second of CPU and more; and new ones are many: one for
 each core at first, and another whenever rows are not taken to the end (``limit``, ``show``, ``first``), because Spark ends a

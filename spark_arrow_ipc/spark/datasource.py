@@ -1,7 +1,5 @@
 """`ArrowIpcDataSource`: the class that Spark instantiates for ``arrowipc``.
 
-Strategy
---------
 Spark creates the source, its reader and its writer in several Python processes and moves them by pickle, so each
 holds plain frozen values only. This module only connects the parts: options are parsed, files listed and schemas
 mapped by other modules. No class of ours defines ``pushFilters``: Spark's push-down for Python sources

@@ -1,7 +1,5 @@
 """Print the tables of the documentation from the code.
 
-Strategy
---------
 A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; `refreshed` replaces the lines between
 them with the table of that name in `TABLES`. A test compares the pages of ``docs/`` with its result.
 """

@@ -1,7 +1,5 @@
 """What this process is: one of Spark's own or a person's program; in a person's directory or in one of Spark's.
 
-Strategy
---------
 Spark runs a data source in Python processes of its own: to plan and commit, beside the driver, and to run tasks. A
 person's program that calls the package directly must not be changed by what is only right there.
 
@@ -80,6 +78,17 @@ faults of this package and keep their traceback, and so does everything if the v
 """
 
 
+# Tune Spark's Python processes: cheaper garbage collection, kept memory.
+#
+# Spark's daemon collects garbage after each task and each planning, and a full collection walks every object of every
+# imported module: with numpy, pyarrow and this package about 15 ms, with pyarrow's kernels twice that, for work that
+# may need 3 ms. `tune_worker` collects once, and moves the remaining objects, which belong to modules, to the
+# generation that is never walked (``gc.freeze``). Reference counts free such objects as before; only cycles among
+# them stay. This happens once in a worker's life, and again after many modules were imported.
+#
+# Each batch needs buffers of the sizes that the batch before it freed. The allocator of glibc returns larger ones to
+# the kernel, which zeroes their pages, one fault each: a third of the cost of finding the least and greatest strings.
+# `tune_worker` lets the allocator keep up to `_KEPT_NBYTES`, unless an environment variable sets it.
 _NEW_MODULES = 20
 """After this many new modules another collection pays."""
 

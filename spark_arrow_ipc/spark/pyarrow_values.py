@@ -1,7 +1,5 @@
 """Make pyarrow arrays and scalars of Python values and of numpy arrays, without pandas.
 
-Strategy
---------
 `pyarrow.array` and `pyarrow.scalar` ask whether a value is pandas's, and for that import pandas where it is installed, as
 kernels do that are given a Python value: 0.4 seconds of CPU and 35 MB in each new worker of Spark, and in each process that
 plans. So Python values go through our own builders, and numpy arrays are buffers already.

@@ -1,7 +1,5 @@
 """`register`: register the data source, and check that Spark can import it.
 
-Strategy
---------
 Spark creates, plans and commits a Python data source in processes of its own, and they receive the class by
 name, not by value. A package that only this interpreter can import (a wheel given to ``--py-files`` alone, or a
 ``sys.path`` of one's own) is therefore registered without an error and fails at the first ``load``, far from the

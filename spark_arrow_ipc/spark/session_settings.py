@@ -1,7 +1,5 @@
 """The settings of the session, as tasks can know them.
 
-Strategy
---------
 Spark gives the tasks of a query the settings that the session has set, as properties of the job: those at the time of the
 action. One that is not among them has its default. Jobs of RDDs (``df.rdd``, ``foreachPartition``) have no such properties,
 and no number of a query either, so there a setting that is not given is not known. Planners know none at all.
@@ -69,6 +67,11 @@ def settings_for_tasks(spark: SparkSession) -> dict[str, str]:
 
 _LOG: Final = logging.getLogger(__name__)
 
+# The setting of Spark at whose default a write takes several times as long: warn of it, or set it.
+#
+# At the default of ``spark.sql.execution.arrow.maxBytesPerBatch`` Spark asks how many bytes an Arrow batch has after
+# each row that it hands to a Python process, which takes most of a long write's time. The planner sees no setting. A
+# task sees those that the session set, as its local properties, so the first task of a job can say what is missing.
 MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 UNLIMITED: Final = "2147483647"

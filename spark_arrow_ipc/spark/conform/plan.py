@@ -1,7 +1,5 @@
 """`compile_conform`: the plan that converts a file's batches to Spark's schema.
 
-Strategy
---------
 Columns are found by name. For each, the natural Spark type (``spark/types/arrow_to_spark.py``) must be the requested one
 or widen to it (``spark/types/widenings.py``); nested types compare their children. A mismatch is an error here, before
 any value is read, that names the column, both types, and an option that resolves it if there is one.
@@ -30,7 +28,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import binary_and_text, nested, primitive, spatial, tensors, variants, vectors
+from spark_arrow_ipc.spark.conform import binary_and_text, nested, primitive, tensors, variants
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
     Bound,
@@ -39,11 +37,12 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Mask,
     Site,
     compile_bound,
+    expected_arrow_schema,
+    expected_type,
     nulls,
     share,
     slot_prices,
 )
-from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import arrow_to_spark
@@ -172,7 +171,7 @@ def _compile(
     """Compile the conversion of one field to the requested type."""
     if isinstance(target, s.UserDefinedType):
         stored = _compile(options, dictionaries, field, storage_type(target), path, nullable=nullable)
-        return vectors.checked(stored, target, path)
+        return tensors.checked(stored, target, path)
     options = arrow_to_spark.taken_as(target, options)
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = arrow_to_spark.extension_of(field, options)
@@ -183,9 +182,9 @@ def _compile(
     elif (column := arrow_to_spark.spatial_column_of(field, options, path)) is not None:
         if target != column.spark_type and not widens(column.spark_type, target):
             raise _mismatch(field, target, site)
-        conversion = spatial.spatial(field, column, target, site)
+        conversion = binary_and_text.spatial(field, column, target, site)
     elif _is_vector(field, target, options):
-        conversion = vectors.vector(field, target, site)
+        conversion = tensors.vector(field, target, site)
     elif isinstance(field.type, t.Null):
         # A column of nulls has any type.
         conversion = LEAVES[t.Null](field.type, target, site)

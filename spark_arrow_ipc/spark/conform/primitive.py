@@ -1,7 +1,5 @@
 """Convert dates, times, timestamps, durations and intervals.
 
-Strategy
---------
 Spark counts microseconds in 64 bits, and days in 32. A coarser unit is multiplied, and overflow is an error;
 nanoseconds are divided by the rule of the option `nanoseconds`. Slots that are not visible may overflow silently.
 """
@@ -28,6 +26,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Numbers,
     Site,
     data,
+    expected_type,
     first_seen,
     rebuilt,
     seen,
@@ -35,7 +34,6 @@ from spark_arrow_ipc.spark.conform.conversion import (
     shared,
     validity,
 )
-from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.types.arrow_to_spark import normal_decimal
 
@@ -253,6 +251,11 @@ def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
     )
 
 
+# Convert numbers: widen integers and floats, decimals to 128 bits.
+#
+# A decimal is copied as 64-bit words, least significant first: no value becomes a Python object, except those of more
+# than 38 digits, which become strings. Spark trusts a decimal to have no more digits than its type says, and fails
+# late and far away if it has more; so this is checked here, with two comparisons of words for each value.
 _WORD = 1 << 64
 
 

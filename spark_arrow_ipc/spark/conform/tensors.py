@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,22 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
-from spark_arrow_ipc.spark import pyarrow_values
-from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Numbers, Site, narrowed, seen, valid, validity
-from spark_arrow_ipc.spark.conform.expected import expected_type
+from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.spark import bridge, pyarrow_values
+from spark_arrow_ipc.spark.conform.conversion import (
+    Conversion,
+    Mask,
+    Numbers,
+    Site,
+    data,
+    expected_type,
+    narrowed,
+    offsets,
+    seen,
+    valid,
+    validity,
+)
+from spark_arrow_ipc.spark.types.noted_types import vector_element
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, SHAPE, TensorColumn, spark_tensor, value_field
 
 _SPEC: Final = "CanonicalExtensions.rst"
@@ -188,3 +200,237 @@ def _list(to: pa.DataType, offsets: Numbers, values: pa.Array) -> pa.Array:
 
 def _broken(path: str, expected: str, row: int, found: str = "one") -> None:
     raise InvalidBodyError(expected=expected, found=f"{found} in slot {row:,}", field_path=path, spec=_SPEC)
+
+
+# Check the values of Spark's vectors and matrices, whose storage can hold more than they are.
+#
+# The storage of ``VectorUDT`` and ``MatrixUDT`` is a struct, and a file may note the type above a struct of any
+# values. Java would make the object in the middle of a job and end it with an ``IllegalArgumentException`` that names
+# neither column nor file, or make another vector of them (a null number is 0 there). So the converted struct is
+# checked here, all rows of a batch at once: each rule gives a mask of the slots that break it, and the first visible
+# one is an error. Nulls where the storage has none (the kind, a matrix's sides, elements of the lists) are refused
+# before, by the conversion of the struct.
+_Slots: TypeAlias = npt.NDArray[np.bool_]
+_Rule: TypeAlias = tuple[_Slots, Callable[[int], str]]
+"""The slots that break a rule, and the sentence about one of them."""
+
+_SPARSE: Final = 0
+_KINDS: Final = 2
+
+
+def checked(conversion: Conversion, target: s.DataType, path: str) -> Conversion:
+    """Return a conversion to a user-defined type that refuses values which are not those of Spark's own types."""
+    kind = target.scalaUDT().rpartition(".")[2] if isinstance(target, s.UserDefinedType) else ""
+    if kind not in _RULES or not target.scalaUDT().startswith("org.apache.spark."):
+        return conversion
+    rules = _RULES[kind]
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        made = conversion.convert(array, live)
+        struct = bridge.from_pyarrow(made)
+        shown = seen(struct, live)
+        shown = np.ones(struct.length, np.bool_) if shown is None else shown
+        for broken, said in _only(shown, rules(struct)):
+            if broken.any():
+                slot = int(broken.argmax())
+                raise UnsupportedError(
+                    f"slot {slot:,} is not a {kind[:-3].lower()} of Spark's: {said(slot)}; if the file notes the type, "
+                    f"another program has changed the values: ask for {target.sqlType().simpleString()} with .schema(...)",
+                    field_path=path,
+                )
+        return made
+
+    return Conversion(convert, checks=True)
+
+
+def _vector_rules(struct: Array) -> Iterator[_Rule]:
+    kind, size, indices, values = _children(struct)
+    yield _of_no_kind(kind)
+    yield _nulls(values), lambda _: "its values are null"
+    is_sparse = data(kind, np.int8) == _SPARSE
+    yield is_sparse & _nulls(size), lambda _: "its size is null"
+    yield _negative("size", size, is_sparse)
+    yield is_sparse & _nulls(indices), lambda _: "its indices are null"
+    counts = _counts(indices), _counts(values)
+    yield is_sparse & (counts[0] != counts[1]), lambda i: f"it has {counts[0][i]} indices and {counts[1][i]} values"
+    yield from _only(is_sparse, _within(indices, data(size, np.int32), lambda _: "size"))
+    yield is_sparse & _per_slot(indices, _falls(indices)), lambda _: "its indices do not rise"
+
+
+def _matrix_rules(struct: Array) -> Iterator[_Rule]:
+    kind, rows, columns, pointers, row_indices, values, transposed = _children(struct)
+    yield _of_no_kind(kind)
+    for name, child in (("numRows", rows), ("numCols", columns)):
+        yield _negative(name, child)
+    yield _nulls(values), lambda _: "its values are null"
+    is_sparse = data(kind, np.int8) == _SPARSE
+    sides = data(rows, np.int32).astype(np.int64), data(columns, np.int32).astype(np.int64)
+    held = _counts(values)
+    yield (
+        ~is_sparse & (sides[0] * sides[1] != held),
+        lambda i: f"it has {sides[0][i]:,} rows and {sides[1][i]:,} columns, and {held[i]:,} values",
+    )
+    yield is_sparse & _nulls(pointers), lambda _: "its colPtrs are null"
+    yield is_sparse & _nulls(row_indices), lambda _: "its rowIndices are null"
+    # The pointers of a transposed matrix are those of its rows.
+    by_rows = _bits(transposed)
+    outer, inner = np.where(by_rows, *sides), np.where(by_rows, *reversed(sides))
+    counted, named = _counts(pointers), _counts(row_indices)
+    yield (
+        is_sparse & (counted != outer + 1),
+        lambda i: f"it has {counted[i]} colPtrs and {outer[i]} {'rows' if by_rows[i] else 'columns'}",
+    )
+    yield is_sparse & (named != held), lambda i: f"it has {named[i]} rowIndices and {held[i]} values"
+    yield is_sparse & _astray(pointers, held), lambda i: f"its colPtrs do not lead from 0 to {held[i]}"
+    yield from _only(
+        is_sparse, _within(row_indices, inner, lambda i: f"number of {'columns' if by_rows[i] else 'rows'}")
+    )
+
+
+_RULES: Final[Mapping[str, Callable[[Array], Iterator[_Rule]]]] = {
+    "VectorUDT": _vector_rules,
+    "MatrixUDT": _matrix_rules,
+}
+"""By the name of the class. A rule may lean on those before it: they are looked at in turn."""
+
+
+def _children(struct: Array) -> list[Array]:
+    return [child.slice(struct.offset, struct.length) for child in struct.children]
+
+
+def _bits(array: Array) -> _Slots:
+    bits = np.frombuffer(array.buffers[1] or b"", np.uint8)
+    return np.unpackbits(bits, bitorder="little")[array.offset : array.offset + array.length].astype(np.bool_)
+
+
+def _nulls(array: Array) -> _Slots:
+    mask = valid(array)
+    return np.zeros(array.length, np.bool_) if mask is None else ~mask
+
+
+def _of_no_kind(kind: Array) -> _Rule:
+    kinds = data(kind, np.int8)
+    return (kinds < 0) | (kinds >= _KINDS), lambda i: f"its type is {kinds[i]}"
+
+
+def _negative(name: str, numbers: Array, slots: _Slots | bool = True) -> _Rule:
+    counts = data(numbers, np.int32)
+    return (counts < 0) & slots, lambda i: f"its {name} is {counts[i]}"
+
+
+def _only(slots: _Slots, rules: Iterator[_Rule]) -> Iterator[_Rule]:
+    for broken, said in rules:
+        yield broken & slots, said
+
+
+def _elements(lists: Array) -> Array:
+    """Return the elements between the first offset and the last."""
+    own = offsets(lists, np.int32)
+    return lists.children[0].slice(int(own[0]), int(own[-1] - own[0]))
+
+
+def _counts(lists: Array) -> Numbers:
+    return np.diff(offsets(lists, np.int32)).astype(np.int64)
+
+
+def _per_slot(lists: Array, elements: _Slots) -> _Slots:
+    """Return the slots of which an element is in a mask of `_elements`."""
+    slots = np.zeros(lists.length, np.bool_)
+    own = offsets(lists, np.int32)
+    slots[np.searchsorted(own, np.flatnonzero(elements) + own[0], side="right") - 1] = True
+    return slots
+
+
+def _within(lists: Array, ends: Numbers, of: Callable[[int], str]) -> Iterator[_Rule]:
+    """Yield the rules that the elements of a slot are at least 0, and below its end."""
+    own = offsets(lists, np.int32)
+    numbers = data(_elements(lists), np.int32)
+
+    def worst(i: int) -> Numbers:
+        return numbers[own[i] - own[0] : own[i + 1] - own[0]]
+
+    yield _per_slot(lists, numbers < 0), lambda i: f"the index {worst(i).min()} is negative"
+    yield (
+        _per_slot(lists, numbers >= np.repeat(ends, _counts(lists))),
+        lambda i: f"the index {worst(i).max()} is not below its {of(i)}, {ends[i]}",
+    )
+
+
+def _falls(lists: Array) -> _Slots:
+    """Return the elements that are not above the one before them in their slot."""
+    numbers = data(_elements(lists), np.int32)
+    falls = np.zeros(len(numbers), np.bool_)
+    falls[1:] = numbers[1:] <= numbers[:-1]
+    return falls & ~_first(lists, len(numbers))
+
+
+def _first(lists: Array, count: int) -> _Slots:
+    own = offsets(lists, np.int32)
+    first = np.zeros(count + 1, np.bool_)
+    first[own - own[0]] = True
+    return first[:count]
+
+
+def _astray(pointers: Array, ends: Numbers) -> _Slots:
+    """Return the slots whose pointers fall, or do not begin at 0 and end at a number; each has one pointer at least."""
+    own = offsets(pointers, np.int32)
+    numbers = data(_elements(pointers), np.int32)
+    falls = np.zeros(len(numbers), np.bool_)
+    falls[1:] = numbers[1:] < numbers[:-1]
+    astray = _per_slot(pointers, falls & ~_first(pointers, len(numbers)))
+    held = np.flatnonzero(_counts(pointers))
+    starts, lasts = own[:-1][held] - own[0], own[1:][held] - own[0] - 1
+    astray[held] |= (numbers[starts] != 0) | (numbers[lasts] != ends[held])
+    return astray
+
+
+# Convert lists of numbers to binary values, for ``vectors=binary``.
+#
+# The numbers of all rows lie in one buffer, and so do the bytes of binary values: the buffer is shared, and the
+# offsets are those of the list times the bytes of a number. Nothing is copied but offsets.
+def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
+    """Compile the conversion of a list of numbers to binary; `field` has a `vector_element`."""
+    to = expected_type(target, site.path)
+    element = vector_element(field.type)
+    assert element is not None
+    width = numpy_views.dtype_of(element).itemsize
+    own_offsets = _offsets_of(field.type)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        own = own_offsets(array)
+        start, stop = int(own[0]), int(own[-1])
+        numbers = array.children[0].slice(start, stop - start)
+        _check_no_nulls(numbers, array, live, own, site.path)
+        data = numpy_views.data_values(numbers).view(np.uint8)
+        narrow = narrowed((own.astype(np.int64) - start) * width, site.path)
+        made = [validity(array), pa.py_buffer(narrow), pa.py_buffer(data)]
+        return pa.Array.from_buffers(to, array.length, made, array.null_count)
+
+    return Conversion(convert, checks=True)
+
+
+def _offsets_of(type_: t.DataType) -> Callable[[Array], Numbers]:
+    """Return a callback that gives the offsets of a list's rows in its child, ``length + 1``."""
+    if isinstance(type_, t.FixedSizeList):
+        size = type_.list_size
+        return lambda array: (np.arange(array.length + 1, dtype=np.int64) + array.offset) * size
+    dtype = np.dtype(np.int64 if isinstance(type_, t.LargeList) else np.int32)
+    return lambda array: offsets(array, dtype)
+
+
+def _check_no_nulls(numbers: Array, array: Array, live: Mask, own: Numbers, path: str) -> None:
+    """Refuse a null among the numbers of a row that is not null itself."""
+    present = valid(numbers)
+    if present is None:
+        return
+    missing = ~present
+    shown = seen(array, live)
+    if shown is not None:
+        missing &= np.repeat(shown, np.diff(own))
+    if missing.any():
+        row = int(np.searchsorted(own, int(own[0]) + int(missing.argmax()), side="right")) - 1
+        raise SchemaMismatchError(
+            f"the vector in slot {row:,} has a null among its numbers, which binary values cannot hold; read it without "
+            "vectors=binary",
+            field_path=path,
+        )

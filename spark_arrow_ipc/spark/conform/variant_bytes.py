@@ -1,7 +1,5 @@
 """The bytes of variants, many at once: primitives, and the heads of objects and arrays.
 
-Strategy
---------
 A column of variants is an array of bytes, null where a value is missing. All lengths and positions are computed for
 all rows together; what is of fixed width is written into a matrix, and what is not goes to its place byte by byte of
 its numbers, never row by row. The bytes of values are joined by pyarrow's kernels. The names of the parts are those of
@@ -239,6 +237,11 @@ def heads(
     return binary_array(offsets, octets, None, path)
 
 
+# The keys of variants: the dictionaries in their metadata, read for many rows at once.
+#
+# Most rows share a few metadata, so each distinct one is read once. Their strings are one array of bytes over the
+# metadata's own buffer: the strings of one lie one after another. The bytes between the strings of two metadata are
+# an element of that array as well, which is no key. Every size and offset is checked before it is used.
 _SPEC: Final = "VariantEncoding.md, metadata"
 
 

@@ -1,7 +1,5 @@
 """Put shredded variants together: the bytes that Spark's VARIANT has, from columns of values (VariantShredding.md).
 
-Strategy
---------
 A shredded variant is a tree: objects of fields, lists of elements, and primitives at the leaves, each beside bytes of
 what did not fit. The tree is compiled once. For a batch every node gives the bytes of all its values as one array,
 null where a value is missing, and its parent joins the arrays of its children behind heads that it computes for all
@@ -33,13 +31,13 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Mask,
     Numbers,
     Site,
+    expected_type,
     fixed,
     offsets,
     seen,
     valid,
     validity,
 )
-from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.conform.variant_bytes import (
     Keys,
     check_size,

@@ -1,7 +1,5 @@
 """`plan_aggregate`: which partial aggregates the workers compute, and what Spark makes of them; or why neither.
 
-Strategy
---------
 Offered is what has one right answer in whatever order rows come and however they are grouped first: counts, least and
 greatest values under an order that Spark and pyarrow share, and sums of whole numbers and decimals in 128 bits. The
 sum of floats depends on the order; their least and greatest values on which of 0.0 and -0.0 came first; a collation
@@ -285,6 +283,14 @@ def aggregate(
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
 
 
+# `count`: the number of rows, by headers, in the driver's process where that is sooner than a job.
+#
+# A job of Spark's takes a planner's process, a task for each part of the files, and the JVM's work on both. The
+# headers of a thousand files are read in less. So in a classic session, whose process plans and commits rewrites too,
+# the files are listed and counted here, if all options that are given are among those that this way honours
+# (`_HONOURED`). In all other cases tasks count: with a predicate, streams, servers, HDFS, options about errors, very
+# many files, and under Spark Connect, where the client may not see the files. Errors are left to them as well:
+# whatever goes wrong here is tried again there, and raises what it always did.
 def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
     """Return the number of rows, as ``load(path).count()`` does.
 

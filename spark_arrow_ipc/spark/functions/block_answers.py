@@ -1,7 +1,5 @@
 """`BlockAnswers`: counts, least and greatest values of record batches without reading their bodies.
 
-Strategy
---------
 Before a file is read, the record batches of which every row is wanted are offered to `BlockAnswers.answer`. It takes
 those whose part of an aggregate is known exactly: rows and nulls by headers, extremes by the file's statistics where
 these are values and not bounds that were cut, keys that are values of partition directories. The others are decoded.

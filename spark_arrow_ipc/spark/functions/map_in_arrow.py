@@ -25,6 +25,15 @@ from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors
 
+# The data source of one function: a class made for it, and the reader that runs it in tasks.
+#
+# Spark has no way to give a function to a data source but its class, which a session registers under a name. An
+# option would do as well, and would let everybody who may write SQL run a pickle of theirs: none of our options holds
+# one. So `mapped_source` makes a class whose only content is a `Mapping`: frozen values, the function among them as
+# bytes. Its name has the hash of that content, and a session registers each name once.
+#
+# The schema that Spark asks for is the function's. What the function reads is the schema that ``load`` would have, or
+# a part of it that the caller names.
 _PREFIX = "arrowipc_map_"
 
 

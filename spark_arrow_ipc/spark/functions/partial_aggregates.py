@@ -1,7 +1,5 @@
 """`PartialAggregates`: counts, least and greatest values and sums of batches, by pyarrow, in a worker.
 
-Strategy
---------
 Each batch is grouped by pyarrow into rows of partial values. These are held, grouped again when they have doubled, and
 yielded when they are many, so that a task holds at most about 64 MiB of them, however many groups there are. Groups
 need not be complete, as Spark groups the partial rows: two payloads of NaN may be two groups here.

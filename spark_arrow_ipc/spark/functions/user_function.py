@@ -1,7 +1,5 @@
 """`ship`: pickle a user's function for workers, within limits, and refuse what cannot go with it.
 
-Strategy
---------
 The function is pickled by value with PySpark's cloudpickle, once, on the driver. The bytes then travel unread through
 Spark's planners to the tasks, where `ShippedFunction.load` makes the function. A pickler of our own looks at each
 object on the way: broadcasts and accumulators of a SparkContext would arrive there without their values, and sessions
@@ -157,6 +155,13 @@ def _name_of(value: object, function: BatchFunction) -> str:
     return "" if name is None else f"{name}, "
 
 
+# `OutputCheck`: bring the batches of a user's function to the promised schema, or name the column that differs.
+#
+# Spark compares the first batch of a task only, and a later one of another type breaks the JVM. So each batch goes
+# through ``spark/conform``, as the batches of files do: columns are found by name, types that widen without loss are
+# converted (`large_string`, views, dictionaries, smaller integers), and all others are errors that name the column.
+# The option `nanoseconds` of the read holds for what the function makes, too. The plan is compiled once for a run of
+# batches of one schema.
 _OPTIONS: Final = ReadOptions(missing_columns=MissingColumns.ERROR)
 
 
@@ -221,6 +226,13 @@ def _described(made: object) -> str:
     return f"{name}; yield each of its to_batches()" if isinstance(made, pa.Table) else name
 
 
+# `in_zone`: label the timestamps of batches with a time zone.
+#
+# A Python data source gives Spark timestamps in UTC, and ``DataFrame.mapInArrow`` gives functions timestamps in the
+# session's zone. The instants are the same numbers; what a function computes of them (`hour`, `strftime`) is not. So
+# that a function gives the same answer here, its input carries the session's zone. A label is a part of the type:
+# batches with another one share all memory. (pyarrow's own cast refuses a struct whose null slots have null in a
+# field that says NOT NULL below them, as variants do.)
 def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
     """Yield the batches with all timestamps that have a zone in `zone`; those without one stay."""
     was: Any = None

@@ -1,7 +1,5 @@
 """Vectors in binary columns as numpy sees them, for functions over columns read with ``vectors=binary``.
 
-Strategy
---------
 A binary column holds the bytes of all rows in one buffer; with the type of its numbers that is a numpy array, without a
 copy. The type is noted in the metadata of the field, which Spark passes on in the batches of `mapInArrow` and
 `map_in_arrow`; pandas functions get Python objects without it, and are told the type.

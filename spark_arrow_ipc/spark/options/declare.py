@@ -1,7 +1,5 @@
 """Declare an option as a field of the dataclass that holds its value.
 
-Strategy
---------
 `ReadOptions` and `SparkWriteOptions` (``options.py``) declare every option once: the attribute is the option in snake
 case, its annotation is the type of the value, and the function call on its right (of this module) gives the parser of
 Spark's string, the default, and the documentation. The functions
@@ -24,6 +22,12 @@ from typing import Any, Final, NoReturn, TypeVar
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.spark.options import values
 
+# What values of Python stand for an option, and the strings that they become.
+#
+# Spark passes options as strings. Each option also has a `Kind`, which says what else a program may give for it
+# (``typed.py``): its annotation is printed into ``keywords.py`` for type checkers, and its function makes the string.
+# A string is always given on as it is, so that every option can be written as Spark takes it. Whether the string is a
+# valid one is the parser's to say.
 _SECOND: Final = timedelta(seconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

@@ -9,9 +9,6 @@
 
 The functions `map_in_arrow`, `aggregate`, `count`, `rewrite` and `compact` take the same arguments; what type checkers know
 of theirs is here as well, for functions of yours that pass options on (``**options: Unpack[options.RewriteKeywords]``).
-
-Strategy
---------
 The names are those of Spark's options, as `docs/options.md` lists them. Type checkers see them in ``keywords.py``, which is
 printed from the table of options; at run time the same table makes the strings, and its parsers check them. So a
 misspelt name, a word that does not exist and a value of a wrong type are found before Spark is asked. What a path must

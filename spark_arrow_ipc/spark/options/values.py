@@ -1,7 +1,5 @@
 """Parsers of option values, from the string of an option to its value.
 
-Strategy
---------
 A parser raises ValueError for a string that it does not understand and says nothing about the option: `given`
 knows the name, what is expected and an example, and makes the `OptionError` of it.
 """

@@ -1,7 +1,5 @@
 """Choose the columns of a file, from the option `columns` and Spark's schema.
 
-Strategy
---------
 Files of one directory may differ in the order of their columns, so paths are resolved against the schema of each file,
 by the rules of `arrow.column_path`. A user's ``.schema(subset)`` is a projection, also of the fields of structs.
 """
@@ -165,6 +163,11 @@ def _below(
             yield (position, *below)
 
 
+# The columns of ``metadataColumns=true``: file, block and position of a row.
+#
+# Spark has no ``_metadata`` column for a Python source, so these are ordinary columns whose names begin with an
+# underscore. A batch of a scan knows its file and its blocks; the values of a column are one constant for a file, or
+# a few numpy calls for a batch.
 @dataclass(frozen=True, slots=True)
 class RowsOf:
     """The file and the positions that the rows of a batch are from.
@@ -220,7 +223,7 @@ class MetadataColumn:
         from pyarrow import repeat
 
         from spark_arrow_ipc.spark import pyarrow_values
-        from spark_arrow_ipc.spark.conform.expected import expected_type
+        from spark_arrow_ipc.spark.conform.conversion import expected_type
 
         to = expected_type(self.type, name)
         if self.of_rows is not None:

@@ -1,7 +1,5 @@
 """The files of a read, their partition columns, and the schema that Spark gets.
 
-Strategy
---------
 The driver asks twice, in two processes: for a schema, and for the input partitions of a schema that may be the
 user's own. Each time the paths are listed once and each outline is read once. The columns of the files come first,
 then the partition columns (`hive.merged_fields`); the option `columns` chooses among all of them.
@@ -223,6 +221,11 @@ def _with_type(field: s.StructField, type_: s.DataType) -> s.StructField:
     return field if type_ is field.dataType else s.StructField(field.name, type_, field.nullable, field.metadata)
 
 
+# Say of a file whose types do not fit the schema of a read where that schema is from.
+#
+# A task gets a schema, and not what made it: the newest file, all files, or a user. Where the newest file gives a
+# column just the type that is expected, the error names that file beside the one with the other type, and says
+# whether ``mergeSchema`` would read both. The newest file is opened for that once more, and only where a task fails.
 _NO_FILES = Partitioning((), ())
 
 

@@ -1,7 +1,5 @@
 """Find the rows of record batches that match a predicate, outside of Spark.
 
-Strategy
---------
 The predicate means what the option `where` means: the columns that it names are conformed to Spark's types, and the
 same filter of rows is evaluated (`row_filter`). Only the numbers of the rows come back, so a caller keeps its
 own arrays, of any type.

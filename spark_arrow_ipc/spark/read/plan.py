@@ -1,7 +1,5 @@
 """Plan a read: its input partitions, their file ranges, the selection of rows.
 
-Strategy
---------
 The paths are listed once; a batch of a stream brings its files. Then outlines are read, each with one open, and only of the files that need one:
 
 - the newest file, if no record has the schema, for the types of columns that only `where` names;

@@ -293,6 +293,11 @@ def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
     return own if selection is None else s.StructType([*own.fields, *selection.extra])
 
 
+# `select_blocks`: which record batches of an open file a task decodes.
+#
+# Statistics say of each record batch which truths the option `where` may have in it. Where it can be true of no row,
+# the batch is skipped. Where it is true of every row, or there is no predicate, whoever can answer without the rows
+# is asked (`Answers`), and what is answered is skipped, too.
 class Answers(Protocol):
     """Who can answer without the rows."""
 

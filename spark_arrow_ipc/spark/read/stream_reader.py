@@ -1,7 +1,5 @@
 """The streaming reader: offsets and plans on the driver, batches on executors.
 
-Strategy
---------
 Which files a batch has is the affair of a mode (`dataset.stream`); how they are read is that of the batch reader, which
 gets the files instead of listing them. Spark makes one reader in a process that lives as long as the query, and calls
 all but `read` there; others are made only to be pickled for the tasks. So the mode is made when it is first needed.
@@ -10,7 +8,9 @@ all but `read` there; others are made only to be pickled for the tasks. So the m
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import types as s
@@ -23,13 +23,301 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, StreamBatch, StreamMode
-from spark_arrow_ipc.errors import printable
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
+from spark_arrow_ipc.dataset.listing.globs import is_pattern
+from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
+from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
+from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, OnOverwrite, StreamBatch, StreamMode
+from spark_arrow_ipc.dataset.stream.offsets import Offset
+from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
+from spark_arrow_ipc.dataset.stream.source_log import SourceLog
+from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
+from spark_arrow_ipc.dataset.stream.table_records import keeps_records
+from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
+from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
+from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.options.declare import Use
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, misapplied
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.read.stream_mode import Polls, poll_seconds, stream_mode
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import join, parent, root_of
+from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.url import is_remote
+
+# Choose the mode of a stream by its options, and set it up.
+#
+# ``tail=true`` follows one growing file. Of the others, a path that is a data set which keeps the records of its
+# commits is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is
+# directories of files.
+_POLL_SECONDS = 1.0
+
+
+_POLL_SECONDS_THAT_WAIT = 10.0
+
+
+def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
+    """Return the mode that follows the source."""
+    storage = options.opened_storage
+    if stream.tail:
+        return _tail(storage, options, stream)
+    asks_for_files = stream.source_log is not None or stream.late_window is not None
+    dataset = None if asks_for_files else _dataset(storage, options)
+    if dataset is not None:
+        return _table(dataset, options, stream)
+    _refuse(
+        Use.DIRECTORY,
+        options,
+        stream,
+        "the source is no data set that keeps the records of its commits (commitRetention)",
+    )
+    if isinstance(stream.starting_from, int):
+        raise OptionError(
+            f"startingFrom={stream.starting_from} is the number of a commit record, and this source is read as a directory "
+            "of files; give earliest or latest"
+        )
+    source = SourceFiles(
+        storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
+    )
+    admission = Admission(
+        storage, options.error_policy.skips_corrupt, stream.unfinished_after, of_tensors=options.tensors is not None
+    )
+    waiting = WaitingFiles(source, admission, stream.latest_first)
+    cleaner = _cleaner(storage, options, stream)
+    from_latest = stream.starting_from is StartingFrom.LATEST
+    if stream.source_log is not None:
+        log_storage, directory = storage_of(stream.source_log, _log_options(options, stream.source_log))
+        if type(log_storage) is type(storage):
+            check_beside(storage, options, directory, "sourceLog")
+        resolved = tuple(map(storage.resolve, options.paths))
+        log = SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
+        return LogMode(waiting, log, LogOptions(stream.max_file_age, from_latest, stream.file_name_only), cleaner)
+    window = WindowOptions(stream.late_seconds, stream.max_file_age, from_latest, stream.file_name_only)
+    return WindowMode(waiting, window, cleaner)
+
+
+def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
+    """Refuse options that have no meaning for a source."""
+    for option in (*misapplied(stream, STREAMING, use), *misapplied(options, READING, use)):
+        raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
+
+
+def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
+    """Return the data set that is read by its records; None if the source is none."""
+    if len(options.paths) != 1 or is_pattern(options.paths[0]):
+        return None
+    dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
+    status = storage.status(dataset.root)
+    if status is None or status.kind is not Kind.DIRECTORY:
+        return None
+    return dataset if keeps_records(dataset) else None
+
+
+def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
+    why = "the source is a data set that keeps the records of its commits, and they are read in their order"
+    _refuse(Use.RECORDS, options, stream, why)
+    start = stream.starting_from
+    chosen = TableOptions(
+        start if isinstance(start, int) else None,
+        start is StartingFrom.LATEST,
+        stream.on_overwrite or OnOverwrite.FAIL,
+        stream.fail_on_data_loss,
+        options.recursive_file_lookup,
+        file_filter(options),
+        None if options.base_path is None else dataset.storage.resolve(options.base_path),
+    )
+    return TableMode(dataset, chosen)
+
+
+def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
+    if storage is not LOCAL:
+        raise OptionError(
+            "tail=true follows a file that grows, and only files of local and mounted file systems do; here read the "
+            "directory of complete files as a stream",
+            path=options.paths[0],
+        )
+    if len(options.paths) != 1 or is_pattern(options.paths[0]):
+        raise OptionError("tail=true follows one file; give its path alone, and a query for each of several files")
+    path = storage.resolve(options.paths[0])
+    status = storage.status(path)
+    if status is None or status.kind is not Kind.FILE:
+        found = "there is nothing" if status is None else "this is a directory or a device"
+        raise OptionError(
+            f"tail=true follows one file that exists, and {found}; give the path of the stream", path=path
+        )
+    _refuse(Use.TAIL, options, stream, "tail=true follows one growing stream")
+    if isinstance(stream.starting_from, int):
+        raise OptionError(
+            "startingFrom is earliest or latest where tail=true follows a file; no record has a number there"
+        )
+    chosen = TailOptions(stream.starting_from is StartingFrom.LATEST, options.max_partition_bytes, options.limits)
+    return TailMode(storage, path, chosen)
+
+
+def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
+    """Return how many seconds lie between two looks of a query that waits, at least."""
+    if stream.poll_interval is not None:
+        return stream.poll_interval
+    return _POLL_SECONDS_THAT_WAIT if options.opened_storage.traits.waits else _POLL_SECONDS
+
+
+def _log_options(options: ReadOptions, path: str) -> tuple[tuple[str, str], ...]:
+    """Return the options of the log's storage: those of the source's, unless the log is local."""
+    return options.storage if is_remote(path) else ()
+
+
+def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
+    if stream.clean_source is CleanSource.OFF:
+        return None
+    roots = tuple(storage.resolve(_plain_part(path)) for path in options.paths)
+    for root in roots:
+        real = storage.real_path(root) if storage.traits.directories else root
+        for directory in dict.fromkeys([*_upwards(root), *_upwards(real)]):
+            if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
+                raise OptionError(
+                    "cleanSource would take files out of a dataset that this package commits, and its records name them; "
+                    "remove it",
+                    path=directory,
+                )
+    archive = None
+    if stream.source_archive_dir is not None:
+        archive = storage.resolve(stream.source_archive_dir)
+        for root in roots:
+            if root_of(storage.real_path(root)) != root_of(storage.real_path(archive)):
+                raise OptionError(
+                    f"sourceArchiveDir is not in {root_of(root)}, and files are moved within it; give a directory there",
+                    path=archive,
+                )
+        check_beside(storage, options, archive, "sourceArchiveDir")
+    return Cleaner(storage, archive, roots)
+
+
+def _upwards(directory: str) -> Iterator[str]:
+    """Yield a directory and those above it."""
+    yield directory
+    while directory != parent(directory):
+        directory = parent(directory)
+        yield directory
+
+
+def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
+    """Refuse a directory of the stream's own in which the stream would look for files."""
+    root = root_that_sees(storage, [storage.resolve(_plain_part(path)) for path in options.paths], directory)
+    if root is not None:
+        raise OptionError(
+            f"{option} lies in {root}, where the stream looks for files; give a directory beside it, or one whose name "
+            "begins with _",
+            path=directory,
+        )
+
+
+def _plain_part(path: str) -> str:
+    """Return a path, and of a pattern the directory above its first special character."""
+    while is_pattern(path):
+        path = parent(path)
+    return path
+
+
+# `Polls`: ask the mode of a stream for something new, but not too often, and more than once if the storage fails.
+#
+# A query that waits asks its source 80 times a second (measured with Spark 4.3). Each answer from the storage would
+# be a listing, so between two looks lie a second or ten, and never less than four times what the last one took; until
+# then the answer is "nothing new", after a pause of at most half a second, so that a query can be stopped. While
+# files are known to wait there is no pause.
+#
+# An error that is raised ends the query. One of the storage may pass, so the first few are warnings, and longer
+# pauses. Where "nothing new" would end the query (`Trigger.AvailableNow`) or a whole run of it (`Trigger.Once`), the
+# pauses are made inside the call.
+_LISTING_SHARE: Final = 5
+
+
+_LONGEST_PAUSE: Final = 0.5
+
+
+"""Seconds that one call may sleep: Spark stops a query between two calls."""
+
+
+_ATTEMPTS: Final = 6
+
+
+_LONGEST_BACKOFF: Final = 30.0
+
+
+_MAY_PASS: Final = (OSError, ConcurrentWriteError)
+
+
+@dataclass(slots=True)
+class Polls:
+    """The looks of one query.
+
+    Parameters
+    ----------
+    mode
+        The mode of the stream.
+    interval
+        Seconds between two looks that find nothing, at least.
+    seconds, sleep
+        A clock and a pause, for tests.
+    """
+
+    mode: StreamMode
+    interval: float
+    seconds: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    backlog: Backlog = field(default_factory=Backlog)
+    _due: float = -1.0
+    _failures: int = 0
+    _only_now: bool = False
+
+    def only_available_now(self) -> None:
+        """Never answer "nothing new" without a look, as this ends the query."""
+        self._only_now = True
+        self.mode.only_available_now()
+
+    def latest(self, start: Offset, limit: Limit) -> Offset:
+        """Return `StreamMode.latest`, or `start` if it is too early for a look."""
+        patient = self._only_now or limit == ALL_AVAILABLE
+        if not patient and not self._wait():
+            return start
+        while True:
+            begun = self.seconds()
+            try:
+                end = self.mode.latest(start, limit)
+            except _MAY_PASS as error:
+                self._failures += 1
+                if self._failures == _ATTEMPTS:
+                    raise
+                pause = min(_LONGEST_BACKOFF, max(1.0, self.interval) * 2 ** (self._failures - 1))
+                _LOG.warning(
+                    "looking for new files failed (attempt %d of %d, the next in %.0f s): %s",
+                    self._failures, _ATTEMPTS, pause, printable(str(error)) or type(error).__name__,
+                )  # fmt: skip
+                if not patient:
+                    self._due = self.seconds() + pause
+                    return start
+                self.sleep(pause)
+            else:
+                self._failures = 0
+                self.backlog = self.mode.backlog()
+                waits = end == start or not self.backlog.files
+                took = max(0.0, self.seconds() - begun - SETTLE_SECONDS)  # without the pause for young files
+                self._due = begun + max(self.interval, _LISTING_SHARE * took) if waits else begun
+                return end
+
+    def _wait(self) -> bool:
+        """Wait for the next look, and return whether it is due."""
+        seconds = self._due - self.seconds()
+        if seconds > 0:
+            self.sleep(min(seconds, _LONGEST_PAUSE))
+        return seconds <= _LONGEST_PAUSE
+
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """The option `where`: parse and bind it, skip files and blocks, filter rows.
 
-Strategy
---------
 On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
 only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
 batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the file's statistics

@@ -1,7 +1,5 @@
 """`compact`: make few large files of the many small ones of a data set, in place, beside readers and writers.
 
-Strategy
---------
 The files of the data set are listed once, when the job is planned (P0). Small ones are joined by directory
 (`dataset.write.live_files.fill_bins`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
 their Arrow types and every value (`kept`); where that cannot be, the data set is refused. The columns are those of all
@@ -40,8 +38,17 @@ from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.job import Part, RewriteTask, abort_on_error, commit_reports, context_of, run_tasks
-from spark_arrow_ipc.spark.rewrite.kept import as_stored, check_types, unskipped, with_metadata
-from spark_arrow_ipc.spark.rewrite.rewrite import RewriteResult, byte_argument, sorted_plan, split_options, zone_of
+from spark_arrow_ipc.spark.rewrite.rewrite import (
+    RewriteResult,
+    as_stored,
+    byte_argument,
+    check_types,
+    sorted_plan,
+    split_options,
+    unskipped,
+    with_metadata,
+    zone_of,
+)
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import united_schema
 from spark_arrow_ipc.storage.open import storage_of

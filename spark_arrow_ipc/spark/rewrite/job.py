@@ -1,7 +1,5 @@
 """Run the tasks of a rewrite on Spark, and commit what one attempt of each reported.
 
-Strategy
---------
 The driver's process plans the job and commits it, by the same state machine as Spark's writer (`dataset.write`); tasks are
 those of an RDD with one element each, so that only reports come back. Spark returns one result for each element,
 whatever it runs twice: that is the choice among attempts, for which a writer of Spark's has a commit coordinator. If
@@ -38,6 +36,12 @@ from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, settings_for_ta
 from spark_arrow_ipc.spark.write.plan import WritePlan
 
 
+# What a worker does for one partition of a rewrite: decode, apply the function, sort, write, report.
+#
+# A `RewriteTask` holds frozen values, and is sent to the workers as any function of Spark's. Each call makes files
+# with names of their own and returns a `Report` of them. Spark may call it twice for a partition, one after the other
+# or at once; the driver gets the report of one call alone, and commits the files that are in it. Those of the others
+# stay in the job's staging directory, which the commit removes, as it removes what failed attempts leave.
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one task reads.

@@ -1,7 +1,5 @@
 """`MAPPINGS` and `EXTENSIONS`: the Spark type of every Arrow type.
 
-Strategy
---------
 One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
 Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. `spark_schema` is
 the one way from a file's schema to Spark's. `conform` converts values; the reverse is ``spark/types/spark_to_arrow.py``.
@@ -27,9 +25,10 @@ from spark_arrow_ipc.ipc.messages.schema import UnknownType
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
-from spark_arrow_ipc.spark.types.inexact import NANOSECOND_TIME_PRECISION, may_change
+from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change
 from spark_arrow_ipc.spark.types.noted_types import vector_element
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
+from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
@@ -428,3 +427,24 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
 }
 """By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""
+
+
+def to_ddl(schema: Schema) -> str:
+    """Return the columns of a file as Spark reads them: ``"`a` BIGINT, `b` STRING"``. Needs no session."""
+    return ", ".join(f"{_quoted(field.name)} {_ddl(field.dataType)}" for field in spark_schema(schema, ReadOptions()))
+
+
+def _ddl(type_: s.DataType) -> str:
+    """Return a type as DDL. `simpleString` leaves out the quotes that names inside of structs need."""
+    type_ = storage_type(type_)  # DDL has no user-defined types
+    if isinstance(type_, s.StructType):
+        return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_ddl(field.dataType)}' for field in type_)}>"
+    if isinstance(type_, s.ArrayType):
+        return f"ARRAY<{_ddl(type_.elementType)}>"
+    if isinstance(type_, s.MapType):
+        return f"MAP<{_ddl(type_.keyType)}, {_ddl(type_.valueType)}>"
+    return str(type_.simpleString()).upper()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

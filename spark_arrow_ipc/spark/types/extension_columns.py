@@ -1,7 +1,5 @@
 """Columns of well-known binary, and their coordinate reference system (CRS) as Spark's SRID.
 
-Strategy
---------
 GeoArrow notes the CRS of a column in the metadata of its extension type: as PROJJSON, as an identifier such as
 ``EPSG:4326``, or as text of another kind. Spark knows a CRS by a number, its SRID. Only the identifier of a CRS is
 read here, never its parameters; a CRS without one is an error that names it.
@@ -201,6 +199,12 @@ def _pairs(described: str) -> t.CustomMetadata:
     return ((EXTENSION_NAME, WKB), (EXTENSION_METADATA, described)) if described else ((EXTENSION_NAME, WKB),)
 
 
+# The storage of arrow.parquet.variant, whole or shredded.
+#
+# A variant is a struct of ``metadata``, its dictionary of keys, and ``value``, its bytes. Where values are of one
+# type they may be shredded: ``typed_value`` has them as an Arrow array. The elements of a shredded list, and the
+# fields of a shredded object, are structs of ``value`` and ``typed_value`` again (VariantShredding.md). This module
+# says which types are such storage; ``conform/variants.py`` puts the values together.
 METADATA: Final = "metadata"
 VALUE: Final = "value"
 TYPED: Final = "typed_value"

@@ -1,7 +1,5 @@
 """Merge the Spark schemas of files: columns by name, types widened.
 
-Strategy
---------
 Distinct schemas are mapped to Spark and merged in the order of their first files: new columns come after known ones,
 inside structs too. Two types of one column merge if they are equal, one widens to the other
 (``spark/types/widenings.py``), or one is void; two decimals merge to the smallest that holds both. The conversion of
@@ -20,6 +18,12 @@ from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
 from spark_arrow_ipc.spark.types.field_metadata import INEXACT_KEY
 
+# `WIDENINGS`: Spark types and the wider types that hold all their values.
+#
+# Integers, floats and decimals widen to larger ones, date to timestamp_ntz, intervals to those of more fields, times
+# to those of more digits, and geometries of one SRID to those of mixed ones. A user's ``.schema(...)`` may ask for
+# the wider type, and files of one dataset may differ so. Nested types widen if their children do; this module
+# compares leaf types only.
 Widening = Callable[[s.DataType, s.DataType], bool]
 
 

@@ -1,7 +1,5 @@
 """Notes of Arrow types in the metadata of Spark fields, as integration JSON.
 
-Strategy
---------
 A note has what the Spark type lost: widths, signs, units, layouts, dictionaries and their order. It also has the names,
 extensions and metadata of the fields that Spark has no fields for: items of lists, keys and values of maps, run ends. The
 rest (nullability, metadata of a struct's fields) comes from the column when it is written, because a DataFrame may have

@@ -1,7 +1,5 @@
 """The note of a file's Spark schema: what Spark knew of the columns, and their Arrow types do not say.
 
-Strategy
---------
 Arrow has no collations, no intervals of hours, no precision of a time, no CHAR and no user-defined types. So a file that
 has such columns, or columns with metadata (a comment, the attributes of ML), notes the schema as Spark knew it, as the
 JSON that Spark's Parquet files have, once, in the schema's metadata.

@@ -1,7 +1,5 @@
 """`WRITTEN`: the Arrow type as which every Spark type is written.
 
-Strategy
---------
 The reverse of ``spark/types/arrow_to_spark.py``, with types that old Arrow readers know. Every field is nullable. Custom
 metadata that was read from a file is restored (``spark/types/field_metadata.py``), and the types that Arrow has as
 extensions (variant, geometry) get their names.

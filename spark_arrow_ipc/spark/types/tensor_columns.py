@@ -1,7 +1,5 @@
 """Tensor columns: ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor`` of CanonicalExtensions.rst.
 
-Strategy
---------
 `tensor_of` reads what a field's metadata say and holds it against the storage. A tensor has a *physical* shape, in
 which its values are stored by rows, and a *logical* one, which a permutation makes of it. Spark sees the logical one: a
 struct of a shape and of the values by rows of that shape, so that ``reshape`` of what a row has is right whatever the

@@ -1,7 +1,5 @@
 """Convert Spark's record batches to ours, with exactly the written schema.
 
-Strategy
---------
 Spark hands a writer pyarrow batches whose types differ from run to run: timestamps carry the session's time zone,
 ``useLargeVarTypes`` makes strings large, TIME comes in nanoseconds, list elements have Spark's names. The written
 schema depends on the DataFrame's schema alone (`spark_to_arrow`), so each array gets its written type here: the same

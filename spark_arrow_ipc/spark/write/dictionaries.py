@@ -1,7 +1,5 @@
 """Dictionary-encode columns of a write, with one growing dictionary each.
 
-Strategy
---------
 Each batch is encoded by pyarrow's kernel, and its few distinct values are added to the dictionary of the task. So the
 dictionary of every batch begins with the one before it, and the writer writes one. Nulls are nulls of the indices.
 Indices are int32, which every reader supports.

@@ -1,7 +1,5 @@
 """Plan a write: its columns, partitions and file sizes, for all tasks.
 
-Strategy
---------
 Every error that does not depend on values is raised here, before any task runs. A `WritePlan` is pickled for tasks.
 """
 
@@ -38,8 +36,13 @@ from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
-from spark_arrow_ipc.spark.write.restore_schema import restored_schema, vector_notes
-from spark_arrow_ipc.spark.write.schema_check import check_names, fitting_schema, schema_beside
+from spark_arrow_ipc.spark.write.schema_check import (
+    check_names,
+    fitting_schema,
+    restored_schema,
+    schema_beside,
+    vector_notes,
+)
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
 
 

@@ -1,7 +1,5 @@
 """`RESTORED`: convert arrays of usual types to the noted types, exactly.
 
-Strategy
---------
 One row for each pair of type classes, whole buffers at a time. The usual type is the one that a column has in
 the file without ``restoreTypes``. Nothing is rounded, truncated or wrapped: a value that the noted type does not hold
 is an error with that value. Values of null slots are ignored. Dictionaries and runs are added after any row.

@@ -1,7 +1,5 @@
 """Write columns as tensors: ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor``.
 
-Strategy
---------
 A column is written as tensors if the option `tensorColumns` names it, or if its metadata are those of a tensor column
 and its Spark type is one: an array, or a struct of shape and data. Values and shape are those of the file, to which a
 permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides that for all tasks; `TensorTarget.convert` checks the rows of
@@ -30,8 +28,8 @@ from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
-from spark_arrow_ipc.spark.write.restore_schema import restored_schema
 from spark_arrow_ipc.spark.write.restore_values import restore
+from spark_arrow_ipc.spark.write.schema_check import restored_schema
 
 NDArray = npt.NDArray[Any]
 

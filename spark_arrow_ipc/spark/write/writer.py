@@ -160,6 +160,20 @@ def _outputs(messages: list[WriterCommitMessage | None]) -> list[TaskOutput | No
     return [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
 
 
+# The streaming writer: stage the rows of a batch on executors, publish them once on the driver.
+#
+# Spark makes a new writer for every batch, and another one for its commit, in other processes: nothing is shared but
+# the reports of the tasks. So nothing is done before the tasks run. A task learns from Spark which query and batch it
+# is of; its staging directory is named by the query and by the attempt, of which the writer of the tasks has chosen a
+# number.
+#
+# The record of a batch names the query and the batch, and a batch that a record names is not committed again: that is
+# what a query does after a restart, when it does not know whether its last batch was committed. Whatever else of the
+# same query is staged then is of earlier attempts, and withdrawn.
+#
+# Other jobs may add columns while a query runs for months. Each batch begins with a look at the newest record, when
+# its writer is sent to the tasks, and they write what that has more (`WritePlan.beside`); their reports say what it
+# was.
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 """Local properties of a task of a streaming query."""

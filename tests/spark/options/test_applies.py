@@ -18,7 +18,7 @@ from spark_arrow_ipc.spark.options.options import (
     parse_stream,
     parse_write,
 )
-from spark_arrow_ipc.spark.read.stream_mode import stream_mode
+from spark_arrow_ipc.spark.read.stream_reader import stream_mode
 
 SERVED = "dissociated+tcp://127.0.0.1:1/t?want_data=1"
 WITH = {

@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.errors import OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.options.options import parse_stream
-from spark_arrow_ipc.spark.read.stream_mode import poll_seconds, stream_mode
+from spark_arrow_ipc.spark.read.stream_reader import poll_seconds, stream_mode
 from spark_arrow_ipc.storage.object_store import ObjectStorage
 
 NUMBER = pa.schema([("n", pa.int64())])

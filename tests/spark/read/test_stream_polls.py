@@ -4,7 +4,7 @@ import pytest
 
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
-from spark_arrow_ipc.spark.read.stream_mode import Polls
+from spark_arrow_ipc.spark.read.stream_reader import Polls
 
 LIMIT = Limit(max_files=1)
 

@@ -14,7 +14,7 @@ from spark_arrow_ipc import compact, rewrite
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidArrowError, OptionError, SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark.rewrite.kept import check_types
+from spark_arrow_ipc.spark.rewrite.rewrite import check_types
 
 DAY = 86_400_000
 

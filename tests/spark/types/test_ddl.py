@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.spark.types.ddl import to_ddl
+from spark_arrow_ipc.spark.types.arrow_to_spark import to_ddl
 
 pa = pytest.importorskip("pyarrow")
 

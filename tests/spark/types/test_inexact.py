@@ -8,7 +8,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, Times
 from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS
-from spark_arrow_ipc.spark.types.inexact import (
+from spark_arrow_ipc.spark.types.field_metadata import (
     EXTENSIONS_THAT_MAY_CHANGE,
     MAY_CHANGE,
     NANOSECOND_TIME_PRECISION,

@@ -16,7 +16,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Times, Vectors
 from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
 from spark_arrow_ipc.spark.types import arrow_to_spark
-from spark_arrow_ipc.spark.types.ddl import to_ddl
+from spark_arrow_ipc.spark.types.arrow_to_spark import to_ddl
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_note import KEY, note_pairs
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
+from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
