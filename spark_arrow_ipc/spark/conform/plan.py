@@ -1,7 +1,7 @@
 """`compile_conform`: the plan that converts a file's batches to Spark's schema.
 
 Columns are found by name. For each, the natural Spark type (``spark/types/arrow_to_spark.py``) must be the requested one
-or widen to it (``spark/types/widenings.py``); nested types compare their children. A mismatch is an error here, before
+or widen to it (``spark/types/merge.py``); nested types compare their children. A mismatch is an error here, before
 any value is read, that names the column, both types, and an option that resolves it if there is one.
 
 Compiling costs one walk of the schema; a batch costs one call a field, and no Python a value, except decimals of

@@ -1,6 +1,6 @@
 """Declare an option as a field of the dataclass that holds its value.
 
-`ReadOptions` and `SparkWriteOptions` (``options.py``) declare every option once: the attribute is the option in snake
+`ReadOptions` and `SparkWriteOptions` (``read_options.py``, ``write_options.py``) declare every option once: the attribute is the option in snake
 case, its annotation is the type of the value, and the function call on its right (of this module) gives the parser of
 Spark's string, the default, and the documentation. The functions
 return a dataclass field and are annotated with the type of the value, as `dataclasses.field` is, so that mypy checks

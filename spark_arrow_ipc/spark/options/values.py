@@ -1,6 +1,6 @@
 """Parsers of option values, from the string of an option to its value.
 
-A parser raises ValueError for a string that it does not understand and says nothing about the option: `given`
+A parser raises ValueError for a string that it does not understand and says nothing about the option: `options`
 knows the name, what is expected and an example, and makes the `OptionError` of it.
 """
 
