@@ -1,4 +1,4 @@
-"""What this process is: one of Spark's own or a person's program; in a person's directory or in one of Spark's.
+"""The kind of this process: one of Spark's own or a person's program; in a person's directory or in one of Spark's.
 
 Spark runs a data source in Python processes of its own: to plan and commit, beside the driver, and to run tasks. A
 person's program that calls the package directly must not be changed by what is only right there.

@@ -157,7 +157,7 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
 # Spark takes a geometry as a struct of its SRID and its well-known binary. The bytes are shared; the SRIDs are one
 # number for all rows of a column.
 #
-# Of each value the header is checked: its byte order, its type and its least length. Spark 4.1 believes every byte,
+# Of each value the header is checked: its byte order, its type and its least length. Spark 4.1 checks no byte,
 # and later releases parse the whole value, with errors that name neither file nor column. Well-known binary has
 # dialects: Spark reads that of ISO, where a type of 1001 has a Z, and not the extended one (EWKB), where the highest
 # bits say so.

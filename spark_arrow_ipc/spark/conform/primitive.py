@@ -1,4 +1,4 @@
-"""Convert dates, times, timestamps, durations and intervals.
+"""Convert primitive values: dates, times, timestamps, durations and intervals, and numbers.
 
 Spark counts microseconds in 64 bits, and days in 32. A coarser unit is multiplied, and overflow is an error;
 nanoseconds are divided by the rule of the option `nanoseconds`. Slots that are not visible may overflow silently.
@@ -254,7 +254,7 @@ def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
 # Convert numbers: widen integers and floats, decimals to 128 bits.
 #
 # A decimal is copied as 64-bit words, least significant first: no value becomes a Python object, except those of more
-# than 38 digits, which become strings. Spark trusts a decimal to have no more digits than its type says, and fails
+# than 38 digits, which become strings. Spark does not check that a decimal has no more digits than its type says, and fails
 # late and far away if it has more; so this is checked here, with two comparisons of words for each value.
 _WORD = 1 << 64
 

@@ -1,4 +1,4 @@
-"""Convert tensor columns to structs of the logical shape and of the values in its order (``extensionTypes=tensor``)."""
+"""Convert vectors and matrices, and tensor columns to structs of the logical shape and of the values in its order (``extensionTypes=tensor``)."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def heads(
 #
 # Most rows share a few metadata, so each distinct one is read once. Their strings are one array of bytes over the
 # metadata's own buffer: the strings of one lie one after another. The bytes between the strings of two metadata are
-# an element of that array as well, which is no key. Every size and offset is checked before it is used.
+# an element of that array as well, which is not a key. Every size and offset is checked before it is used.
 _SPEC: Final = "VariantEncoding.md, metadata"
 
 

@@ -317,7 +317,7 @@ class _Objects:
     Raises
     ------
     InvalidBodyError
-        A value is no object, or broken.
+        A value is not an object, or broken.
     """
 
     def __init__(self, values: pa.Array, slots: Numbers, keys: Keys, rows: Numbers, path: str) -> None:

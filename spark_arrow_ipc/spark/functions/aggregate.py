@@ -1,4 +1,4 @@
-"""`plan_aggregate`: which partial aggregates the workers compute, and what Spark makes of them; or why neither.
+"""`aggregate` and `count`: partial aggregates that workers compute where the data are decoded, and Spark adds up.
 
 Offered is what has one right answer in whatever order rows come and however they are grouped first: counts, least and
 greatest values under an order that Spark and pyarrow share, and sums of whole numbers and decimals in 128 bits. The
@@ -50,7 +50,7 @@ _QUOTED: Final = re.compile(r"`((?:[^`]|``)+)`")
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """What is read, what workers make of it, and what Spark makes of that.
+    """The columns to read, the partial rows that workers make of them, and the totals that Spark makes of those.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class BlockAnswers:
 
     @property
     def need_statistics(self) -> bool:
-        """Whether more is asked for than numbers of rows."""
+        """True if more is asked for than numbers of rows."""
         return self._is_possible and any(part.column is not None for part in self._partials.parts)
 
     def answer(
@@ -186,7 +186,7 @@ class BlockAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Where the values of a column are known from, in one file.
+    """The source of a column's values in one file.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class _Kept:
 
 
 class _Headers:
-    """What the headers of a file's record batches say; each is read at most once."""
+    """The contents of the headers of a file's record batches; each is read at most once."""
 
     def __init__(self, reader: ipc.FileReader, shapes: Shapes) -> None:
         self._reader = reader

@@ -34,14 +34,14 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a program may give for an option.
+    """The Python values that a program may give for an option.
 
     Parameters
     ----------
     annotation
         For type checkers, with names of ``keywords.py``.
     string_of
-        Makes the option's string of a value that is no string. Raises TypeError or ValueError for other values.
+        Makes the option's string of a value that is not a string. Raises TypeError or ValueError for other values.
     """
 
     annotation: str

@@ -240,7 +240,7 @@ class ReadOptions:
 
     @property
     def reads_servers(self) -> bool:
-        """Whether the paths are tables of servers, and no files."""
+        """True if the paths are tables of servers, and not files."""
         return any(map(is_served, self.paths))
 
     @property
@@ -255,7 +255,7 @@ class ReadOptions:
 
     @property
     def fills_missing(self) -> bool:
-        """Whether columns that a file does not have are null."""
+        """True if columns that a file does not have are null."""
         return self.merge_schema or self.missing_columns is MissingColumns.NULL
 
     @property
@@ -265,7 +265,7 @@ class ReadOptions:
 
     @property
     def error_policy(self) -> ErrorPolicy:
-        """Which errors of files the scan skips."""
+        """The errors of files that the scan skips."""
         return ErrorPolicy(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
 
     def check(self) -> None:

@@ -66,12 +66,12 @@ class ExtensionTypes(StrEnum):
 
     @property
     def reads_tensors(self) -> bool:
-        """Whether tensor columns are structs of a shape and values."""
+        """True if tensor columns are structs of a shape and values."""
         return self in {ExtensionTypes.TENSOR, ExtensionTypes.ALL}
 
     @property
     def reads_geometries(self) -> bool:
-        """Whether columns of well-known binary are Spark's GEOMETRY and GEOGRAPHY."""
+        """True if columns of well-known binary are Spark's GEOMETRY and GEOGRAPHY."""
         return self in {ExtensionTypes.GEOMETRY, ExtensionTypes.ALL}
 
 
@@ -97,7 +97,7 @@ class DictionaryColumns(StrEnum):
 
 
 class CleanSource(StrEnum):
-    """What is done with files of a stream that were read."""
+    """The treatment of files of a stream that were read."""
 
     OFF = "off"
     ARCHIVE = "archive"
@@ -105,7 +105,7 @@ class CleanSource(StrEnum):
 
 
 class StartingFrom(StrEnum):
-    """Where a new streaming query begins."""
+    """The beginning of a new streaming query."""
 
     EARLIEST = "earliest"
     LATEST = "latest"

@@ -299,11 +299,11 @@ def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
 # the batch is skipped. Where it is true of every row, or there is no predicate, whoever can answer without the rows
 # is asked (`Answers`), and what is answered is skipped, too.
 class Answers(Protocol):
-    """Who can answer without the rows."""
+    """Takes record batches whose rows need not be decoded."""
 
     @property
     def need_statistics(self) -> bool:
-        """Whether they may use the statistics of files; without a predicate others are not read."""
+        """True if they may use the statistics of files; without a predicate others are not read."""
 
     def answer(
         self,

@@ -84,7 +84,7 @@ class RowSelection:
 
     @property
     def depends_on_session(self) -> bool:
-        """Whether tasks have to look at the session, also where no rows are left."""
+        """True if tasks have to look at the session, also where no rows are left."""
         return bool(self.noted) or self.unbound is not None or self.alike is not None
 
     def in_session(self) -> RowSelection:

@@ -44,7 +44,7 @@ from spark_arrow_ipc.spark.write.plan import WritePlan
 # stay in the job's staging directory, which the commit removes, as it removes what failed attempts leave.
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task reads.
+    """The part of a rewrite that one task reads.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ _HAS_REGISTRY: Final = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4
 
 @dataclass(frozen=True, slots=True)
 class SpatialColumn:
-    """What the metadata of a column of well-known binary say.
+    """The type of a column of well-known binary, by its metadata.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def is_shredded(type_: t.DataType) -> bool:
 
 
 def part_types(type_: t.DataType) -> dict[str, t.DataType]:
-    """Return the types of a struct's fields by name; nothing if it is no struct or names are there twice."""
+    """Return the types of a struct's fields by name; nothing if it is not a struct, or has a name twice."""
     fields = type_.fields if isinstance(type_, t.Struct) else ()
     parts = {field.name: field.type for field in fields}
     return parts if len(parts) == len(fields) else {}
@@ -257,7 +257,7 @@ def check_variant(type_: t.DataType, path: str) -> None:
 
 
 def shredded_primitive(type_: t.DataType) -> s.DataType | None:
-    """Return the Spark type of the values of a ``typed_value``; None if it is no primitive of Spark's variants."""
+    """Return the Spark type of the values of a ``typed_value``; None if it is not a primitive of Spark's variants."""
     found: s.DataType | None = None
     if isinstance(type_, t.Int) and type_.signed:
         found = {8: s.ByteType, 16: s.ShortType, 32: s.IntegerType, 64: s.LongType}[type_.bit_width]()

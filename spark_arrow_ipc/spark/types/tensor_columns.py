@@ -38,7 +38,7 @@ _MOST_TEXT: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TensorColumn:
-    """What the metadata of a tensor column say.
+    """The shapes of a tensor column, by its metadata.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class TensorColumn:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every row has the same shape."""
+        """True if every row has the same shape."""
         return None not in self.shape
 
     @property

@@ -44,7 +44,7 @@ GivenShape = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorTarget:
-    """How a column is written as tensors.
+    """The tensors as which a column is written.
 
     Parameters
     ----------
