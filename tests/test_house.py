@@ -366,6 +366,7 @@ def test_no_module_needs_its_own_place_on_disk():
 
 
 TESTED_ELSEWHERE = {
+    "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/datasource.py": "every test with Spark goes through it",
     "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",

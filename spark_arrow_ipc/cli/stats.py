@@ -34,8 +34,9 @@ from spark_arrow_ipc.cli.shared.rows import (
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
-from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, Statistics, leaves
+from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Int64s

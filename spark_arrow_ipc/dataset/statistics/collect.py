@@ -33,8 +33,6 @@ from spark_arrow_ipc.dataset.statistics.format import (
     ROW_COUNT,
     Leaf,
     Path,
-    Statistics,
-    Which,
     array_of,
     bound_above,
     bound_below,
@@ -42,6 +40,7 @@ from spark_arrow_ipc.dataset.statistics.format import (
 )
 from spark_arrow_ipc.dataset.statistics.min_max import Mask, summarise, valid_slots
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 
 _AUTO_COLUMNS: Final = 64
 _AUTO_NBYTES: Final = 1 << 20

@@ -12,7 +12,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,7 +20,6 @@ from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import numpy_views as nv
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
@@ -207,15 +205,3 @@ def raws_of(array: Array) -> list[Raw | None]:
     if isinstance(array.type, t.Bool):
         raws = [int(bool(raw)) for raw in raws]
     return raws if valid is None else [raw if is_valid else None for raw, is_valid in zip(raws, valid, strict=True)]
-
-
-class Statistics(StrEnum):
-    """The columns that have statistics, where no list names them."""
-
-    AUTO = "auto"
-    NONE = "none"
-    ALL = "all"
-
-
-Which: TypeAlias = Statistics | Sequence[ColumnPath]
-"""Value of the option `statistics`: a word, or references to columns (a struct stands for all its leaves)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
-from spark_arrow_ipc.dataset.statistics.format import Statistics
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import Format

@@ -1,0 +1,24 @@
+"""The columns that have statistics: a word of the option `statistics`, or references to columns.
+
+Apart from the format, because the table of options needs the words, and each planner of Spark's starts with that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+from spark_arrow_ipc.arrow.column_path import ColumnPath
+
+
+class Statistics(StrEnum):
+    """The columns that have statistics, where no list names them."""
+
+    AUTO = "auto"
+    NONE = "none"
+    ALL = "all"
+
+
+Which: TypeAlias = Statistics | Sequence[ColumnPath]
+"""Value of the option `statistics`: a word, or references to columns (a struct stands for all its leaves)."""
