@@ -5,7 +5,8 @@ themselves. `-m "not slow"` leaves what a change of the codec, of plans or of co
 
 `exhaustive` is said of slow tests that start clusters and environments of their own for a way of running what other
 tests run in the shared session: each way of docs/deploy.md, copies of a task. They are left out unless `-m exhaustive`
-asks for them, as .ci/run does. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
+asks for them, as .ci/run does. A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n
+is tried with each change, drawn by its name, the others nightly. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
 benchmarks; `-m nightly` asks for them, as .ci/nightly does.
 """
 
@@ -13,6 +14,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 import quick_spark
@@ -58,6 +60,10 @@ def pytest_collection_modifyitems(config, items):
     Lines are counted, where pytest-cov is asked to, while the tests of what it measures run: counting doubles their time.
     """
     counted = tests_of_measured_packages(config)
+    for item in items:
+        table = item.get_closest_marker("one_in")
+        if table and crc32(item.name.encode()) % table.args[0]:
+            item.add_marker("nightly")
     for item in items:
         if "spark" in item.fixturenames or item.get_closest_marker("exhaustive") or item.get_closest_marker("nightly"):
             item.add_marker("slow")

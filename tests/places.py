@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
-from copying_storage import CopyingStorage
+from copying_storage import CopyingStorage, nobody_waits
 from fault_server import fault_server
 from job_plans import plan_job
 
@@ -131,7 +131,8 @@ def memory(_):
 @contextmanager
 def copying_memory(_):
     storage = MemoryStorage(renames=False)
-    yield Place(storage, "memory:/source"), Place(storage, "memory:/target")
+    with nobody_waits():
+        yield Place(storage, "memory:/source"), Place(storage, "memory:/target")
 
 
 @contextmanager

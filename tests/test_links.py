@@ -330,6 +330,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("action", "place"), CASES)
 def test_nothing_outside_is_changed(tmp_path, within, action, place):
     """Whether the action succeeds or refuses is told elsewhere."""

@@ -20,6 +20,7 @@ def _bytes_held(array):
     return own + sum(map(_bytes_held, array.children))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("offset", "length"), SLICES)
 @pytest.mark.parametrize("name", [n for n in ARRAYS if n not in ("list_view", "large_list_view")])
 def test_nbytes_is_what_a_compact_copy_holds(name, offset, length):

@@ -155,6 +155,7 @@ OWN_ARRAYS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("form", ["file", "stream"])
 @pytest.mark.parametrize("array", OWN_ARRAYS)
 def test_we_read_what_pyarrow_writes(array, form):
@@ -324,6 +325,7 @@ def assert_polars_holds(batch, frame):
     assert [] == [(a, b) for a, b in pairs if not isinstance(a, int) and as_polars_has_it(a) != b]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("options", WAYS)
 @pytest.mark.parametrize("type_", [*POLARS_READS, *POLARS_CONVERTS], ids=str)
 def test_polars_reads_what_we_write_and_we_read_what_polars_writes(type_, options):

@@ -59,6 +59,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 def test_saves_go_on_after_ctrl_c(tmp_path):
     """SIGINT in the middle of a call to the JVM, twice; each time the thread that answers is a new one."""
     environment = quick_spark.environment() | {

@@ -13,6 +13,7 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("offset", "length"), SLICES)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_a_compact_slice_is_what_pyarrow_slices(name, offset, length):

@@ -18,6 +18,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.python_values import from_pylist
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("offset", "length"), SLICES)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_a_slice_equals_its_compact_copy(name, offset, length):

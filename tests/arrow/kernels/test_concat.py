@@ -24,6 +24,7 @@ PARTS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_concat(name, parts):

@@ -23,6 +23,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_take(name, choice):

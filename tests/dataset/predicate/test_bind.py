@@ -281,9 +281,9 @@ FORMS = {
 
 @pytest.mark.parametrize("column", FORMS)
 def test_a_long_list_is_bound_in_seconds(column):
-    """200,000 keys, as many of the longest as the option holds; numbers and strings take a second and a half."""
-    keys = list(map(FORMS[column], range(200_000)))
+    """20,000 keys take a seventh of a second, so that 500,000 take a few; with the square of their number it would be minutes."""
+    keys = list(map(FORMS[column], range(20_000)))
     start = time.process_time()
     found = bound(f"{column} IN ({', '.join(keys)})", UNKNOWN_ZONE)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 1.5
     assert len(getattr(found, "parts", [found])) < 100

@@ -94,6 +94,7 @@ EVERY_CRASH = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("recovery", ["vacuum", "the next writer"])
 @pytest.mark.parametrize(("mode", "point", "own", "others"), EVERY_CRASH)
 def test_crash_at_a_step(tmp_path, mode, point, own, others, recovery):

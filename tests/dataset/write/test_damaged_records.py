@@ -129,6 +129,7 @@ ACTS = {
 CHANGES = {"append", "overwrite", "compact", "vacuum", "give up"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", DAMAGES)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_damaged_record(place, is_done, act, kind, caplog):

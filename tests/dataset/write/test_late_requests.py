@@ -62,6 +62,7 @@ def is_tidy(place, expected):
 
 
 @MODES
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("settle", [abort, given_up])
 @pytest.mark.parametrize("jobs", range(4))
 @pytest.mark.parametrize("kept", [log.KEPT_RECORDS, 0], ids=["records stay", "records go"])

@@ -77,6 +77,7 @@ def rows_of(found):
 OPTIONS = [("plain", {}), ("lz4", {"compression": "lz4"}), ("zstd", {"compression": "zstd"})]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @pytest.mark.parametrize("every", [0, 3, 150], ids=["no nulls", "nulls", "nulls in few batches"])
 @pytest.mark.parametrize("name", list(columns(0)))

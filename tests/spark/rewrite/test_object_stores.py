@@ -168,6 +168,7 @@ def test_one_of_two_compactions_gives_up(lake):
     assert [] == lake.leftovers()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "request_", [Request.PUT, Request.COPY, Request.LIST, Request.DELETE_MANY], ids=lambda r: r.name
 )

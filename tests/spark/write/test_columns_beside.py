@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("obstore", reason="object stores need the extra 'cloud'")
 
 from commit_jobs import dying
+from copying_storage import nobody_waits
 from fault_server import fault_server
 from pyspark import TaskContext
 from pyspark.sql import types as s
@@ -117,7 +118,7 @@ def local(folder):
 
 @contextmanager
 def copying(_):
-    with fault_server() as server:
+    with fault_server() as server, nobody_waits():
 
         def late(path, seconds):
             (key,) = (key for key in server.objects.by_key if path.endswith(key))
