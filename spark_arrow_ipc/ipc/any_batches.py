@@ -25,20 +25,7 @@ _OURS: Final = (BatchReader, RecordBatchStream)
 
 
 def record_batches(source: Iterable[AnyBatches] | AnyBatches) -> Iterator[RecordBatch]:
-    """Return the record batches of a source, one after the other. What others lend is checked, and not copied.
-
-    Parameters
-    ----------
-    source
-        One of `AnyBatches`, or an iterable of them.
-
-    Raises
-    ------
-    TypeError
-        It is neither.
-    ArrowIpcError
-        What another library lends is not sound.
-    """
+    """Return the record batches of a source, one after the other. What others lend is checked, and not copied."""
     return chain.from_iterable(_parts(source))
 
 
@@ -81,11 +68,6 @@ def with_schema(
     """Return a schema, or else that of the first batch, and all batches of a source, as `record_batches`.
 
     Where there are no batches, because all tables are empty, the schema is theirs.
-
-    Raises
-    ------
-    ValueError
-        There is neither a schema, nor a batch, nor an empty table; or there are only empty tables, of several schemas.
     """
     if schema is not None:
         return schema, record_batches(source)

@@ -41,14 +41,7 @@ _PROJECTED_BATCHES: Final = 8
 def windows(
     count: int, take: Callable[[int], tuple[int, ByteSource] | None] | None
 ) -> Iterator[tuple[int, ByteSource | None]]:
-    """Yield the number of each record batch, and its bytes if they were read ahead.
-
-    Parameters
-    ----------
-    take
-        Returns the bytes of a batch, and the number of the first one that is not among them: `BatchesAhead.take`. None
-        where nothing is read ahead.
-    """
+    """Yield the number of each record batch, and its bytes if they were read ahead."""
     stop, window = 0, None
     for i in range(count):
         if take is not None and i >= stop:
@@ -57,17 +50,7 @@ def windows(
 
 
 def small_neighbours(blocks: Sequence[Block], numbers: range, *, small: int, most: int) -> int:
-    """Count the first record batches of `numbers` that are worth one read together, at least one.
-
-    Parameters
-    ----------
-    blocks
-        Of all record batches of the file.
-    numbers
-        Record batches, one after the other.
-    small, most
-        Most bytes of each, and of all together.
-    """
+    """Count the first record batches of `numbers` that are worth one read together, at least one."""
     nbytes, next_offset = 0, blocks[numbers.start].byte_offset
     for i in numbers:
         block = blocks[i]
@@ -105,11 +88,6 @@ class BatchesAhead:
         """Return the bytes of a record batch and of its small neighbours, and the number after the last of them.
 
         None if they are not known; then whoever reads them gets them, or the error.
-
-        Raises
-        ------
-        OSError, FileChangedError, UnsupportedError
-            As the source and `Prefetch.take`.
         """
         return self._prefetch.take(number)
 

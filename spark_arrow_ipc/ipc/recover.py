@@ -76,13 +76,6 @@ def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT
 
     A sound file costs what `ipc.open` costs; a stream or a broken file costs a small read more for each message.
     `opens` opens the source, or gives its path or bytes, and is called once or twice.
-
-    Raises
-    ------
-    InvalidArrowError
-        The bytes do not begin as Arrow IPC does.
-    UnsupportedError, LimitError, ColumnNotFoundError, OSError
-        As `ipc.open`.
     """
     in_full = replace(options, validation=Validation.FULL)
     try:

@@ -56,22 +56,7 @@ class StreamDecoder:
     def decode(
         self, message: Message, place: AnyPlace, number: int, byte_offset: int | None = None
     ) -> RecordBatch | None:
-        """Return the record batch of a message, or None after a dictionary batch.
-
-        Parameters
-        ----------
-        message
-            The next one of the stream, no schema.
-        place
-            Where its body is.
-        number, byte_offset
-            Its number among those of its kind, and its place, for errors that come later.
-
-        Raises
-        ------
-        ArrowIpcError
-            The message, its body, or an earlier dictionary that waited is broken.
-        """
+        """Return the record batch of a message, or None after a dictionary batch."""
         if message.kind is MessageHeader.RecordBatch:
             # A dictionary that is still missing has no slot that needs it, or its error is the right one.
             self.flush()

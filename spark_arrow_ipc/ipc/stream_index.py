@@ -167,22 +167,6 @@ def walk(
     """Yield each message from `byte_offset` on, with its block, and None where another stream begins. Reads no body.
 
     The source must know its length.
-
-    Parameters
-    ----------
-    ends
-        Decides whether streams after the first are read; None reads the first.
-    numbers
-        Of the next record batch and the next dictionary batch, for errors.
-
-    Raises
-    ------
-    TruncatedError
-        The bytes end inside a message.
-    InvalidArrowError
-        A message is broken, or there is a second schema; the message's offset is given.
-    UnsupportedError, LimitError
-        As for reading a message.
     """
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
     assert source.nbytes is not None, "a walk seeks"
@@ -229,11 +213,6 @@ def ends_in_marker(source: ByteSource, nbytes: int, limits: Limits) -> bool:
 
     One small read a message. The last bytes alone do not tell, as those of a body may be the same. Zeros after the marker
     are padding.
-
-    Raises
-    ------
-    InvalidArrowError, UnsupportedError, LimitError
-        A message is broken, or too large.
     """
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
     begun = byte_offset = 0
@@ -295,35 +274,10 @@ def index_stream(
     first_batch: int = 0,
     most: int | None = None,
 ) -> StreamIndex:
-    """Return an index of the messages of a stream. One small read a message; with `after`, a new one.
+    """Return an index of the messages of a stream; one small read a message.
 
-    Parameters
-    ----------
-    source
-        Its length must be known.
-    byte_offset
-        Of the first message after the schema.
-    limits
-        Budgets of metadata and of messages.
-    nests
-        Whether values of dictionaries are themselves encoded by dictionaries.
-    keeps_broken
-        Whether broken bytes end the index, which keeps the error, instead of raising.
-    ends
-        As for `walk`.
-    after
-        An index of the same stream, made when it was shorter; `byte_offset` is not used then.
-    first_batch
-        Record batches before this number are counted and forgotten as they come, as `StreamIndex.forget` does.
-    most
-        The index ends when it keeps so many record batches; None for no end.
-
-    Raises
-    ------
-    InvalidArrowError
-        As `walk`, unless `keeps_broken`.
-    UnsupportedError, LimitError
-        As for reading a message.
+    It goes on where `after`, an index of the stream when it was shorter, ended; forgets the record batches before
+    `first_batch` as they come; ends when it keeps `most` of them; and keeps the error of broken bytes with `keeps_broken`.
     """
     known = (after or StreamIndex((), (), byte_offset, nests)).forget(first_batch)
     batches: list[IndexedBatch] = []

@@ -158,13 +158,7 @@ class BodyPlace:
 
 
 def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None) -> BodyRanges:
-    """Read the body at a place: all of it, or only the `wanted` (start, nbytes).
-
-    Raises
-    ------
-    InvalidFramingError
-        The bytes end before the body does.
-    """
+    """Read the body at a place: all of it, or only the `wanted` (start, nbytes)."""
     source, byte_offset, nbytes = place.source, place.byte_offset, place.nbytes
     if wanted is None:
         return BodyRanges.whole(source.read_at(byte_offset, nbytes), byte_offset)

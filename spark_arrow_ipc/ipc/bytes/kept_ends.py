@@ -50,13 +50,7 @@ class KeptEnds(ExactReads):
         return self._source.read_up_to(byte_offset, nbytes)
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into` with the bytes from `byte_offset` on, as the source does where they lie in no end.
-
-        Raises
-        ------
-        InvalidFramingError
-            The bytes end earlier.
-        """
+        """Fill `into` with the bytes from `byte_offset` on, as the source does where they lie in no end."""
         if byte_offset >= self._tail_start or byte_offset + len(into) <= END_NBYTES:
             super().read_into(byte_offset, into)
         else:

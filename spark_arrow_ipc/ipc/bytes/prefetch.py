@@ -90,13 +90,6 @@ class Prefetch(Generic[_Result]):
 
         None if there is no such job any more, and if its bytes are broken: then who reads them without this object
         gets the error that tells where.
-
-        Raises
-        ------
-        OSError, ArrowIpcError
-            As the source, and other than `InvalidArrowError`.
-        UnsupportedError
-            This process was forked from the one that began.
         """
         if os.getpid() != self._pid:
             raise UnsupportedError("a file is being read by a process of which this one is a fork; open it again")

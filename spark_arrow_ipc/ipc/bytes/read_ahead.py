@@ -54,24 +54,12 @@ class ReadAhead:
         return self._piece[:nbytes]
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return exactly `nbytes` bytes from `byte_offset` on.
-
-        Raises
-        ------
-        InvalidFramingError
-            The source ends before.
-        """
+        """Return exactly `nbytes` bytes from `byte_offset` on."""
         data = self.read_up_to(byte_offset, nbytes)
         return data if len(data) == nbytes else self._source.read_at(byte_offset, nbytes)
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into` with the bytes from `byte_offset` on, as the source does.
-
-        Raises
-        ------
-        InvalidFramingError
-            The source ends before.
-        """
+        """Fill `into` with the bytes from `byte_offset` on, as the source does."""
         self._source.read_into(byte_offset, into)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

@@ -38,13 +38,7 @@ class WaitingBytes:
         self.nbytes = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes.
-
-        Raises
-        ------
-        OSError
-            The temporary file takes no more; the text says where it is, and what to do.
-        """
+        """Append bytes."""
         with _advised():
             if self._is_in_memory and self.nbytes + len(data) > _IN_MEMORY_NBYTES:
                 held, self._file = self._file, LOCAL.scratch_file(tempfile.gettempdir())
@@ -147,15 +141,7 @@ AnySink: TypeAlias = PathSink | StoredSink | FileSink
 
 
 def path_sink(path: str, options: Mapping[str, str] | None = None) -> PathSink | StoredSink:
-    """Return the sink of a local path, or of the URL of an object store with its options.
-
-    Raises
-    ------
-    OSError
-        The path cannot be created.
-    OptionError, UnsupportedError
-        As `storage_of`.
-    """
+    """Return the sink of a local path, or of the URL of an object store with its options."""
     if not is_remote(path):
         return PathSink(path)
     return StoredSink(*storage_of(path, storage_options(options)))

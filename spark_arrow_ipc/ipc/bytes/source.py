@@ -71,13 +71,7 @@ class ForwardSource(ExactReads):
         return self._ahead[:nbytes]
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return at most `nbytes` from `byte_offset` on; earlier bytes are read and dropped.
-
-        Raises
-        ------
-        InvalidFramingError
-            The bytes end before `byte_offset`.
-        """
+        """Return at most `nbytes` from `byte_offset` on; earlier bytes are read and dropped."""
         assert byte_offset >= self._position, "an unseekable stream is read forward only"
         while self._position < byte_offset:
             skipped = self._next(min(byte_offset - self._position, _PIECE_NBYTES))
@@ -145,24 +139,7 @@ def _open_object(url: str, options: Mapping[str, str] | None) -> ByteSource:
 
 
 def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> ByteSource:
-    """Return a `ByteSource` of a path or URL, bytes or another buffer, or a binary file object; or the given source.
-
-    Parameters
-    ----------
-    source
-        As it was given.
-    storage
-        Options of an object store, without the prefix ``storage.``.
-
-    Raises
-    ------
-    OSError
-        The path cannot be opened.
-    UnsupportedError
-        It is a URL of an object store, and obstore is not installed.
-    TypeError
-        The argument is none of these.
-    """
+    """Return a `ByteSource` of a path or URL, bytes or another buffer, or a binary file object; or the given source."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         return _open_object(path, storage) if is_remote(path) else FileSource.open(path)

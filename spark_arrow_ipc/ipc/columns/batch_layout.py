@@ -120,17 +120,7 @@ class BatchLayout:
 
 
 def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits: Limits) -> BatchLayout:
-    """Check a header against plan and body; return the layout. O(nodes + buffers).
-
-    Raises
-    ------
-    InvalidMetadataError
-        The number of nodes, buffers or variadic counts is wrong, or one of the numbers impossible.
-    InvalidBodyError
-        A buffer is not inside the body, or does not begin at a multiple of 8.
-    LimitError
-        The body is larger than the limits allow.
-    """
+    """Check a header against plan and body; return the layout. O(nodes + buffers)."""
     limits.check("max_batch_bytes", body_nbytes, "the body of a batch")
     # Counts come first: a list takes ten times the memory of the numbers in the metadata.
     _check_count("field nodes", plan.nodes, len(header.nodes))
@@ -180,15 +170,7 @@ def _without_validity_of_runs(buffers: Int64s, plan: Plan, variadic_before: tupl
 
 
 def with_null_counts(header: RecordBatchHeader, known: BatchLayout) -> BatchLayout | None:
-    """Return the layout of a header that differs from one before in its null counts alone, checked; else None.
-
-    Parameters
-    ----------
-    header
-        Of a batch with as many rows and bytes as the one before, and of the same plan.
-    known
-        Layout of the batch before, which was not compressed: what was checked of it holds here.
-    """
+    """Return the layout of a header that differs from one before in its null counts alone, checked; else None."""
     if known.arrays is None or known.variadic_before is not _NONE_BEFORE or len(header.variadic_counts):
         return None
     nodes, (known_nodes, buffers) = header.nodes, known.arrays

@@ -83,15 +83,6 @@ def coalesce(
     """Decode the first batches of a run as one; return it and the rows of each, or None.
 
     None means that they are to be read one by one.
-
-    Parameters
-    ----------
-    run
-        At least two messages.
-    find_dictionary
-        Must give the same dictionaries for the whole run.
-    below_rows
-        A batch of this many rows or more ends the run.
     """
     message = run.shape.message
     header = message.header

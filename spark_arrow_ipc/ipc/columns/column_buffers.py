@@ -50,23 +50,11 @@ class ColumnBuffers:
         self._nodes = np.array([step.node for step in steps if step.is_top], np.int64)
 
     def columns(self, header: RecordBatchHeader) -> Int64s:
-        """Return the position of the top-level column of each buffer: int64, shape ``(buffers,)``.
-
-        Raises
-        ------
-        InvalidMetadataError
-            The header is not of this schema.
-        """
+        """Return the position of the top-level column of each buffer: int64, shape ``(buffers,)``."""
         return np.repeat(self._columns, self._counts_of(header))
 
     def roles(self, header: RecordBatchHeader) -> Int64s:
-        """Return the role of each buffer, as its position in `ROLES`: int64, shape ``(buffers,)``.
-
-        Raises
-        ------
-        InvalidMetadataError
-            The header is not of this schema.
-        """
+        """Return the role of each buffer, as its position in `ROLES`: int64, shape ``(buffers,)``."""
         counts = self._counts_of(header)
         ends = np.cumsum(counts)
         found = np.full(len(header.buffers), ROLES.index(Role.VARIADIC), np.int64)
@@ -79,13 +67,7 @@ class ColumnBuffers:
         return found
 
     def null_counts(self, header: RecordBatchHeader) -> Int64s:
-        """Return the nulls of each top-level column, as the header states them.
-
-        Raises
-        ------
-        InvalidMetadataError
-            The header is not of this schema.
-        """
+        """Return the nulls of each top-level column, as the header states them."""
         if len(header.nodes) != self._plan.nodes:
             raise InvalidMetadataError(
                 expected=f"{self._plan.nodes} field nodes, as the schema implies", found=str(len(header.nodes))

@@ -45,13 +45,7 @@ _INT64: Final = struct.Struct("<q")
 
 
 def uncompressed_nbytes(data: memoryview) -> int:
-    """Return the bytes of output that the length prefix of a compressed buffer declares.
-
-    Raises
-    ------
-    InvalidBodyError
-        The buffer is shorter than the prefix, or the prefix is below -1.
-    """
+    """Return the bytes of output that the length prefix of a compressed buffer declares."""
     if len(data) < PREFIX_NBYTES:
         raise InvalidBodyError(
             expected="a length of 8 bytes before compressed data", found=f"{len(data)} bytes", spec=_SPEC
@@ -88,20 +82,7 @@ class Decompressor:
             self._arena = np.empty(wanted, np.uint8).data
 
     def decompress(self, data: memoryview) -> memoryview:
-        """Return the bytes of one compressed buffer: a view if they are stored raw, else new memory.
-
-        Parameters
-        ----------
-        data
-            Length prefix and frame, not empty.
-
-        Raises
-        ------
-        InvalidBodyError
-            The prefix is impossible, the frame broken, or its output is not as long as declared.
-        LimitError
-            The declared length exceeds the rest of the budget, or there is no memory for it.
-        """
+        """Return the bytes of one compressed buffer: a view if they are stored raw, else new memory."""
         nbytes = uncompressed_nbytes(data)
         frame = data[PREFIX_NBYTES:]
         if nbytes > self._budget_nbytes:
@@ -135,14 +116,6 @@ class Decompressor:
 
         None if they have to be decompressed one by one, which finds any errors, and copies no buffer that is stored raw:
         one is broken, most bytes are stored raw, or they would not fit into one allocation. Takes nothing from the budget.
-
-        Parameters
-        ----------
-        body
-            Holds all buffers.
-        places
-            Start and length of each in `body`, inside of it and at multiples of 8: int64, shape (buffers, 2). Empty ones
-            stay empty.
         """
         starts, nbytes = places.T
         (some,) = nbytes.nonzero()
@@ -264,13 +237,7 @@ ZSTD_LEVELS: Final = range(-7, 23)
 
 
 def check_level(compression: CompressionType, level: int | None) -> None:
-    """Raise if a codec does not have this level; None is its default.
-
-    Raises
-    ------
-    ValueError
-        The message gives the range of levels.
-    """
+    """Raise if a codec does not have this level; None is its default."""
     levels = LZ4_LEVELS if compression is CompressionType.LZ4_FRAME else ZSTD_LEVELS
     if level is not None and level not in levels:
         raise ValueError(f"expected a {compression.word} level of {levels.start} to {levels.stop - 1}, found {level}")

@@ -50,15 +50,7 @@ def read_buffers(
     limits: Limits,
     checksums: Sequence[int] | None,
 ) -> Sequence[memoryview]:
-    """Return the decompressed buffers by number, compared with `checksums`; those that no step uses are empty.
-
-    Raises
-    ------
-    InvalidBodyError
-        A buffer has another checksum, or is not what its codec and length say.
-    LimitError
-        The decompressed batch is larger than the limits allow.
-    """
+    """Return the decompressed buffers by number, compared with `checksums`; those that no step uses are empty."""
     if compression is None and plan.is_whole:
         whole = body.buffers(layout.buffers)
         _check_buffers(whole, checksums, plan, layout, body)
@@ -79,13 +71,7 @@ def read_buffers(
 
 
 def held_nbytes(header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body: Body, *, swaps: bool) -> int:
-    """Return the bytes that the columns of a batch keep in memory once they are decoded. Decompresses nothing.
-
-    Raises
-    ------
-    InvalidBodyError
-        The declared length of a compressed buffer is impossible.
-    """
+    """Return the bytes that the columns of a batch keep in memory once they are decoded. Decompresses nothing."""
     wanted = [(number, *layout.buffers[number]) for step in plan.steps for number in layout.numbers(step)]
     if header.compression is None:
         return body.nbytes + (sum(nbytes for _, _, nbytes in wanted) if swaps else 0)
@@ -141,16 +127,6 @@ def decode_columns(
     """Decode the columns of one batch: views into `body`, new memory if compressed or swapped.
 
     O(steps) Python, plus decompression. The buffers are compared with `checksums`, by number, if there are any.
-
-    Raises
-    ------
-    InvalidBodyError
-        A buffer is too small for its slots or has another checksum, or a length contradicts its parent's; the field's
-        path is given.
-    InvalidDictionaryError
-        There are indices into a dictionary that has not been read.
-    LimitError
-        The decompressed batch is larger than the limits allow.
     """
     regions = read_buffers(plan, layout, body, header.compression, limits=limits, checksums=checksums)
     return build_columns(

@@ -48,13 +48,7 @@ class StreamDictionaries:
         self._in_force: dict[int, _InForce] = {}
 
     def find(self, dictionary_id: int, _: Plan) -> Array | None:
-        """Return the values in force, or None.
-
-        Raises
-        ------
-        UnsupportedError
-            They are too many for one array with their deltas.
-        """
+        """Return the values in force, or None."""
         known = self._in_force.get(dictionary_id)
         return None if known is None else known.joined(dictionary_id)
 
@@ -69,20 +63,7 @@ class StreamDictionaries:
         return total if replaced is None else total - replaced.nbytes
 
     def bring(self, dictionary_id: int, values: Array, *, is_delta: bool, nbytes: int = 0) -> None:
-        """Put new values in force, or append a delta.
-
-        Parameters
-        ----------
-        nbytes
-            The bytes that the values take, for `held_nbytes`.
-
-        Raises
-        ------
-        InvalidDictionaryError
-            A delta comes before the dictionary that it extends.
-        UnsupportedError
-            The values are too many for one array.
-        """
+        """Put new values in force, or append a delta."""
         if not is_delta:
             self._in_force[dictionary_id] = _InForce([values], nbytes)
             return
@@ -132,13 +113,7 @@ class FileDictionaries:
     """Threads that decode batches need a dictionary at the same time: one decodes it."""
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
-        """Return the values of an id with all its deltas, in the order of the footer, or None.
-
-        Raises
-        ------
-        InvalidDictionaryError
-            The id has two dictionaries, begins with a delta, or is encoded by itself.
-        """
+        """Return the values of an id with all its deltas, in the order of the footer, or None."""
         known = self._values.get(dictionary_id)
         if known is not None:
             return known

@@ -79,23 +79,7 @@ def encode_columns(
     with_checksums: bool = False,
     swaps: bool = False,
 ) -> EncodedBatch:
-    """Encode columns of `length` rows. O(steps) Python, plus compression.
-
-    Parameters
-    ----------
-    plan
-        The plan of the schema, without a selection.
-    columns
-        One array for each of the plan's fields.
-    compression, compressor
-        The codec and its compressor, or None for both. The result is valid until the compressor is used again.
-    alignment
-        Buffers begin and the body ends at multiples of it, in bytes.
-    with_checksums
-        Whether to compute the checksums of the buffers as they are stored.
-    swaps
-        Whether the bytes are written in the other byte order than this machine's.
-    """
+    """Encode columns of `length` rows by the whole plan of their schema; buffers begin and the body ends at `alignment` bytes."""
     buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
     variadic_counts: list[int] = []

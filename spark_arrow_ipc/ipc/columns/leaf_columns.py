@@ -167,13 +167,7 @@ class LeafBatch:
     with_validity: Int64s
 
     def unproven(self, data: memoryview, base: int) -> list[int]:
-        """Return the positions of the columns whose values are not proven to be sound, rising.
-
-        Parameters
-        ----------
-        data, base
-            The bytes that hold all buffers of the columns, and where in the body they begin.
-        """
+        """Return the positions of the columns whose values are not proven to be sound, rising."""
         leaves, length = self.leaves, self.num_rows
         if not length:
             return []  # a null count of at most 0, and nothing to check
@@ -236,18 +230,6 @@ def decode_leaves(
     """Return the columns of a batch that is not compressed, or None where `decode_columns` has to decode it.
 
     O(columns) in numpy, and Python for the columns that are not plain and for those that hold more than ASCII.
-
-    Parameters
-    ----------
-    decode_others
-        Decodes the columns of a plan, those that are not plain, given it and the layout.
-    validates
-        Whether the values are checked.
-
-    Raises
-    ------
-    InvalidBodyError, InvalidDictionaryError
-        As `decode_columns` and `check_values`.
     """
     if not isinstance(body, BodyRanges) or len(body.ranges) != 1:
         return None

@@ -205,15 +205,7 @@ def _decompress_in_pieces(frame: memoryview, output: memoryview) -> tuple[int, i
 
 
 def decompress_into(frame: memoryview, output: memoryview) -> None:
-    """Decompress an LZ4 frame into `output`, which it must fill. One pass, no copy.
-
-    Raises
-    ------
-    InvalidBodyError
-        The frame is broken, is longer or shorter than `output`, or has bytes after it.
-    MemoryError
-        The library has no memory for a context.
-    """
+    """Decompress an LZ4 frame into `output`, which it must fill. One pass, no copy."""
     if _FUNCTIONS is not None:
         consumed, produced, ended = _context(_FUNCTIONS).decompress_into(frame, output)
     else:
@@ -230,18 +222,6 @@ def decompress_all(source: memoryview, frames: Int64s, memory: memoryview, outpu
     """Decompress many LZ4 frames of one memory into another, each as `decompress_into`; return whether all are sound.
 
     Where one is not, or the library needs more than one call for it, `decompress_into` finds out what it is.
-
-    Parameters
-    ----------
-    source, memory
-        Hold all frames, and are written to.
-    frames, outputs
-        Start and length of each in `source` and in `memory`, inside of them: shape (frames, 2).
-
-    Raises
-    ------
-    MemoryError
-        The library has no memory for a context.
     """
     if _FUNCTIONS is not None:
         places = [(np.asarray(data).ctypes.data, *own.T) for data, own in ((source, frames), (memory, outputs))]

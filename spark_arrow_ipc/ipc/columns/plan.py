@@ -233,24 +233,7 @@ def compile_plan(
     version: MetadataVersion,
     selection: Selection | None = None,
 ) -> Plan:
-    """Compile the plan of a schema's fields. O(fields).
-
-    Parameters
-    ----------
-    fields
-        All fields of the schema, as every batch has them all.
-    dictionary_ids
-        One for each dictionary-encoded field, in the order of `walk_fields`.
-    version
-        The metadata version of the messages: unions of V4 have one buffer more.
-    selection
-        Fields to decode; None for all. Kept fields stay in the order of the schema.
-
-    Raises
-    ------
-    InvalidDictionaryError
-        Two fields of one id have dictionaries of different types.
-    """
+    """Compile the plan of all fields of a schema, of which `selection` says which to decode. O(fields)."""
     compiling = _Compiling(dictionary_ids, version)
     kept = []
     for i, field in enumerate(fields):

@@ -170,13 +170,7 @@ class SelectedColumns:
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
     def wanted_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
-        """Return the (start, stop) ranges of a batch's body that `read_batch` reads, joined across gaps.
-
-        Raises
-        ------
-        ArrowIpcError
-            The header does not fit the columns.
-        """
+        """Return the (start, stop) ranges of a batch's body that `read_batch` reads, joined across gaps."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
@@ -208,20 +202,7 @@ class SelectedColumns:
         held: int,
         checksums: Sequence[int] | None = None,
     ) -> tuple[Array, int]:
-        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take.
-
-        Parameters
-        ----------
-        held
-            Bytes of the dictionaries that stay in memory.
-        checksums
-            Of the buffers, which are compared with them.
-
-        Raises
-        ------
-        LimitError
-            With these values, all dictionaries take more than the limits allow. No memory was taken for them.
-        """
+        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take."""
         what = "the sum of all dictionaries"
         layout = check_header(header, plan, place.nbytes, self.limits)
         self.limits.check("max_dictionary_bytes", held + place.nbytes, what)

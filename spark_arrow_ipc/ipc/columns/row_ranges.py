@@ -94,16 +94,7 @@ class BatchRows:
                 )
 
     def read(self, start: int, stop: int) -> RecordBatch:
-        """Read the rows `start` to `stop`; `start` is a multiple of `ROW_ALIGNMENT`. One read a buffer.
-
-        Raises
-        ------
-        InvalidBodyError
-            A buffer is too small for its slots, or offsets point outside of it; the field's path is given. Or, with the
-            last rows, a buffer has another checksum.
-        InvalidFramingError
-            The bytes end before the body does.
-        """
+        """Read the rows `start` to `stop`; `start` is a multiple of `ROW_ALIGNMENT`. One read a buffer."""
         assert 0 <= start <= stop <= self.num_rows
         assert start % ROW_ALIGNMENT == 0
         place = _fetched(self._plan, self._layout, self._place, range(start, stop))

@@ -78,11 +78,6 @@ class UnifiedDictionaries:
         """Return the columns with indices into the unified dictionaries, at every depth.
 
         The arrays keep the dictionaries that they brought; the unified ones are those of `due`.
-
-        Raises
-        ------
-        UnsupportedError
-            A dictionary has more values than the field's indices can count, or ordered ones have different orders.
         """
         if not plan.dictionaries:
             return tuple(columns)
@@ -122,12 +117,7 @@ class ReplacedDictionaries:
         self._written: dict[int, Array] = {}
 
     def due(self, plan: Plan, columns: Iterable[Array]) -> Generator[DueDictionary, None, bool]:
-        """Yield the dictionaries of some columns that are new or others than before, inner ones before outer ones.
-
-        Returns
-        -------
-        Whether one of them replaces an earlier one.
-        """
+        """Yield the dictionaries of some columns that are new or others than before, inner ones before outer ones."""
         replaces = False
         for step, array in walk_arrays(plan, columns):
             if step.dictionary_id is not None:

@@ -31,13 +31,7 @@ _CONTIGUOUS: Final = frozenset(Family) - {
 def walk_arrays(
     plan: Plan, columns: Iterable[Array], prepare: Callable[[Array], Array] = lambda array: array
 ) -> Iterator[tuple[Step, Array]]:
-    """Yield each step of a plan with its array, parents first.
-
-    Parameters
-    ----------
-    prepare
-        Applied to each array before it is yielded; the children of its result are next.
-    """
+    """Yield each step of a plan with its array, parents first."""
     pending = list(columns)[::-1]
     for step in plan.steps:
         array = prepare(pending.pop())

@@ -48,11 +48,6 @@ def build(table: idl.TableDefinition, values: Values) -> bytes:
 
     The length is a multiple of the widest alignment used (8 where there is a long). Cost: O(tables) Python steps and
     one copy of each vector.
-
-    Raises
-    ------
-    ValueError
-        A name is not a slot of the table, a required slot is absent, or a value is not what the slot holds.
     """
     builder = Builder(1024)
     builder.Finish(_table(builder, table, values))

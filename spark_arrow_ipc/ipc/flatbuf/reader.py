@@ -97,27 +97,7 @@ def root(
     max_tables: int | None = None,
     max_depth: int = MAX_DEPTH,
 ) -> TableView:
-    """Return a view of the root table of a Flatbuffers buffer.
-
-    Parameters
-    ----------
-    buffer
-        The whole buffer, with any padding after it; it is not copied.
-    definition
-        The declaration of its root table.
-    max_tables
-        The most visits of tables by this view and all views from it; the default is 8 for each byte, up to
-        `MAX_TABLES`.
-    max_depth
-        The most levels of tables, the root counted.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The root's offset or vtable lies outside the buffer.
-    LimitError
-        The budget is zero.
-    """
+    """Return a view of the root table of a Flatbuffers buffer, for at most 8 visits of tables a byte, up to `MAX_TABLES`."""
     data = memoryview(buffer)
     if data.format != "B" or data.ndim != 1:
         data = data.cast("B")
@@ -280,11 +260,6 @@ class TableView:
         """Return a union's discriminant, and a view of its value.
 
         The view is None if the value is absent, or the discriminant is 0 (NONE).
-
-        Raises
-        ------
-        InvalidMetadataError
-            The discriminant is unknown.
         """
         number, members = self._shape.unions[name]
         discriminant = self.discriminant(name)

@@ -34,15 +34,7 @@ _MOST_RANGES: Final = 1_000
 
 
 def check_start(source: ByteSource, footer: Footer, limits: Limits) -> None:
-    """Refuse a file that does not begin as one, or that `check_covered` refuses. Reads its first bytes.
-
-    Raises
-    ------
-    InvalidFramingError
-        The first bytes are those of something else, or as `check_covered`.
-    LimitError
-        As `check_covered`.
-    """
+    """Refuse a file that does not begin as one, or that `check_covered` refuses. Reads its first bytes."""
     head = read_head(source)
     if sniff(head, source.nbytes) is not Format.FILE:
         raise InvalidFramingError(
@@ -58,24 +50,6 @@ def check_covered(source: ByteSource, head: memoryview, footer: Footer, limits: 
     """Refuse a file that has bytes of batches which no block of its footer covers.
 
     Costs nothing but a look at `head` for the files of most writers.
-
-    Parameters
-    ----------
-    source
-        The file.
-    head
-        Its first `HEAD_NBYTES`.
-    footer
-        Its footer.
-    limits
-        The most bytes of a schema message.
-
-    Raises
-    ------
-    InvalidFramingError
-        There are such bytes; their place is given.
-    LimitError
-        The bytes of the schema message exceed the limits.
     """
     if len(footer.uncovered) > _MOST_RANGES:
         raise _not_covered(*footer.uncovered[_MOST_RANGES])

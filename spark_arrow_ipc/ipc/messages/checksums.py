@@ -88,13 +88,7 @@ def new_file_id() -> CustomMetadata:
 
 
 def check_count(buffers: int, expected: MessageChecksums | None) -> None:
-    """Check that there is a checksum for each buffer of a message, if there are any.
-
-    Raises
-    ------
-    InvalidMetadataError
-        There are more or fewer.
-    """
+    """Check that there is a checksum for each buffer of a message, if there are any."""
     if expected is not None and len(expected.buffers) != buffers:
         raise InvalidMetadataError(
             expected=f"checksums of {buffers} buffers in the footer", found=str(len(expected.buffers))
@@ -107,13 +101,7 @@ def of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
 
 
 def check_header(metadata: memoryview, expected: int) -> None:
-    """Compare the metadata of a message with its checksum.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The bytes were changed.
-    """
+    """Compare the metadata of a message with its checksum."""
     found = checksum(metadata)
     if found != expected:
         raise InvalidMetadataError(
@@ -122,13 +110,7 @@ def check_header(metadata: memoryview, expected: int) -> None:
 
 
 def check_buffer(data: memoryview, expected: int) -> None:
-    """Compare a buffer with its checksum.
-
-    Raises
-    ------
-    InvalidBodyError
-        The bytes were changed.
-    """
+    """Compare a buffer with its checksum."""
     found = checksum(data)
     if found != expected and len(data):
         raise _changed_buffer(expected, found)
@@ -162,13 +144,7 @@ class RunningChecksums:
             self._ends[number] = start + len(data)
 
     def check(self, number: int, nbytes: int) -> None:
-        """Compare a buffer of `nbytes` with its checksum, if all of it was added.
-
-        Raises
-        ------
-        InvalidBodyError
-            The bytes were changed.
-        """
+        """Compare a buffer of `nbytes` with its checksum, if all of it was added."""
         if nbytes and self._ends.get(number) == nbytes:
             found = self._states[number].intdigest()
             if found != self._expected[number]:
@@ -194,20 +170,7 @@ class ManyChecksums:
     buffers: npt.NDArray[np.uint64]
 
     def fit(self, data: memoryview, starts: Int64s, metadata_nbytes: int, buffers: Int64s) -> bool:
-        """Return whether the first messages have these checksums.
-
-        Parameters
-        ----------
-        data
-            The bytes of the messages.
-        starts
-            The position of each of them: int64, shape (messages,), at most as many as there are checksums.
-        metadata_nbytes
-            Of each message.
-        buffers
-            Byte offset inside the body and bytes of each buffer, which lie inside `data`: int64, shape (messages,
-            buffers, 2).
-        """
+        """Return whether the first messages have these checksums."""
         count = len(starts)
         bodies = starts + metadata_nbytes
         if self.buffers.shape[1] != buffers.shape[1] or not _fit(data, starts, bodies, self.headers[:count]):

@@ -22,15 +22,7 @@ class DictionaryBatchHeader:
 
 
 def decode_dictionary_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> DictionaryBatchHeader:
-    """Return the header in a ``DictionaryBatch`` table; `custom_metadata` is that of its message.
-
-    Raises
-    ------
-    InvalidMetadataError
-        There is no data, or its header is broken.
-    UnsupportedError
-        As `decode_record_batch`.
-    """
+    """Return the header in a ``DictionaryBatch`` table; `custom_metadata` is that of its message."""
     data = view.table("data")
     if data is None:
         raise InvalidMetadataError(expected="data in the dictionary batch", found="none", spec="Message.fbs")

@@ -33,15 +33,7 @@ _BATCHES: Final = frozenset((MessageHeader.RecordBatch, MessageHeader.Dictionary
 
 
 def read_first_message(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
-    """Return the schema message of a file, and the byte offset after it; None where the messages end before one.
-
-    Raises
-    ------
-    InvalidArrowError
-        There is no such message, or it is broken or cut off.
-    UnsupportedError, LimitError
-        As for reading a message.
-    """
+    """Return the schema message of a file, and the byte offset after it; None where the messages end before one."""
     try:
         return _with_prefix(source, limits)
     except InvalidArrowError:

@@ -67,13 +67,6 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     """Return the footer in the flatbuffer that begins at `footer_byte_offset`.
 
     An old version of the footer itself is accepted: three files of Arrow 0.14 say V1 over V4 messages.
-
-    Raises
-    ------
-    InvalidMetadataError, InvalidFramingError
-        The flatbuffer is broken, there is no schema, a block does not lie before the footer, or two share bytes.
-    LimitError
-        There are more blocks than the limits allow.
     """
     view = reader.root(flatbuffer, tables.FOOTER, max_depth=footer_depth(limits))
     schema = view.table("schema")

@@ -34,15 +34,7 @@ class Prefix:
 
 
 def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
-    """Return the prefix at the start of `data`, which has 8 bytes, or 4 at the end of a stream.
-
-    Raises
-    ------
-    TruncatedError
-        The bytes end inside the prefix.
-    InvalidFramingError
-        The length is negative or no multiple of 8 with its prefix.
-    """
+    """Return the prefix at the start of `data`, which has 8 bytes, or 4 at the end of a stream."""
     if len(data) < 4:
         raise TruncatedError(
             expected="a message prefix of 8 bytes", found=f"{len(data)} bytes", byte_offset=byte_offset, spec=_SPEC
@@ -81,13 +73,6 @@ def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) ->
     """Return the flatbuffer of a stream's message, and the byte offset of its body.
 
     At the end of the stream, the byte offset after it: after its marker, or where the bytes end between two messages.
-
-    Raises
-    ------
-    TruncatedError
-        The bytes end inside the message.
-    LimitError
-        The metadata is larger than the limits allow.
     """
     head = source.read_up_to(byte_offset, 4)
     if not head:
@@ -104,13 +89,7 @@ def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) ->
 
 
 def split_block(metadata: memoryview, block: Block) -> memoryview:
-    """Return the flatbuffer inside the metadata of a file's block.
-
-    Raises
-    ------
-    InvalidFramingError
-        The prefix contradicts the footer.
-    """
+    """Return the flatbuffer inside the metadata of a file's block."""
     prefix = decode_prefix(metadata[:8], block.byte_offset)
     metadata_nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
     if metadata_nbytes != block.metadata_nbytes or not prefix.flatbuffer_nbytes:
@@ -124,15 +103,7 @@ def split_block(metadata: memoryview, block: Block) -> memoryview:
 
 
 def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
-    """Return the flatbuffer of a file's footer, and its byte offset.
-
-    Raises
-    ------
-    InvalidFramingError
-        The file is too short, lacks its magic at the end, or the footer's length is impossible.
-    LimitError
-        The footer is larger than the limits allow.
-    """
+    """Return the flatbuffer of a file's footer, and its byte offset."""
     nbytes = source.nbytes
     assert nbytes is not None, "the file format needs a source that can seek"
     least = len(MAGIC) + 2 + FOOTER_TAIL_NBYTES

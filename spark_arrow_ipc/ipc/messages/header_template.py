@@ -92,15 +92,7 @@ class MessageShape:
         return int.from_bytes(metadata[self.length.start : self.length.stop], "little", signed=True)
 
     def read(self, data: _Bytes, starts: Int64s) -> Headers:
-        """Return the numbers of the messages at `starts`, up to the first of another shape.
-
-        Parameters
-        ----------
-        data
-            The bytes that contain the metadata of all of them.
-        starts
-            The positions of the messages in `data`.
-        """
+        """Return the numbers of the messages at `starts`, up to the first of another shape."""
         metadata = data[starts[:, None] + np.arange(len(self.metadata))]
         same = ((metadata == self.metadata) | ~self.fixed).all(axis=1)
         if not same.all():

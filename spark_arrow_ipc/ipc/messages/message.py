@@ -38,17 +38,7 @@ class Message:
 
 
 def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
-    """Return the message in the flatbuffer of an encapsulated message.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The flatbuffer is broken or holds what the specification forbids.
-    UnsupportedError
-        A metadata version before V4 or after V5.
-    NoTableError
-        It is a tensor.
-    """
+    """Return the message in the flatbuffer of an encapsulated message."""
     view = reader.root(flatbuffer, tables.MESSAGE, max_depth=2 * limits.max_depth + 8)
     version = readable_version(view)
     discriminant, header_view = view.union("header")
@@ -100,13 +90,7 @@ class MessageDecoder:
 
 
 def body_length(view: reader.TableView) -> int:
-    """Return the bytes of the body after a ``Message`` table.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The number is negative.
-    """
+    """Return the bytes of the body after a ``Message`` table."""
     nbytes = int(view.scalar("bodyLength"))
     if nbytes < 0:
         raise InvalidMetadataError(expected="a body length of at least 0", found=f"{nbytes}")
@@ -114,13 +98,7 @@ def body_length(view: reader.TableView) -> int:
 
 
 def readable_version(view: reader.TableView) -> MetadataVersion:
-    """Return the metadata version of a ``Message`` table.
-
-    Raises
-    ------
-    UnsupportedError
-        It is before V4 or after V5.
-    """
+    """Return the metadata version of a ``Message`` table."""
     number = int(view.scalar("version"))
     version = _VERSIONS.get(number)
     if version is None:
@@ -168,13 +146,7 @@ class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
 
 
 def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
-    """Return the header of a message, which must be of the given kind.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The header is of another kind.
-    """
+    """Return the header of a message, which must be of the given kind."""
     if not isinstance(message.header, header_class):
         raise InvalidMetadataError(expected=f"a {kind.noun}", found=f"a {message.kind.noun}")
     return message.header

@@ -47,15 +47,7 @@ class RecordBatchHeader:
 
 
 def decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> RecordBatchHeader:
-    """Return the header in a ``RecordBatch`` table; `custom_metadata` is that of its message.
-
-    Raises
-    ------
-    InvalidMetadataError
-        A vector is broken, or the length is negative.
-    UnsupportedError
-        Arrow does not define the compression.
-    """
+    """Return the header in a ``RecordBatch`` table; `custom_metadata` is that of its message."""
     length = int(view.scalar("length"))
     if length < 0:
         raise InvalidMetadataError(expected="a record batch length of at least 0", found=f"{length}")

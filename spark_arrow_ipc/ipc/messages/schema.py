@@ -357,17 +357,7 @@ def _decode_encoding(encoding: reader.TableView, value: t.DataType) -> t.Diction
 
 
 def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
-    """Return the schema in a ``Schema`` table. O(fields).
-
-    Raises
-    ------
-    InvalidMetadataError
-        The format does not have the type, unit, width or number of children; the field's path is given.
-    UnsupportedError
-        An unknown feature.
-    LimitError
-        More fields or deeper nesting than the limits allow.
-    """
+    """Return the schema in a ``Schema`` table. O(fields)."""
     endianness = int(view.scalar("endianness"))
     if endianness not in tuple(Endianness):
         raise InvalidMetadataError(expected="an endianness of 0 or 1", found=str(endianness), spec="Schema.fbs")

@@ -37,23 +37,7 @@ _SIGNATURES: Final = (
 
 
 def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
-    """Return the format of a file by its first `SNIFF_NBYTES` bytes.
-
-    Parameters
-    ----------
-    first
-        The first bytes, fewer only where the file is shorter.
-    nbytes
-        Bytes of the whole file, if known: a stream without continuation marker (before 0.15) begins
-        with a length, which must fit.
-
-    Raises
-    ------
-    NotArrowError
-        It is neither; the message guesses what it is.
-    InvalidFramingError
-        It is empty, or only the beginning of one.
-    """
+    """Return the format of a file by its first `SNIFF_NBYTES` bytes."""
     head = bytes(first[:SNIFF_NBYTES])
     if head.startswith(MAGIC):
         return Format.FILE

@@ -113,19 +113,7 @@ class TensorMessage:
 
 
 def decode_tensor_message(flatbuffer: memoryview, limits: Limits) -> TensorMessage:
-    """Return the tensor message in the flatbuffer of an encapsulated message. O(dimensions).
-
-    Raises
-    ------
-    InvalidMetadataError
-        The flatbuffer is broken, or shape, strides, buffers and body contradict each other.
-    NoTensorError
-        It is a message of a table.
-    UnsupportedError
-        Its values or the values of its index are of a type that tensors cannot have.
-    LimitError
-        The tensor has more cells or more bytes than the limits allow.
-    """
+    """Return the tensor message in the flatbuffer of an encapsulated message. O(dimensions)."""
     view = reader.root(flatbuffer, tables.MESSAGE)
     version = readable_version(view)
     discriminant, header_view = view.union("header")
@@ -336,13 +324,7 @@ def _decode_index_type(view: reader.TableView, slot: str, table: str) -> t.Int:
 
 
 def check_index_type(type_: t.Int, field: str) -> None:
-    """Raise if the values of an index cannot have this type.
-
-    Raises
-    ------
-    UnsupportedError
-        It is uint64, which Arrow C++ does not take either.
-    """
+    """Raise if the values of an index cannot have this type."""
     if type_ == t.uint64:
         raise UnsupportedError(expected="an index of integers up to int64", found="uint64", field_path=field)
 
