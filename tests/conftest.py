@@ -44,13 +44,28 @@ def pytest_cmdline_main(config):
     if whole and not is_worker and "not slow" not in config.option.markexpr:
         quick_spark.make()
     quick_spark.use()
-    if is_worker or not whole or not config.pluginmanager.hasplugin("xdist"):
+    if is_worker or not config.pluginmanager.hasplugin("xdist"):
         return
     option = config.option
-    if option.numprocesses is None and option.dist == "no" and not option.usepdb:
+    if whole and option.numprocesses is None and option.dist == "no" and not option.usepdb:
         option.numprocesses = min(os.cpu_count() or 1, MOST_PROCESSES)
+    if option.numprocesses and option.dist == "no":
         option.dist = "loadfile"
         option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deal out files as xdist does, which after each test counts again all that ran before: half a minute of a run."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class WholeFiles(LoadFileScheduling):
+        def _pending_of(self, workload):
+            for path in [path for path, tests in workload.items() if all(tests.values())]:
+                del workload[path]
+            return super()._pending_of(workload)
+
+    return WholeFiles(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -119,7 +119,8 @@ def local(folder):
 
 @contextmanager
 def copying(folder):
-    yield Place(CopyingStorage(), f"{folder}/source"), Place(CopyingStorage(), f"{folder}/target")
+    with nobody_waits():
+        yield Place(CopyingStorage(), f"{folder}/source"), Place(CopyingStorage(), f"{folder}/target")
 
 
 @contextmanager
@@ -137,7 +138,7 @@ def copying_memory(_):
 
 @contextmanager
 def s3(_):
-    with fault_server() as server:
+    with fault_server() as server, nobody_waits():
         storage, _ = storage_of(server.url, tuple(server.options.items()))
         yield Place(storage, f"{server.url}/source"), Place(storage, f"{server.url}/target")
 
