@@ -7,7 +7,8 @@ import pytest
 
 from spark_arrow_ipc.arrow import bitmap
 
-BITS = [random.Random(7).random() < 0.6 for _ in range(40_000 * 8)]
+RANDOM = random.Random(7)
+BITS = [RANDOM.random() < 0.6 for _ in range(40_000 * 8)]
 PACKED = bytes(sum(bit << i for i, bit in enumerate(BITS[k : k + 8])) for k in range(0, len(BITS), 8))
 
 RANGES = [
