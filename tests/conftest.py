@@ -5,9 +5,12 @@ themselves. `-m "not slow"` leaves what a change of the codec, of plans or of co
 
 `exhaustive` is said of slow tests that start clusters and environments of their own for a way of running what other
 tests run in the shared session: each way of docs/deploy.md, copies of a task. They are left out unless `-m exhaustive`
-asks for them, as .ci/run does. A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n
-is tried with each change, drawn by its name, the others nightly. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
+asks for them, as .ci/run does. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
 benchmarks; `-m nightly` asks for them, as .ci/nightly does.
+
+A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n is quick, drawn by its name, the
+others are nightly, but each value of either list is tried in every run with Spark. A table whose rows are a list of
+cases, each unlike the others, is marked `one_in(n, "slow")`: all are tried in every run with Spark, one in n without.
 """
 
 import contextlib
@@ -85,10 +88,8 @@ def pytest_collection_modifyitems(config, items):
     Lines are counted, where pytest-cov is asked to, while the tests of what it measures run: counting doubles their time.
     """
     counted = tests_of_measured_packages(config)
-    for item in items:
-        table = item.get_closest_marker("one_in")
-        if table and crc32(item.name.encode()) % table.args[0]:
-            item.add_marker("nightly")
+    for item, marker in left_out_of_tables(items):
+        item.add_marker(marker)
     for item in items:
         if "spark" in item.fixturenames or item.get_closest_marker("exhaustive") or item.get_closest_marker("nightly"):
             item.add_marker("slow")
@@ -96,6 +97,29 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("no_cover")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def left_out_of_tables(items):
+    """Yield the rows of tables with the marker `one_in` that are not drawn by their names, and the marker that they get.
+
+    Of the rows that are nightly, the first few are slow that lists need: each value of a list that is paired with another
+    one is tried with each change.
+    """
+    tables = {}
+    for item in items:
+        if item.get_closest_marker("one_in"):
+            tables.setdefault((item.path, item.originalname), []).append(item)
+    for rows in tables.values():
+        rows.sort(key=lambda row: crc32(row.name.encode()))
+        n, rest = (*rows[0].get_closest_marker("one_in").args, "nightly")[:2]
+        drawn = {row for row in rows if crc32(row.name.encode()) % n == 0} or {rows[0]}
+        tried = {value for row in drawn for value in row.callspec.indices.items()}
+        is_paired = any(len({*row.callspec.indices.values()}) > 1 for row in rows)
+        for row in rows:
+            if row not in drawn:
+                values = {*row.callspec.indices.items()}
+                yield row, "slow" if is_paired and not values <= tried else rest
+                tried |= values
 
 
 def tests_of_measured_packages(config):

@@ -31,6 +31,7 @@ def outcomes(bombs, routes):
     }
 
 
+@pytest.mark.slow
 def test_what_takes_gigabytes_is_refused_before_it_is_made():
     bombs = ["list-run", "views-12", "zstd-claim", "footer"]
     expected = {

@@ -57,6 +57,7 @@ GROWING = [
 ]
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("text", [case[1] for case in GROWING], ids=[case[0] for case in GROWING])
 def test_values_take_at_most_the_memory_that_is_counted(text):
     tracemalloc.start()
@@ -82,6 +83,7 @@ def test_no_other_module_parses_json():
     assert [] == elsewhere
 
 
+@pytest.mark.slow
 def test_json_of_another_structure_is_a_typed_error_or_a_warning():
     """A sample; `python tests/fuzz/json_mutants.py --count 100000` runs more."""
     said, leaks = json_mutants.run(0, 1600)

@@ -83,15 +83,18 @@ def script(text, where):
     return ("-c", f"{BLOCK}sys.path.insert(0, {str(where)!r})\n{proof}{text}")
 
 
+@pytest.mark.slow
 def test_codec_writes_and_reads_alone(where, tmp_path):
     assert "written and read\n" == printed(*script(WRITE, where), path=tmp_path)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("path", SOUND, ids=os.path.basename)
 def test_codec_reads_alone(where, tmp_path, path):
     assert int(printed(*script(READ.format(path=path), where), path=tmp_path)) > 0
 
 
+@pytest.mark.slow
 def test_command_line_works_alone(where, tmp_path):
     text = COMMAND.format(arguments=["inspect", str(DATA / "lists.arrow")])
     assert "list" in printed(*script(text, where), path=tmp_path)
@@ -104,6 +107,7 @@ def test_importing_the_codec_imports_neither_spark_nor_pyarrow(tmp_path):
     assert "\n" == printed("-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{text}", path=tmp_path)
 
 
+@pytest.mark.slow
 def test_zip_runs_as_a_module(zipped):
     """As a person does: the zip on PYTHONPATH, `python -m`."""
     answer = subprocess.run(

@@ -92,6 +92,7 @@ LONG = {
 }
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize(("type_", "values"), LONG.values(), ids=LONG)
 @pytest.mark.parametrize("work", [distinct.hashes, distinct.first_equal], ids=["hashed", "compared"])
 def test_a_long_value_takes_no_multiple_of_its_bytes(work, type_, values):

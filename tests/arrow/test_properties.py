@@ -29,6 +29,7 @@ def test_strategies_are_total():
     assert set(LAYOUTS) == set(strategies.EVERY_CLASS) == set(strategies.ARRAYS)
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("cls", CLASSES)
 @given(st.data())
 def test_drawn_array_is_sound_and_equal_to_itself(cls, data):

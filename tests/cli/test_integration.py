@@ -32,6 +32,7 @@ def test_files_of_pyarrow_are_what_their_json_says(capsys, path):
     assert {} == {p.name: answer for p in found if (answer := integration(capsys, "VALIDATE", path, p)) != SILENT}
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("form", ["file", "stream"])
 @pytest.mark.parametrize("path", JSONS, ids=lambda path: path.name)
 def test_json_to_arrow_and_back(capsys, tmp_path, path, form):
@@ -312,6 +313,7 @@ def test_an_unknown_mode_is_a_mistake_of_the_caller(capsys):
 needs_corpus = pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} is not set")
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_every_golden_is_what_its_json_says(capsys):
     entries = [entry for entry in corpus.entries(corpus.root()) if entry.expect == "ok" and entry.format != "json"]

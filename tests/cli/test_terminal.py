@@ -51,6 +51,7 @@ NARROW = [
 ]
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize(("command", "options", "first"), NARROW, ids=[c[0] for c in NARROW])
 def test_tables_are_cut_at_the_edge_of_a_terminal(path, command, options, first):
     status, lines = at_a_terminal(arrowipc(command, *options, path), 40)
@@ -79,6 +80,7 @@ def ends_quietly(path, command, options):
     assert first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "options"), OF_EVERY_RUN, ids=str)
 def test_a_pipe_that_is_closed_after_a_line_is_no_error(path, command, options):
     ends_quietly(path, command, options)

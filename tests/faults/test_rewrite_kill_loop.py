@@ -11,6 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "kills"), [("kills", 3), pytest.param("spark", 2, marks=pytest.mark.nightly)], ids=["forks", "Spark"]
 )

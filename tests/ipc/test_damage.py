@@ -155,6 +155,7 @@ def message_ends(content):
     return ends
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("columns", [None, [0]])
@@ -165,6 +166,7 @@ def test_stream_ends_between_messages_or_is_refused(name, columns):
     assert message_ends(content) & set(cuts(content)) == sound
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])
 @pytest.mark.parametrize("name", NAMES)
@@ -173,6 +175,7 @@ def test_single_wrong_byte_is_refused_or_decoded(name, validation):
         is_sound(damaged, what, validation=validation)
 
 
+@pytest.mark.slow
 def test_damaged_files_take_little_memory():
     """One pass with one GiB of address space, where even a large allocation that is never touched fails."""
     script = (

@@ -156,6 +156,7 @@ def test_a_worker_that_dies_costs_its_case_only(cases, monkeypatch):
     assert second.theirs.startswith(f"{CRASH} SIGABRT")
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("form", ["file", "stream"])
 @given(
@@ -178,6 +179,7 @@ def test_what_pyarrow_writes_both_read_alike(form, codec, made, cuts):
     assert differential.difference(differential.read_ours(content, is_file=is_file), theirs) is None
 
 
+@pytest.mark.slow
 def test_the_command_shows_a_case():
     command = [sys.executable, differential.__file__, "--show", "0"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ.copy(), check=True)

@@ -66,6 +66,7 @@ def _next_message(reader):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_every_cut_gives_the_whole_batches_and_the_rest_once_it_is_there(tmp_path):
     path = tmp_path / "growing.arrows"
@@ -96,6 +97,7 @@ def test_a_stream_that_grows_byte_by_byte(tmp_path, columns):
     assert [pa.Table.from_pylist(each).select(columns or ["d", "s"]).to_pydict() for each in EXPECTED] == found
 
 
+@pytest.mark.slow
 def test_a_producer_process_with_torn_writes(tmp_path):
     path = tmp_path / "growing.arrows"
     path.touch()

@@ -112,6 +112,7 @@ def test_what_lies_before_the_batches_to_read_is_forgotten(data):
                     walked.start(number)
 
 
+@pytest.mark.slow
 def test_an_index_of_a_long_stream_stays_small_if_it_forgets():
     found = dictionary_batches([[f"word {i // 7}"] for i in range(9000)])
     data = written(found, found[0].schema)

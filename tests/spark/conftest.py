@@ -42,6 +42,9 @@ def spark(tmp_path_factory):
         .appName("tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        # Each worker whose rows are not all taken, and each after a failure, is new: half a second with Spark's daemon.
+        # Sessions that tests start for themselves have Spark's, and so has a run of .ci/nightly.
+        .config("spark.python.daemon.module", os.environ.get("TESTS_DAEMON", "spark_arrow_ipc.spark.daemon"))
         .config("spark.sql.session.timeZone", "America/New_York")
         # Spark 4.1 computes with geometries only when it is told so; later releases do by default.
         .config("spark.sql.geospatial.enabled", "true")

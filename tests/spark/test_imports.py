@@ -99,6 +99,7 @@ def run(program: str, given: dict[str, object]) -> list[int]:
     return [int(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_reads_do_without_it(tmp_path):
     for name, (table, _, _) in READS.items():
         (tmp_path / name).mkdir()
@@ -107,6 +108,7 @@ def test_reads_do_without_it(tmp_path):
     assert dict(zip(READS, run(READ, given), strict=True)) == {name: rows for name, (_, _, rows) in READS.items()}
 
 
+@pytest.mark.slow
 def test_partition_columns_do_without_it(tmp_path):
     directory = tmp_path / "day=2020-01-01" / "n=1"
     directory.mkdir(parents=True)
@@ -114,12 +116,14 @@ def test_partition_columns_do_without_it(tmp_path):
     assert run(READ, {"days": {"path": str(tmp_path), "where": "n = 1 and day > date '2000-01-01'"}}) == [3]
 
 
+@pytest.mark.slow
 def test_writes_do_without_it(tmp_path):
     arrow_files.write(tmp_path / "a.arrow", NUMBERS)
     assert run(WRITE, {"path": str(tmp_path), "rows": str(tmp_path / "a.arrow"), "compression": "lz4"}) == [3]
     assert sum(pa.ipc.open_file(path).read_all().num_rows for path in tmp_path.glob("*.arrow")) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"metadataColumns": "true"}, {"mergeSchema": "true", "columns": "a"}])
 def test_a_schema_does_without_pyarrow_and_a_plan_without_its_kernels(tmp_path, options):
     arrow_files.write(tmp_path / "a.arrow", NUMBERS)

@@ -112,6 +112,7 @@ ENDS = {
 }
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("line", ENDS.values(), ids=ENDS)
 def test_a_process_with_live_capsules_ends_cleanly(line):
     program = (
@@ -122,6 +123,7 @@ def test_a_process_with_live_capsules_ends_cleanly(line):
     assert (0, "") == (ended.returncode, ended.stderr)
 
 
+@pytest.mark.slow
 def test_nothing_is_left():
     gc.collect()
     assert 0 == live_structures()

@@ -206,6 +206,7 @@ DEVICE_TAKERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("take", "expected"), [c[1:] for c in DEVICE_TAKERS], ids=[c[0] for c in DEVICE_TAKERS])
 def test_what_asks_for_a_device_gets_the_memory_of_the_cpu_and_gives_it_back(take, expected):
     gc.collect()

@@ -20,6 +20,7 @@ HELD = [
 ]
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize(("make", "count"), [c[1:] for c in HELD], ids=[c[0] for c in HELD])
 def test_what_others_hold_is_counted_until_it_is_released(make, count):
     gc.collect()
@@ -44,6 +45,7 @@ def test_released_twice_is_released_once():
     assert 0 == live_structures()
 
 
+@pytest.mark.slow
 def test_nothing_leaks():
     """Of 10,000 exports and 1,000 imports, after some that warm up the allocators."""
     process = psutil.Process()

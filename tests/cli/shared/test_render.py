@@ -43,6 +43,7 @@ def test_a_count_has_its_noun(number, noun, plural, expected):
 UNPRINTABLE = [chr(code) for code in range(sys.maxunicode + 1) if not chr(code).isprintable()]
 
 
+@pytest.mark.slow
 def test_json_has_only_characters_that_print_and_means_the_same():
     """C0, DEL, C1, directions of text, line separators, halves of pairs, and what no font has."""
     assert {"\x1b", "\x7f", "\x9b", "\u202e", "\u2028", "\u2066", "\ud800", "\U000e0001"} <= set(UNPRINTABLE)

@@ -63,6 +63,7 @@ def test_no_damage_gives_another_schema():
     assert decode_schema("", "") is None
 
 
+@pytest.mark.slow
 def test_a_text_does_not_grow_without_bound(monkeypatch):
     bomb = packed(b"\0" * (1 << 20))
     monkeypatch.setattr(record, "_MOST_NBYTES", 1 << 16)
@@ -73,5 +74,6 @@ def test_a_text_does_not_grow_without_bound(monkeypatch):
         encode_schema(wide(10_000), "/lake")
 
 
+@pytest.mark.slow
 def test_a_record_holds_a_hundred_thousand_columns():
     assert len(encode_schema(wide(10_000), "")) * 10 < MAX_TEXT_NBYTES

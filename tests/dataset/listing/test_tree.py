@@ -219,6 +219,7 @@ def test_listing_counts_what_it_skips(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_many_files_are_listed_in_seconds(tmp_path):
     for i in range(10_000):
         os.close(os.open(tmp_path / f"part-{i:05d}.arrow", os.O_CREAT | os.O_WRONLY))

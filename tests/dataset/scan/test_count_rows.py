@@ -47,6 +47,7 @@ def test_files_of_all_writers_are_counted(tmp_path):
     assert 4 * 900 + 6 + 67 == count(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(corpus.root() is None, reason="needs the corpus of other people's files")
 def test_other_peoples_files_have_the_rows_that_are_read():
     sound = [entry for entry in corpus.entries(corpus.root()) if (entry.format, entry.expect) == ("file", "ok")]

@@ -203,6 +203,7 @@ print(rows, peak() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_a_big_batch_takes_its_own_memory_and_little_more(tmp_path, kind):
     """In a process of its own, whose peak memory no other test has raised."""

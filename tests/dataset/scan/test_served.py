@@ -33,6 +33,7 @@ def test_parts_are_planned_without_a_server(uri, parts, expected):
     assert "want" not in repr(planned)
 
 
+@pytest.mark.slow
 def test_the_number_of_parts_is_bounded():
     assert 100_000 == len(plan_parts(KNOWS, 10**15))
 

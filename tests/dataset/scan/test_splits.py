@@ -232,6 +232,7 @@ def test_parameter_out_of_bounds_is_named(name, parameters):
         SplitOptions(**parameters)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_files_are_planned_in_seconds_and_stay_small():
     files = [file(f"part-{i:05d}-{'0' * 32}.arrow", 4096) for i in range(100_000)]
     started = time.perf_counter()

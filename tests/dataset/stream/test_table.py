@@ -153,6 +153,7 @@ def test_the_first_batch_is_the_same_although_its_beginning_is_not_written_down(
 # Records that have no files, or not all
 
 
+@pytest.mark.slow
 def test_jobs_that_are_withdrawn_make_no_batch(lake):
     query = Query(lake)
     query.look()
@@ -468,6 +469,7 @@ def test_a_backlog_is_read_some_records_ahead(lake, monkeypatch):
     assert ["h", "i", "j", "k"] == sorted(query.look(ALL_AVAILABLE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("publishing", ["renames", "copies"])
 def test_nothing_is_lost_or_doubled_whoever_dies(publishing):
     """`python tests/faults/table_simulation.py --trials 1000` tries longer."""

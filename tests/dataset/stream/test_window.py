@@ -177,6 +177,7 @@ def test_cleaning_comes_with_the_commit_is_idempotent_and_spares_what_has_change
     assert "has changed since it was read" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_offset_above_a_mebibyte_is_refused_with_what_to_do():
     query = Query()
     for i in range(20_000):

@@ -49,6 +49,7 @@ JOBS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", ["K3.carried", "C3.checked"])
 def test_jobs_are_refused_until_the_copy_is_whole(places, point):
     source, target = begun(places, point)
@@ -101,6 +102,7 @@ def test_a_job_that_was_planned_before_the_copy_is_refused_at_its_commit(places)
     assert [] == target.ours() == target.plain()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("records", [1, 4])
 @pytest.mark.parametrize("text", ["mine", ""], ids=["with files", "without files"])
 def test_a_job_that_commits_while_files_are_copied_keeps_its_data_set(places, records, text):

@@ -74,6 +74,7 @@ OBSTACLES = {
 }
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("obstacle", OBSTACLES)
 @pytest.mark.parametrize("name", NAMES[:2])
@@ -125,6 +126,7 @@ def test_a_link_that_is_swapped_in_at_a_step_leads_nowhere(places, name, point):
     assert before == state(elsewhere)
 
 
+@pytest.mark.slow
 def test_directories_that_are_links_at_times_lead_nowhere(places):
     """A thread swaps links in and out while jobs and a vacuum that clears everything run."""
     data, elsewhere = places
@@ -214,6 +216,7 @@ RECORDS = [
 NUMBER = f"{3:020d}.json"
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("make", [case[1] for case in RECORDS], ids=[case[0] for case in RECORDS])
 def test_what_is_no_record_is_refused_by_name(places, make, action):
@@ -249,6 +252,7 @@ MARKS = [
 ]
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("number", [case[1] for case in MARKS], ids=[case[0] for case in MARKS])
 @pytest.mark.parametrize("suffix", ["done", "claim"])

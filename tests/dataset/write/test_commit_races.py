@@ -57,6 +57,7 @@ def rows(names):
     return sorted(f"k={directory}:{name}" for name in names for directory in ("1", name.partition(".")[0]))
 
 
+@pytest.mark.slow
 def test_appends_at_once_keep_each_other(tmp_path):
     published, refused = run(tmp_path, ("append", 10), ("append", 10), ("append", 10))
     assert [[], [], []] == refused
@@ -65,6 +66,7 @@ def test_appends_at_once_keep_each_other(tmp_path):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["overwrite", "dynamic"])
 def test_overwrites_at_once_leave_the_last_of_them(tmp_path, mode):
     save(tmp_path, APPEND, "k=1:old")
@@ -80,6 +82,7 @@ def test_overwrites_at_once_leave_the_last_of_them(tmp_path, mode):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["overwrite", "dynamic"])
 def test_appends_against_overwrites_are_never_torn(tmp_path, mode):
     """Every job's two files are there, or both are gone (of a static overwrite), and refused jobs left nothing."""
@@ -93,6 +96,7 @@ def test_appends_against_overwrites_are_never_torn(tmp_path, mode):
     assert foreign(tmp_path) == ours(tmp_path)
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize(
     "point", ["C3.checked", "C3.linked", "C4.directories", "C4.renamed", "C5.synced", "C6.success", "C6.done"]
 )

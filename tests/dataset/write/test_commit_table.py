@@ -134,6 +134,7 @@ CRASHES_OF_COPIES = [
 OF_HELPERS = ("H.announced", "C4.waited")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.disk
 @pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ RECOVERIES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.disk
 @pytest.mark.parametrize("recovery", RECOVERIES)
 @pytest.mark.parametrize("change", CHANGES)

@@ -48,6 +48,7 @@ NOTES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("damage", NOTES)
 def test_what_an_earlier_run_staged_is_read_before_it_is_believed(places, damage):
     source, target = places
@@ -62,6 +63,7 @@ def test_what_an_earlier_run_staged_is_read_before_it_is_believed(places, damage
     assert [] == target.leftovers()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", ["K1.listed", "K2.copied", "K3.carried"])
 def test_a_vacuum_removes_what_runs_have_staged_that_none_goes_on_with(places, point):
     """A run that dies before its first notes leaves a directory of its own; a later one cannot tell it from a job that runs."""
@@ -82,6 +84,7 @@ def test_a_vacuum_removes_what_runs_have_staged_that_none_goes_on_with(places, p
     assert ["a", "b", "c", "d"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_many_files_small_and_large_in_groups(places, monkeypatch):
     source, target = places
     monkeypatch.setattr(copied_files, "_OPEN_AT_ONCE", 3)

@@ -89,6 +89,7 @@ def test_a_job_that_is_not_in_place_is_in_the_copy(places, mode, point):
 KILLS = ["K1.listed", "K2.copied", "K3.carried", "C1.checked", "C3.checked", "C3.linked", "C4.synced", "C6.done"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", KILLS)
 def test_a_copy_that_dies_shows_nothing_or_all_and_goes_on(places, point):
     source, target = places
@@ -132,6 +133,7 @@ def test_the_mark_of_the_sources_record_comes_before_it(pair, monkeypatch):
     assert [] == target.ours() == target.plain()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("when", ["K1.listed", "K2.copied", "K3.carried"])
 def test_a_job_that_replaces_everything_meanwhile(places, when):
     """The copy has the state before it or after it; where files are open, that before it."""

@@ -181,6 +181,7 @@ MENDED = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("make", "words", "rows"), MENDED, ids=[case[0].__name__ for case in MENDED])
 def test_what_is_too_much_is_moved_aside(place, make, words, rows):
     make(place)
@@ -271,6 +272,7 @@ SPOILT = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", SPOILT)
 def test_the_newest_record_is_written_from_its_copy(place, case):
     name, spoil = SPOILT[case]
@@ -322,6 +324,7 @@ BACK = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("make", "words"), BACK, ids=[case[0].__name__ for case in BACK])
 def test_the_newest_state_is_not_there_and_an_older_one_is(place, make, words):
     place.save(APPEND, "k=3:3", commit_retention=3600)
@@ -429,6 +432,7 @@ def partition_copied_late(place):
     place.put(f"k=1/{OTHER_NAME}", "of a later job")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("make", [old_file_gone, file_cut, partition_copied_late])
 def test_rows_that_are_not_there_are_no_state(place, make):
     for text in "56":
@@ -492,6 +496,7 @@ def run(command):
     return partial(give_up, root, jobid)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 def test_a_job_whose_files_are_gone_is_given_up_where_the_state_before_is_whole(place, mode):
     jobid = stuck(place, mode)
@@ -628,6 +633,7 @@ def test_what_jobs_have_left_is_a_note(place):
     assert looked(place).is_sound
 
 
+@pytest.mark.one_in(4, "slow")
 def test_jobs_that_commit_while_it_is_listed(place):
     """It looks again; and if they never stop it says so."""
     from spark_arrow_ipc.dataset.write import inventory

@@ -29,6 +29,7 @@ def stuck(path, mode, point="C4.renamed", *, lost=True, token=None):
     return plan.staging.jobid
 
 
+@pytest.mark.one_in(4)
 @MODES
 @pytest.mark.parametrize("point", REACHED)
 @pytest.mark.parametrize("lost", [False, True], ids=["staged files are there", "staged files are lost"])

@@ -93,6 +93,7 @@ PARTS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_in_a_directory_of_a_data_set_is_refused_and_leaves_nothing(lake, job):
     lake.save(APPEND, "k=1/j=1:a", "k=2/j=1:b")
@@ -106,6 +107,7 @@ def test_a_job_in_a_directory_of_a_data_set_is_refused_and_leaves_nothing(lake, 
         assert before == lake.contents()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("directory", ["../source2", "../sourc", "../other/k=1", "_tables/x", ".cache/k=1/x"])
 def test_a_directory_beside_a_data_set_or_hidden_in_it_is_not_inside(lake, directory):
     lake.save(APPEND, "k=1:a")
@@ -222,6 +224,7 @@ def test_a_data_set_that_begins_after_a_job_was_planned_stops_it_before_anything
     assert ["y"] == [text.rpartition(":")[2] for text in lake.ours() if not text.endswith("old")]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", ["above", "below"])
 @pytest.mark.parametrize(
     ("point", "planned"),
@@ -291,6 +294,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", STEPS)
 @pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 def test_a_directory_of_a_data_set_is_read_as_its_records_say(lake, mode, point):
@@ -362,6 +366,7 @@ def test_a_directory_of_a_data_set_is_copied_as_its_records_say(lake):
 # What older builds have left
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dead", ["inner", "outer", "neither"])
 def test_readers_see_both_chains_of_a_data_set_in_another(lake, unminded, dead):
     lake.save(APPEND, "k=1:a", "k=2:b")

@@ -81,6 +81,7 @@ SIZES = {
 }
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("durable", [True, False], ids=["fsync", "none"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_every_partition_is_one_file_with_its_rows_in_order(staging, monkeypatch, sizes, durable):
@@ -95,6 +96,7 @@ def test_every_partition_is_one_file_with_its_rows_in_order(staging, monkeypatch
     assert sorted(file.staged for file in output.files) == left_in(staging)
 
 
+@pytest.mark.slow
 def test_many_spills_are_merged_in_between(staging, monkeypatch):
     for name, value in {"_BUFFER_NBYTES": 5_000, "_OPEN_FILES": 3, "_SPILLS": 4}.items():
         monkeypatch.setattr(module, name, value)
@@ -235,6 +237,7 @@ print(len({os.path.dirname(file.final) for file in output.files}), sum(file.rows
 """
 
 
+@pytest.mark.slow
 def test_few_files_are_open_at_once(tmp_path):
     """80 descriptors in all, while at least three hundred files are written."""
     (tmp_path / "_ipc_stage" / "job1").mkdir(parents=True)

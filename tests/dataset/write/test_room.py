@@ -104,6 +104,7 @@ HISTORIES = {
 }
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("limit", ["pages", "names"])
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("end", ENDS)
@@ -146,6 +147,7 @@ def test_a_job_whose_record_finds_no_room_is_aborted(place):
     assert (["a"], []) == (place.plain(), place.leftovers())
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("point", ["C3.linked", "C4.directories", "C4.renamed", "C4.synced", "C6.success"])
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
 def test_a_job_that_is_committed_is_put_in_place(place, mode, point):
@@ -164,6 +166,7 @@ def test_a_job_that_is_committed_is_put_in_place(place, mode, point):
     assert not Path(place.dataset.all_staging).exists()
 
 
+@pytest.mark.slow
 def test_a_mark_without_room_for_a_copy_is_a_mark(place, monkeypatch):
     monkeypatch.setattr(staging, "_LEAST_NBYTES", 3)
     plan, outputs = place.planned(APPEND, *("b" * 200))

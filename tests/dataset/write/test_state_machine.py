@@ -15,6 +15,7 @@ def timing(monkeypatch):
         monkeypatch.setattr(TIMING, name, getattr(TIMING, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("publishing", "examples"), [("renames", 100), ("copies", 50)])
 @pytest.mark.usefixtures("timing")
 def test_readers_see_exactly_what_is_committed(publishing, examples):

@@ -116,6 +116,7 @@ def test_a_discarded_device_stays():
 # ---- bytes that wait
 
 
+@pytest.mark.slow
 def test_many_bytes_wait_outside_of_memory():
     """A single large buffer too: it is not copied before it goes to the file."""
     data = bytes(1 << 26)
@@ -132,6 +133,7 @@ def test_many_bytes_wait_outside_of_memory():
     assert 0 == waiting.nbytes
 
 
+@pytest.mark.slow
 def test_a_temporary_file_without_room_says_where_it_is_and_what_to_do(tmp_path):
     """A disk that takes 1 MiB, by the limit of a process on the sizes of its files."""
     program = """

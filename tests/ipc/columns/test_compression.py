@@ -162,6 +162,7 @@ except InvalidBodyError as error:
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)
 def test_a_frame_of_256_mib_that_declares_one_takes_little_memory(codec):

@@ -122,6 +122,7 @@ def test_the_arrays_are_those_of_columns_by_themselves(rows, codec, both):
     assert_same(*both(file_of(batch, batch.slice(0, rows // 2), compression=codec)))
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])
 @pytest.mark.parametrize(("rows", "codec"), [(20, None), (300, None), (300, "lz4"), (20, "zstd")])
@@ -145,6 +146,7 @@ def test_damage_is_the_same_error(rows, codec, validation, both):
     assert errors >= expected | ({InvalidBodyError} if validation == "full" else set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_list", [False, True])
 def test_a_batch_that_differs_in_null_counts_alone_is_checked_as_the_first(has_list, both):
     """A number of its message is changed: what is known of the batch before must not hide it."""

@@ -166,6 +166,7 @@ def test_what_can_only_be_read_whole(data):
         assert reader.batch_rows(0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_damage_is_found_or_harmless():
     """Whatever a flipped byte of the header or the offsets does, it is an error of ours or other values."""

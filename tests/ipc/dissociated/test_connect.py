@@ -65,6 +65,7 @@ def rows(reader):
     return [row for batch in reader for row in batch.to_pylist()]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("of", [1, 2, 3, 20])
 def test_parts_are_the_table_together(server, name, of):

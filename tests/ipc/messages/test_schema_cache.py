@@ -95,6 +95,7 @@ def test_another_schema_or_other_limits_are_decoded_anew():
     assert len(schema_cache._KEPT) <= 16
 
 
+@pytest.mark.slow
 def test_a_long_schema_is_not_kept():
     footer = footer_of_pyarrow(1, pa.schema([(f"column number {i}", pa.int8()) for i in range(20_000)]))
     known, decoded = both(footer)
@@ -102,6 +103,7 @@ def test_a_long_schema_is_not_kept():
     assert not schema_cache._KEPT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("footer_of", [footer_of_pyarrow, footer_of_ours])
 def test_a_changed_byte_means_the_same_in_both_ways(footer_of):
     """Whatever byte of the footer is changed, also to what it could refer to, and whether the sound one is known or not."""
@@ -165,6 +167,7 @@ def test_readers_of_one_schema_share_it_and_its_plans():
     assert [1, 1] == [len(messages[0].plans), len(messages[2].plans)]
 
 
+@pytest.mark.slow
 def test_what_is_kept_has_a_bound():
     for i in range(12):
         both(footer_of_pyarrow(1, pa.schema([(f"column number {i} {j}", pa.int8()) for j in range(7_000)])))

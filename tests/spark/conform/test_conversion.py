@@ -62,6 +62,7 @@ def test_what_lies_under_a_null_struct_is_no_error(case):
     assert [None, {"x": expected[1]}] == conformed(struct, options).to_pylist()
 
 
+@pytest.mark.slow
 def test_a_row_beyond_32_bits_is_a_named_error():
     """Made of nothing: a list view of nulls has elements without having memory."""
     nulls = Array(t.null, 2**31, 2**31, ())

@@ -229,6 +229,7 @@ def test_what_the_format_forbids_is_an_error(array, match):
         conformed(array, metadata=NAMED)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([{"b": 1, "z": [1], "c": {"d": "x"}}, {"a": "x"}]),
     st.sampled_from(["metadata", "value"]), st.integers(0, 23), st.integers(0, 255) | st.just("cut"),

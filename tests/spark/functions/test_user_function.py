@@ -39,6 +39,7 @@ def test_the_digest_is_that_of_the_code_and_its_values():
     assert 32 == len(ship(times).digest)
 
 
+@pytest.mark.slow
 def test_the_limit_counts_all_bytes():
     room = MOST_NBYTES - len(ship(Scale(b"")).pickled) - 1000
     assert ship(Scale(b"x" * room)).pickled

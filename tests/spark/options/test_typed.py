@@ -159,6 +159,7 @@ def test_spark_takes_them(spark, tmp_path):
     assert [2, 3] == sorted(row["id"] for row in read.load(path).collect())
 
 
+@pytest.mark.slow
 def test_they_cost_nobody_who_does_not_use_them():
     """Neither the planners nor the workers of Spark import them; and they import no Spark."""
     script = (
@@ -226,6 +227,7 @@ CHECKS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("imported", "arguments", "program"), CHECKS)
 def test_mypy_tells_the_same_mistakes(tmp_path, imported, arguments, program):
     """In its strict mode, as in a program of a user's."""

@@ -90,6 +90,7 @@ HEAD, LISTS = 1, 4
 """What the path is; and whether it, or a directory above it, is a dataset that is being written, before and after."""
 
 
+@pytest.mark.slow
 def test_planning_1000_small_files_opens_none(storage, monkeypatch):
     data = file_of(2, 10, 1)
     for i in range(1_000):
@@ -100,6 +101,7 @@ def test_planning_1000_small_files_opens_none(storage, monkeypatch):
     assert {"GET": 1_000} == storage.asked.requests
 
 
+@pytest.mark.slow
 def test_planning_1000_files_above_a_split_reads_each_footer_with_one_request(storage, monkeypatch):
     data = file_of(2, 10_000, 2)
     for i in range(1_000):

@@ -103,6 +103,7 @@ def lake(root, column, *, schema_metadata=None):
     return exact_cases.contents(exact_cases.tables_below(root)), exact_cases.files_below(root)
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize(("column", "options", "words"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_in_place_the_files_are_the_same_or_refused(tmp_path, column, options, words):
     before, files = lake(tmp_path, column, schema_metadata={"owner": "me"})
@@ -225,6 +226,7 @@ def test_types_are_compared_with_the_files(was, written, fits):
     check_types(Schema.of([t.Field("c", written)]), [*schemas, Schema.of([t.Field("c", t.null)])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", exact_cases.WAYS)
 def test_random_tables_are_the_same_or_refused(tmp_path, way):
     """The program runs thousands; most of the tables are kept, or the test would show nothing."""

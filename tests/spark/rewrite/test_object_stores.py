@@ -118,6 +118,7 @@ def test_a_rewrite_in_place_replaces_what_it_read(lake):
     assert [] == lake.leftovers()
 
 
+@pytest.mark.slow
 def test_a_compaction_joins_objects_beside_readers_and_writers(lake):
     """Readers see all rows at any time; who appends is joined by the next run, which joins what the first has made."""
     seen = []

@@ -290,6 +290,7 @@ print(made.num_rows)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_has_not_imported_pyarrows_kernels_checks_values():
     """A task of Spark's without a predicate is such a process."""
     done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=120, check=False)

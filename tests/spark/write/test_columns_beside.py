@@ -242,6 +242,7 @@ RACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("race", RACES, ids=lambda race: race.__name__)
 def test_no_column_is_hidden_by_what_commits_at_the_same_time(lake, race):
     race(lake)
@@ -298,6 +299,7 @@ def a_dynamic_overwrite(lake):
 REFUSED = [two_new_columns, another_type, an_exact_job, restored_types, a_first_job_of_two, a_dynamic_overwrite]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("race", REFUSED, ids=lambda race: race.__name__)
 def test_what_would_hide_a_column_is_refused_before_anything_is_published(lake, race):
     late, words = race(lake)
