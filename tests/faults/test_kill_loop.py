@@ -26,7 +26,7 @@ def run(*arguments, folder):
 @pytest.mark.parametrize(
     ("publishing", "points"),
     [
-        pytest.param((), len(POINTS) - len(OF_COPIES), id="renames", marks=pytest.mark.slow),
+        pytest.param((), len(POINTS) - len(OF_COPIES), id="renames", marks=pytest.mark.exhaustive),
         pytest.param(("--copies",), len(POINTS), id="copies", marks=pytest.mark.nightly),
     ],
 )

@@ -34,16 +34,16 @@ def cases():
     return differential.cases_of(goldens=False)
 
 
-@pytest.fixture(scope="module")
-def found(cases):
+@pytest.fixture(scope="module", params=[4_000, pytest.param(differential.SAMPLED, marks=pytest.mark.exhaustive)])
+def found(request, cases):
     """The counts by reason, and what has none."""
-    return differential.report(cases, differential.outcomes(cases, cases.sample()))
+    return differential.report(cases, differential.outcomes(cases, cases.sample()[: request.param]))
 
 
 @pytest.mark.slow
-def test_every_case_has_an_outcome(found):
+def test_every_case_has_an_outcome(request, found):
     counts, _ = found
-    assert differential.SAMPLED == sum(counts.values())
+    assert request.node.callspec.params["found"] == sum(counts.values())
 
 
 @pytest.mark.slow
@@ -60,8 +60,10 @@ def test_no_reason_applies_more_often_than_its_row_says(found):
     assert more == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("found", [differential.SAMPLED], indirect=True)
 def test_no_reason_of_the_sample_is_obsolete(found):
+    """The rarest applies to one case in ten thousand."""
     counts, _ = found
     assert [reason.name for reason in REASONS if reason.most and not counts[reason.name]] == []
 
@@ -70,8 +72,7 @@ def test_no_reason_of_the_sample_is_obsolete(found):
 def test_both_agreements_happen(found):
     """A reader that refuses everything, or a comparison that never runs, would pass the other tests."""
     counts, _ = found
-    assert counts[EQUAL] > differential.SAMPLED // 5
-    assert counts[REFUSED] > differential.SAMPLED // 5
+    assert min(counts[EQUAL], counts[REFUSED]) > sum(counts.values()) // 5
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def run(tmp_path, master: str, module: str) -> dict[str, object]:
 ANSWERS = {"draws": 2, "firsts": [1, 1, 1], "written": [2, 3], "division": True}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # the tests' shared session has this daemon
 def test_workers_start_with_their_modules_and_give_the_same_answers(tmp_path):
     found = run(tmp_path, "local[2]", daemon.__name__)
     assert found == {"known": [True, True], "threads": [1, 1]} | ANSWERS

@@ -178,6 +178,7 @@ def test_the_settings_are_those_of_the_action(spark, path):
         frame.collect()
 
 
+@pytest.mark.exhaustive
 def test_settings_of_the_table_change_spark_s_answers_and_are_noted(spark):
     """All settings that Spark has: ``python tests/where_settings.py``."""
     fields = where_settings.fields_of(spark)
