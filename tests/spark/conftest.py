@@ -12,6 +12,7 @@ import quick_jvm
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
+PLANNERS = ROOT / "tests" / "planners"
 
 # pyspark.pandas, which assertDataFrameEqual imports before Spark 4.2, warns where this is not set.
 os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
@@ -35,7 +36,9 @@ def spark(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Where the package is not installed, Spark's Python processes find it as this process does.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    planners = () if "TESTS_DAEMON" in os.environ else (str(PLANNERS),)
+    os.environ["PYTHONPATH"] = os.pathsep.join([*planners, path])
     directory = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
@@ -43,7 +46,7 @@ def spark(tmp_path_factory):
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         # Each worker whose rows are not all taken, and each after a failure, is new: half a second with Spark's daemon.
-        # Sessions that tests start for themselves have Spark's, and so has a run of .ci/nightly.
+        # Sessions that tests start for themselves have Spark's, for planners as well, and so has a run of .ci/nightly.
         .config("spark.python.daemon.module", os.environ.get("TESTS_DAEMON", "spark_arrow_ipc.spark.daemon"))
         .config("spark.sql.session.timeZone", "America/New_York")
         # Spark 4.1 computes with geometries only when it is told so; later releases do by default.
@@ -52,6 +55,7 @@ def spark(tmp_path_factory):
         .config("spark.driver.extraJavaOptions", f"{quick_jvm.OPTIONS} -Dderby.system.home={directory}")
         .getOrCreate()
     )
+    os.environ["PYTHONPATH"] = path  # for the sessions that tests start
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
