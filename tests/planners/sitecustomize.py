@@ -8,6 +8,7 @@ its path has one, and tests/spark/conftest.py gives this folder to that session 
 import importlib
 import os
 import sys
+from pathlib import Path
 
 if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"] and sys.orig_argv[3:4] != ["pyspark.worker"]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a fork does not copy threads
@@ -15,5 +16,5 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"] and sys.orig_argv[3:4] != ["py
     for name in (*sys.orig_argv[3:], "spark_arrow_ipc.spark.datasource", "spark_arrow_ipc.spark.read.reader",
                  "spark_arrow_ipc.spark.read.where", "spark_arrow_ipc.spark.write.writer"):  # fmt: skip
         importlib.import_module(name)
-    if len(os.listdir("/proc/self/task")) > 1:
+    if len([*Path("/proc/self/task").iterdir()]) > 1:
         sys.exit("an import of a planner has started threads, which its forks would not have")
