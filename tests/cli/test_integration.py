@@ -251,6 +251,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize(("document", "words"), [c[1:] for c in DIFFERENT], ids=[c[0] for c in DIFFERENT])
 def test_a_difference_is_one_sentence_and_status_1(capsys, tmp_path, arrow, document, words):
     status, out, err = validated(capsys, tmp_path, arrow, document)

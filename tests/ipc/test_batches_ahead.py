@@ -166,6 +166,7 @@ def test_projected_batches_overlap():
     assert source.asked.peak >= 3
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("how", ["the iterator is closed", "it is forgotten", "the reader is closed"])
 def test_threads_end_with_the_iterator(how):
     source = WaitingSource(LARGE)

@@ -437,6 +437,7 @@ def counted(name, call, asked):
     return wrapper
 
 
+@pytest.mark.slow
 def test_a_poll_of_a_long_chain_takes_no_longer(lake):
     """Ten thousand records are not looked at."""
     query = Query(lake)

@@ -68,6 +68,7 @@ def test_a_copy_has_the_files_and_the_records(places):
     assert everything == source.ours()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("point", ["C3.linked", "C4.directories", "C4.synced", "C5.synced", "C6.success", "C6.done"])

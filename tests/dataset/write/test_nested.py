@@ -149,6 +149,7 @@ def test_the_root_of_a_storage_may_be_the_data_set(tmp_path, root):
 # Jobs above a data set
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "job",

@@ -103,6 +103,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(("rows", "codec"), [(0, None), (1, None), (20, "lz4"), (20, "zstd"), (300, None)])
 def test_the_arrays_are_pyarrows(rows, codec, selection):
