@@ -51,7 +51,7 @@ told = [save()]
 for _ in range(2):
     threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
-        spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 20000L)").collect()
+        spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 5000L)").collect()
     except KeyboardInterrupt:
         told += [save(), spark.read.format("arrowipc").load(sys.argv[1]).count(), register(spark), save()]
 print(told)
