@@ -330,6 +330,7 @@ def far_from_clocks(batch, day):
     return batch.filter(pa.array((away > np.timedelta64(49, "h")) & (days > np.timedelta64(1, "D"))))
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("case", CLOCKS)
 def test_local_times_and_dates_beside_instants_are_spark_s_where_clocks_change(spark, case):
     """Rows between the two answers that Spark has there are refused; without them there is one."""

@@ -50,6 +50,7 @@ def javascript():
     return ["env", f"NODE_PATH={os.pathsep.join(folders)}", "node", str(PROGRAMS / "arrow_js.mjs")], "none"
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.slow
 @pytest.mark.parametrize("ipc_format", ["file", "stream"])
 @pytest.mark.parametrize("program", [java, javascript])
