@@ -17,6 +17,7 @@ import contextlib
 import gc
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from zlib import crc32
 
@@ -114,13 +115,15 @@ def left_out_of_tables(items):
         rows.sort(key=lambda row: crc32(row.name.encode()))
         n, rest = (*rows[0].get_closest_marker("one_in").args, "nightly")[:2]
         drawn = {row for row in rows if crc32(row.name.encode()) % n == 0} or {rows[0]}
-        tried = {value for row in drawn for value in row.callspec.indices.items()}
-        is_paired = any(len({*row.callspec.indices.values()}) > 1 for row in rows)
+        values = {row: {(name, id(value)) for name, value in row.callspec.params.items()} for row in rows}
+        tried = {value for row in drawn for value in values[row]}
+        # In a single list each row has a value of its own.
+        uses = Counter(value for each in values.values() for value in each)
+        is_paired = not any(all(uses[value] == 1 for value in uses if value[0] == name) for name, _ in uses)
         for row in rows:
             if row not in drawn:
-                values = {*row.callspec.indices.items()}
-                yield row, "slow" if is_paired and not values <= tried else rest
-                tried |= values
+                yield row, "slow" if is_paired and not values[row] <= tried else rest
+                tried |= values[row]
 
 
 def tests_of_measured_packages(config):
