@@ -30,11 +30,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.stream.offsets import Offset
+if TYPE_CHECKING:  # every planner imports this module for `OnOverwrite`, and few need those: 3 ms of its start
+    from spark_arrow_ipc.dataset.listing.data_file import DataFile
+    from spark_arrow_ipc.dataset.scan.file_range import FileRange
+    from spark_arrow_ipc.dataset.stream.offsets import Offset
 
 
 @dataclass(frozen=True, slots=True)
