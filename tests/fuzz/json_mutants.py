@@ -43,7 +43,7 @@ from spark_arrow_ipc.dataset.stream.seen import SeenFiles
 from spark_arrow_ipc.dataset.stream.source_files import files_to_json
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.spark.types import field_metadata, noted_types
+from spark_arrow_ipc.spark.types import field_metadata
 from spark_arrow_ipc.spark.types.extension_columns import parse_spatial
 from spark_arrow_ipc.spark.types.tensor_columns import parse_tensor
 from spark_arrow_ipc.storage.local import LOCAL
@@ -134,9 +134,9 @@ def read_dropped(text):
 
 
 def read_note(text):
-    for function in (noted_types.is_vector_note, noted_types.readable):
+    for function in (field_metadata.is_vector_note, field_metadata.readable):
         function(text)
-    noted_types.is_storage_of(t.int32, text)
+    field_metadata.is_storage_of(t.int32, text)
     field_metadata.from_spark({field_metadata.TYPE_KEY: text}, t.int32)
 
 
@@ -175,7 +175,7 @@ WINDOW = window._State(5, 4, 3, SeenFiles.empty(), FILES).to_offset()
 TARGETS = {
     "a commit record": ({k: v for k, v in json.loads(RECORD.to_bytes()).items() if k != "crc32"}, read_record),
     "statistics": ([["a"], ["b", "c"]], read_dropped),
-    "a note of an Arrow type": (json.loads(noted_types.note_of(t.list_(t.struct([("a", t.int32)])))), read_note),
+    "a note of an Arrow type": (json.loads(field_metadata.note_of(t.list_(t.struct([("a", t.int32)])))), read_note),
     "metadata of a field": ({"comment": "x", "n": {"a": [1, 2]}}, read_field),
     "a tensor": (
         {"shape": [2, 3], "permutation": [1, 0], "dim_names": ["a", "b"]},

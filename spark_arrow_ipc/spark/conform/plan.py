@@ -46,8 +46,8 @@ from spark_arrow_ipc.spark.conform.conversion import (
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import arrow_to_spark
+from spark_arrow_ipc.spark.types.field_metadata import vector_element
 from spark_arrow_ipc.spark.types.merge import widens
-from spark_arrow_ipc.spark.types.noted_types import vector_element
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 PIECE_NBYTES = 64 << 20

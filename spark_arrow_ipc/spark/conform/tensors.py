@@ -29,7 +29,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     valid,
     validity,
 )
-from spark_arrow_ipc.spark.types.noted_types import vector_element
+from spark_arrow_ipc.spark.types.field_metadata import vector_element
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, SHAPE, TensorColumn, spark_tensor, value_field
 
 _SPEC: Final = "CanonicalExtensions.rst"

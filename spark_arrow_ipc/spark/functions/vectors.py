@@ -19,8 +19,14 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY, TYPE_KEY
-from spark_arrow_ipc.spark.types.noted_types import is_vector_note, note_of, noted_type, vector_element
+from spark_arrow_ipc.spark.types.field_metadata import (
+    SPARK_KEY,
+    TYPE_KEY,
+    is_vector_note,
+    note_of,
+    noted_type,
+    vector_element,
+)
 
 __all__ = ["matrix", "metadata", "ragged", "stack", "to_binary"]
 

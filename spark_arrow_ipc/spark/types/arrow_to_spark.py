@@ -25,8 +25,7 @@ from spark_arrow_ipc.ipc.messages.schema import UnknownType
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
-from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change
-from spark_arrow_ipc.spark.types.noted_types import vector_element
+from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change, vector_element
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 

@@ -24,9 +24,8 @@ from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
-from spark_arrow_ipc.spark.types.noted_types import vector_element
+from spark_arrow_ipc.spark.types.field_metadata import vector_element
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
-from spark_arrow_ipc.spark.write.restore_vectors import restored_vector
 
 NDArray: TypeAlias = npt.NDArray[Any]
 Restore: TypeAlias = Callable[["_Restoring", Array, Any], Array]
@@ -107,8 +106,8 @@ def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Convert integers to another width or to the counts of a unit."""
     values, mask, dtype = numpy_views.data_values(array), numpy_views.validity_mask(array), numpy_views.dtype_of(type_)
     limits = np.iinfo(dtype)
-    own = np.iinfo(values.dtype)
-    low, high = max(limits.min, own.min), min(limits.max, own.max)
+    usual = np.iinfo(values.dtype)
+    low, high = max(limits.min, usual.min), min(limits.max, usual.max)
     fits = (values >= low) & (values <= high)
     if isinstance(type_, t.Time):
         fits &= (values >= 0) & (values < _DAY_SECONDS * type_.unit.per_second)
@@ -165,8 +164,7 @@ def _within(values: NDArray, least: int, most: int) -> npt.NDArray[np.bool_]:
     (least_low, least_high), (most_low, most_high) = _words_of(least), _words_of(most)
     not_less = (high > least_high) | ((high == least_high) & (low >= least_low))
     not_more = (high < most_high) | ((high == most_high) & (low <= most_low))
-    inside: npt.NDArray[np.bool_] = not_less & not_more
-    return inside
+    return not_less & not_more  # type: ignore[no-any-return]
 
 
 def _require_within(array: Array, type_: t.DataType, least: int, most: int) -> NDArray:
@@ -216,11 +214,11 @@ def _packed(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     mask = numpy_views.validity_mask(array)
     packed = np.zeros(array.length, numpy_views.dtype_of(type_))
     for field, child in zip(array.type.children, array.children, strict=True):
-        own = child.slice(array.offset, array.length)
-        present = numpy_views.validity_mask(own)
+        part = child.slice(array.offset, array.length)
+        present = numpy_views.validity_mask(part)
         if present is not None and (~present if mask is None else ~present & mask).any():
             _refuse(type_, f"an interval whose {field.name} are null")
-        packed[field.name] = numpy_views.data_values(own)
+        packed[field.name] = numpy_views.data_values(part)
     return _made(array, type_, packed)
 
 
@@ -266,8 +264,7 @@ def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
     return rows
 
 
-def _fixed_size_binary(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    assert isinstance(type_, t.FixedSizeBinary)
+def _fixed_size_binary(_: _Restoring, array: Array, type_: t.FixedSizeBinary) -> Array:
     return _made(array, type_, _rows_of(array, type_.byte_width, type_))
 
 
@@ -317,8 +314,7 @@ def _list_view(bits: type[np.signedinteger[Any]]) -> Restore:
     return view
 
 
-def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
-    assert isinstance(type_, t.FixedSizeList)
+def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.FixedSizeList) -> Array:
     array = compact(array)
     offsets, size = numpy_views.value_offsets(array).astype(np.int64), type_.list_size
     mask, lengths = numpy_views.validity_mask(array), np.diff(offsets)
@@ -344,14 +340,45 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     return Array(type_, array.length, nulls, (validity,), children)
 
 
-def _map(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
-    assert isinstance(type_, t.Map)
+def _map(restoring: _Restoring, array: Array, type_: t.Map) -> Array:
     array = compact(array)
     usual, noted = array.children[0], type_.entries.type
     # A file may call its keys and values otherwise.
     fields = tuple(replace(a, name=b.name) for a, b in zip(usual.type.children, noted.children, strict=True))
     entries = restoring.below("[]").restored(replace(usual, type=t.Struct(fields)), noted)
     return replace(array, type=type_, children=(entries,))
+
+
+def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    """Make lists of numbers of binary values, whose bytes they are (``vectors=binary``); `conform` has the reverse."""
+    element = vector_element(type_)
+    assert element is not None
+    width = numpy_views.dtype_of(element).itemsize
+    fixed = type_.list_size * width if isinstance(type_, t.FixedSizeList) else None
+    array = compact(array)
+    offsets = numpy_views.value_offsets(array).astype(np.int64)
+    mask = numpy_views.validity_mask(array)
+    nbytes = np.diff(offsets)
+    fits = nbytes % width == 0 if fixed is None else nbytes == fixed
+    wrong = ~fits if mask is None else ~fits & mask
+    if wrong.any():
+        row = int(wrong.argmax())
+        expected = (
+            f"a multiple of {width} bytes, as {type_}" if fixed is None else f"{fixed:,} bytes, which {type_} has"
+        )
+        raise SchemaMismatchError(expected=expected, found=f"{int(nbytes[row]):,} in row {row:,} of a batch")
+    data = numpy_views.value_bytes(array)[int(offsets[0]) : int(offsets[-1])]
+    if mask is not None and (nbytes[~mask] != (fixed or 0)).any():
+        # Null rows have other bytes than the layout wants: `fixed` zeros, or none.
+        sizes = np.where(mask, nbytes, fixed or 0)
+        present, data = data[np.repeat(mask, nbytes)], np.zeros(int(sizes.sum()), np.uint8)
+        data[np.repeat(mask, sizes)] = present
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+    numbers = Array(element, len(data) // width, 0, (None, as_buffer(data)))
+    if fixed is not None:
+        return replace(array, type=type_, buffers=(array.buffers[0],), children=(numbers,))
+    starts = ((offsets - offsets[0]) // width).astype(np.int64 if isinstance(type_, t.LargeList) else np.int32)
+    return replace(array, type=type_, buffers=(array.buffers[0], as_buffer(starts)), children=(numbers,))
 
 
 def _day_time(usual: t.Struct, _: Any) -> bool:
@@ -379,10 +406,6 @@ class Row:
     fits: Callable[[Any, Any], bool] = lambda _usual, _noted: True
     is_whole: bool = False
     """True if `restore` converts the children itself, so that they need no rows of their own."""
-
-
-def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    return restored_vector(array, type_)
 
 
 def _is_vector(_: Any, noted: Any) -> bool:

@@ -27,8 +27,8 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.types import field_metadata, spark_note
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
+from spark_arrow_ipc.spark.types.field_metadata import is_storage_of, is_vector_note, noted_type, readable
 from spark_arrow_ipc.spark.types.merge import merged_schema
-from spark_arrow_ipc.spark.types.noted_types import is_storage_of, is_vector_note, noted_type, readable
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type, written_pairs
 from spark_arrow_ipc.spark.write.restore_values import RESTORED
 from spark_arrow_ipc.storage.local import LOCAL
@@ -247,7 +247,7 @@ def _refused(path: str, what: str) -> SchemaMismatchError:
 # the column cannot be converted to, before any task runs; `restore_values` converts.
 #
 # What was in the file comes back exactly, or the column is refused: also where the read may have changed values
-# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`noted_types`).
+# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`noted_type`).
 def restored_schema(spark_schema: s.StructType) -> Schema:
     """Return the Arrow schema of a DataFrame's files, with the noted types."""
     return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)

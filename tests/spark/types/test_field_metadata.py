@@ -8,7 +8,7 @@ from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
-from spark_arrow_ipc.spark.types.noted_types import note_of
+from spark_arrow_ipc.spark.types.field_metadata import note_of
 
 METADATA = {
     "none": (t.field("c", t.int8), {}),

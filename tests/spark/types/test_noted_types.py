@@ -7,8 +7,8 @@ import strategies
 from hypothesis import given
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.types import noted_types
-from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, noted, noted_type, readable, storage
+from spark_arrow_ipc.spark.types import field_metadata
+from spark_arrow_ipc.spark.types.field_metadata import is_storage_of, note_of, noted, noted_type, readable, storage
 
 
 def test_a_note_is_integration_json():
@@ -81,4 +81,4 @@ def test_what_is_no_note_of_a_type_names_no_storage(note):
 
 
 def test_both_tables_have_every_type_with_children_or_a_value():
-    assert {*strategies.NESTED} == set(noted_types._NOTED) == set(noted_types._ALONG)
+    assert {*strategies.NESTED} == set(field_metadata._NOTED) == set(field_metadata._ALONG)

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.types.noted_types import vector_element
+from spark_arrow_ipc.spark.types.field_metadata import vector_element
 
 ITEM = t.field("item", t.float32)
 CASES = [

@@ -11,7 +11,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 from spark_arrow_ipc.spark.options.values import DictionaryColumns
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.types.noted_types import note_of
+from spark_arrow_ipc.spark.types.field_metadata import note_of
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write

@@ -19,7 +19,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
-from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type, storage
+from spark_arrow_ipc.spark.types.field_metadata import note_of, noted_type, storage
 from spark_arrow_ipc.spark.write import restore_values
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write

@@ -7,10 +7,15 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.write.restore_vectors import restored_vector
+from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
+from spark_arrow_ipc.spark.write.restore_values import restore
 
 ITEM = t.field("item", t.float32)
 TYPES = [t.List(ITEM), t.LargeList(ITEM), t.FixedSizeList(ITEM, 2)]
+
+
+def restored_vector(array, type_):
+    return restore(array, type_, "a", TaskDictionaries())
 
 
 def restored(type_, *rows):

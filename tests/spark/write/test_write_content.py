@@ -14,7 +14,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.types.noted_types import note_of
+from spark_arrow_ipc.spark.types.field_metadata import note_of
 
 D = decimal.Decimal
 UTC = dt.UTC
