@@ -25,6 +25,7 @@ from spark_arrow_ipc.spark import pyarrow_values
 _MOST_HELD_ROWS: Final = 1 << 18
 _MOST_HELD_NBYTES: Final = 32 << 20
 _LEAST_MERGED_ROWS: Final = 1 << 14
+_FEW_ROWS: Final = 8
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
@@ -40,10 +41,14 @@ class Part:
         ``count_all``, ``count``, ``min``, ``max`` or ``sum``.
     column
         Its position; None for ``count_all``.
+    sum_type
+        Type of a partial sum that Spark adds up by itself: 64 bits, or the decimal that is summed; None for the widest,
+        which `aggregate` adds up.
     """
 
     function: str
     column: int | None
+    sum_type: pa.DataType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +82,13 @@ class PartialAggregates:
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = 0
         bounds = [0] * len(self.parts)
+        is_sparse = False
         for batch in batches:
             if not batch.num_rows:
                 continue
             inputs = _Inputs.of(self, batch)
             types = inputs.types
-            if inputs.exceeds(inputs.bounds):
+            if is_sparse or inputs.exceeds(inputs.bounds):
                 yield from _typed(inputs.table, types)
                 continue
             sums = [a + b for a, b in zip(bounds, inputs.bounds, strict=True)]
@@ -91,6 +97,8 @@ class PartialAggregates:
                 held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
             bounds = sums
             held.append(inputs.reduced())
+            # Groups of few rows are made once, by Spark: to make them here, too, would save little of what crosses.
+            is_sparse = held[-1].num_rows * _FEW_ROWS > batch.num_rows >= _LEAST_MERGED_ROWS // 2
             held_rows += held[-1].num_rows
             if held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
                 merged = self._merged(held)
@@ -246,8 +254,9 @@ def _extreme(batch: pa.RecordBatch, part: Part) -> _Input:
 
 def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
     column = batch.column(part.column)
+    to = part.sum_type
     if pa.types.is_decimal(column.type):
-        precision = min(column.type.precision + 10, _DIGITS)
+        precision = min(column.type.precision + 10, _DIGITS) if to is None else to.precision
         most = 10**column.type.precision
         limit = 10**precision - 1
         if most * batch.num_rows > limit:
@@ -259,6 +268,8 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
             most * batch.num_rows,
             limit,
         )
+    if to is not None:
+        return _Input(column, "sum", to, _greatest(column, 0) * batch.num_rows, _ONES)
     to = pa.decimal128(_DIGITS, 0)
     if pa.types.is_int64(column.type) and _greatest(column, 0) * batch.num_rows > _ONES:
         column = column.cast(to)
