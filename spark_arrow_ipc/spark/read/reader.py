@@ -98,6 +98,8 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
         Selects the rows for Spark; None for all.
     newest
         As in `PartitionPlan`.
+    size
+        ``arrowipc-size:BYTES:ROWS:``, which the optimizer's rule reads in the pickle; ROWS is -1 if they are unknown.
     """
 
     ranges: tuple[FileRange, ...]
@@ -105,10 +107,11 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None
     newest: DataFile | None = None
+    size: str = "arrowipc-size:0:-1:"
 
 
 @dataclass(frozen=True)
-class _SessionCheck(ArrowIpcInputPartition):
+class SessionCheck(ArrowIpcInputPartition):
     """No rows: its task checks that the predicate, by which all were skipped, means the same in the session."""
 
 
@@ -178,18 +181,24 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
+        sizes = _sizes(plan.splits)
         partitions = [
-            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest)
-            for ranges in plan.splits
+            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, size)
+            for ranges, size in zip(plan.splits, sizes, strict=True)
         ]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
-            return [_SessionCheck((), plan.fields, planned_at, plan.selection)]
+            return [SessionCheck((), plan.fields, planned_at, plan.selection)]
         return partitions
 
     @property
     def options(self) -> ReadOptions:
         """The options of the read."""
         return self._options
+
+    @property
+    def own(self) -> s.StructType:
+        """The columns of the files and their partitions, without metadata columns."""
+        return self._own
 
     def read(self, partition: InputPartition | None, *, answers: Answers | None = None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
@@ -204,7 +213,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 yield from self._batches(partition, answers)
 
     def _batches(self, partition: ArrowIpcInputPartition, answers: Answers | None) -> Iterator[PyArrowBatch]:
-        if isinstance(partition, _SessionCheck):
+        if isinstance(partition, SessionCheck):
             assert partition.selection is not None
             partition.selection.check_session()
             return
@@ -281,6 +290,17 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                         made = finish(piece, rows)
                         if made is not None:
                             yield made
+
+
+def _sizes(splits: Sequence[Sequence[FileRange]]) -> list[str]:
+    """Return `ArrowIpcInputPartition.size` of each split; a file counts where its first range is."""
+    counted: set[str] = set()
+    sizes = []
+    for ranges in splits:
+        fresh = {part.path: part.nbytes for part in ranges if part.path not in counted}
+        counted.update(fresh)
+        sizes.append(f"arrowipc-size:{sum(fresh.values())}:-1:")
+    return sizes
 
 
 def _is_case_sensitive() -> bool:

@@ -65,11 +65,14 @@ class RowFilter:
         Number of the first columns to keep; None for all.
     schema
         Of the filtered batches.
+    required
+        Evaluates the part that every row must hold, where Spark filters by the rest once more; None where it does not.
     """
 
     mask: Mask
     output: int | None
     schema: pa.Schema
+    required: Mask | None = None
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows that match, or None if there are none.
@@ -77,6 +80,9 @@ class RowFilter:
         If all rows match, nothing is copied.
         """
         mask = self.mask(batch)
+        if self.required is not None and isinstance(mask, pa.Array) and mask.true_count * 2 > batch.num_rows:
+            # To copy the rows that stay would cost more than the others, which Spark drops.
+            mask = self.required(batch)
         kept = batch if self.output is None else batch.select(range(self.output))
         if isinstance(mask, pa.Scalar):
             return kept if mask.as_py() and batch.num_rows else None
@@ -97,19 +103,24 @@ def compile_filter(
     *,
     output: int | None = None,
     positions: Mapping[str, int] | None = None,
+    required: BoundPredicate | None = None,
 ) -> RowFilter:
     """Compile the filter of batches of a schema; it keeps the first `output` columns, as only the predicate needs others."""
     kept = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
     # A struct may be there twice, with other fields for the output than for the predicate: then `positions` says which.
     places = {name: i for i, name in reversed(list(enumerate(schema.names)))} if positions is None else positions
-    with error_context(asked_by=WHERE):
-        mask = _compile(bound, Source(schema, places))
 
-    def named(batch: pa.RecordBatch) -> Any:
+    def compiled(predicate: BoundPredicate) -> Mask:
         with error_context(asked_by=WHERE):
-            return mask(batch)
+            mask = _compile(predicate, Source(schema, places))
 
-    return RowFilter(named, output, kept)
+        def named(batch: pa.RecordBatch) -> Any:
+            with error_context(asked_by=WHERE):
+                return mask(batch)
+
+        return named
+
+    return RowFilter(compiled(bound), output, kept, None if required is None else compiled(required))
 
 
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:

@@ -71,6 +71,8 @@ class RowSelection:
         The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
     defaults
         The defaults of settings where they are not Spark's.
+    required
+        The part of it that every row must hold, where Spark filters by the rest once more; None where it does not.
     """
 
     bound: BoundPredicate
@@ -81,6 +83,7 @@ class RowSelection:
     unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    required: BoundPredicate | None = None
 
     @property
     def depends_on_session(self) -> bool:
@@ -91,7 +94,7 @@ class RowSelection:
         """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning."""
         name = given(SESSION_ZONE)
         bound = self._bound_in(None if name is None else zone(name))
-        return RowSelection(bound, self.extra, self.positions, self.metadata)
+        return RowSelection(bound, self.extra, self.positions, self.metadata, required=self.required)
 
     def check_session(self) -> None:
         """Raise as `in_session` where there are no rows that could depend on the time zone."""
@@ -131,7 +134,9 @@ class RowSelection:
             *zip(map(str.lower, added), range(own, output), strict=True),
             *zip(hidden, range(len(schema) - len(hidden), len(schema)), strict=True),
         ]
-        return compile_filter(self.bound, schema, output=output, positions=positions | dict(made))
+        return compile_filter(
+            self.bound, schema, output=output, positions=positions | dict(made), required=self.required
+        )
 
     def block_truths(
         self,

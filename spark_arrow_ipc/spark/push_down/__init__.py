@@ -1,0 +1,1 @@
+"""Push-down into scans of this format, by a rule of Spark's optimizer that is compiled where it runs."""

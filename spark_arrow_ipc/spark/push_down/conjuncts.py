@@ -1,0 +1,224 @@
+"""Pushed conditions: bind those that are held exactly, and weaken or leave out the others.
+
+Spark keeps its own filter above the scan, so a condition that is left out costs time and changes no row. Literals come
+with Spark's types and values, and comparisons of different types come with casts, which are left out; so a condition is
+bound where the literal has its column's own type, and no setting of the session decides what it means.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate import expressions as p
+from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.bound import All, BoundPredicate, Constant, has_doubt
+from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
+from spark_arrow_ipc.spark.read.row_filter import predicate_fields
+from spark_arrow_ipc.spark.read.where import RowSelection
+
+Node = Mapping[str, Any]
+
+
+def narrowed_selection(
+    whole: RowSelection | None, frame: s.StructType, own: s.StructType, added: Sequence[str], conjuncts: Sequence[Node]
+) -> RowSelection | None:
+    """Return the selection of a task that reads the columns `own` of a `frame`, both without metadata columns.
+
+    `whole` is that of the option `where`, bound for the whole frame, and `added` are the names of metadata columns that
+    conditions may use.
+    """
+    places = _Places(own)
+    required: list[BoundPredicate] = []
+    hints: list[BoundPredicate] = []
+    metadata: list[str] = []
+    if whole is not None:
+        # In the session of the task, so that nothing has to be bound again.
+        whole = whole.in_session()
+        required.append(whole.bound)
+        metadata += whole.metadata
+        columns = [*frame.fields, *whole.extra]
+        for position in whole.positions.values():
+            places.add(columns[position])
+    # Below an aggregate that tasks compute, Spark does not ask for the columns of the filter.
+    fields = {field.name: field for field in [*frame.fields, *own.fields, *places.extra]}
+    fields |= {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in added}
+    binder = _Binder(predicate_fields(s.StructType(list(fields.values()))))
+    for node in conjuncts:
+        predicate = binder.held(node)
+        if predicate is None:
+            continue
+        (required if "exact" in node else hints).append(binder.bound(predicate))
+        names = [column.path[0] for column in p.columns(predicate)]
+        metadata += [name for name in names if name in added]
+        for name in names:
+            if name not in added:
+                places.add(fields[name])
+    if not required and not hints:
+        return None
+    return RowSelection(
+        _all([*required, *hints]),
+        tuple(places.extra),
+        places.positions,
+        tuple(dict.fromkeys(metadata)),
+        required=_all(required) if hints else None,
+    )
+
+
+class _Places:
+    """The positions of the columns of predicates: among those that Spark asked for, or behind them.
+
+    A struct of which fewer fields were asked for is read once more, whole.
+    """
+
+    def __init__(self, own: s.StructType) -> None:
+        self._own = own.fields
+        self.extra: list[s.StructField] = []
+        self.positions: dict[str, int] = {}
+
+    def add(self, field: s.StructField) -> None:
+        if field.name in self.positions:
+            return
+        if field in self._own:
+            self.positions[field.name] = self._own.index(field)
+        else:
+            self.positions[field.name] = len(self._own) + len(self.extra)
+            self.extra.append(field)
+
+
+def _all(parts: Sequence[BoundPredicate]) -> BoundPredicate:
+    if not parts:
+        return Constant(truth=True)
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+class _Binder:
+    """Makes predicates of nodes, over the columns of a scan."""
+
+    def __init__(self, fields: Sequence[t.Field]) -> None:
+        self._fields = fields
+
+    def held(self, node: Node) -> p.Predicate | None:
+        """Return the part of a conjunct that tasks hold; None if they hold none of it."""
+        predicate = self.weakened(node, exact="exact" in node)
+        if predicate is None and "exact" in node:  # the rule has left it to tasks
+            raise RuntimeError(
+                f"a task cannot hold the condition {json.dumps(node)}; report this, and read with "
+                "spark.arrowipc.pushDown=false"
+            )
+        return predicate
+
+    def weakened(self, node: Node, *, exact: bool) -> p.Predicate | None:
+        """Return a predicate that is true wherever the node is, and if `exact` nowhere else; None if there is none."""
+        name = node.get("name")
+        parts = node.get("children", ())
+        if name == "AND":
+            both = [self.weakened(part, exact=exact) for part in parts]
+            kept = [part for part in both if part is not None]
+            if not kept or (exact and len(kept) < len(both)):
+                return None
+            return kept[0] if len(kept) == 1 else p.And(tuple(kept))
+        if name == "OR":
+            both = [self.weakened(part, exact=exact) for part in parts]
+            kept = [part for part in both if part is not None]
+            return p.Or(tuple(kept)) if len(kept) == len(both) else None
+        if name == "NOT":
+            part = self.weakened(parts[0], exact=True)
+            return None if part is None else p.Not(part)
+        predicate = self._condition(node)
+        return predicate if predicate is not None and self._is_exact(predicate) else None
+
+    def bound(self, predicate: p.Predicate) -> BoundPredicate:
+        return bind(predicate, self._fields, UNKNOWN_ZONE)
+
+    def _is_exact(self, predicate: p.Predicate) -> bool:
+        noted: dict[str, str] = {}
+        try:
+            bound = bind(predicate, self._fields, UNKNOWN_ZONE, noted=noted)
+        except ArrowIpcError:
+            return False
+        return not noted and not has_doubt(bound)
+
+    def _condition(self, node: Node) -> p.Predicate | None:
+        make = _CONDITIONS.get(node.get("name", ""))
+        if make is None:
+            return None
+        operands = [self._operand(child) for child in node["children"]]
+        if not operands or any(operand is None for operand in operands):
+            return None
+        types = {json.dumps(child["type"]) for child in node["children"] if child.get("value") is not None}
+        if len(types) > 1:
+            return None
+        return make(operands)
+
+    def _operand(self, node: Node) -> p.Operand | None:
+        if "column" in node:
+            return p.Column(tuple(node["column"]))
+        if "type" in node:
+            return _literal(node)
+        (child,) = node["children"] if len(node["children"]) == 1 else ({},)
+        if node["name"] in _CALLS and "column" in child:
+            return p.ColumnCall(node["name"], p.Column(tuple(child["column"])))
+        return None
+
+
+_CALLS: Final = frozenset({"YEAR", "MONTH", "DAY", "UPPER", "LOWER"})
+
+
+def _compare(operator: p.Operator) -> Callable[[list[Any]], p.Predicate | None]:
+    return lambda operands: p.Comparison(operator, *operands)
+
+
+def _like(before: bytes | None, after: bytes | None) -> Callable[[list[Any]], p.Predicate | None]:
+    """Return a maker of LIKE, of a part with or without a wildcard on either side."""
+
+    def make(operands: list[Any]) -> p.Predicate | None:
+        column, part = operands
+        if not isinstance(column, p.Column) or not isinstance(part, p.Literal) or not isinstance(part.value, bytes):
+            return None
+        return p.Like(column, tuple(one for one in (before, part.value, after) if one is not None))
+
+    return make
+
+
+def _in(operands: list[Any]) -> p.Predicate | None:
+    operand, *options = operands
+    return p.In(operand, tuple(options)) if options and all(isinstance(one, p.Literal) for one in options) else None
+
+
+_CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {
+    **{operator.value: _compare(operator) for operator in p.Operator},
+    "IS_NULL": lambda operands: p.IsNull(operands[0]),
+    "IS_NOT_NULL": lambda operands: p.Not(p.IsNull(operands[0])),
+    "IN": _in,
+    "STARTS_WITH": _like(None, b""),
+    "ENDS_WITH": _like(b"", None),
+    "CONTAINS": _like(b"", b""),
+}
+"""By the names that Spark gives to the conditions that it hands to sources."""
+
+
+def _literal(node: Node) -> p.Literal | None:
+    field = {"name": "literal", "type": json.loads(node["type"]), "nullable": True, "metadata": {}}
+    try:
+        (arrow,) = predicate_fields(s.StructType.fromJson({"type": "struct", "fields": [field]}))
+    except ArrowIpcError:
+        return None
+    value = node["value"]
+    shown = str(value)
+    if value is None:
+        return p.Literal(t.Null(), None, "NULL")
+    if isinstance(arrow.type, t.Utf8 | t.Binary):
+        value = base64.b64decode(value)
+    elif isinstance(arrow.type, t.FloatingPoint):
+        value = float(value)
+    elif isinstance(arrow.type, t.Decimal):
+        value = int(value)
+    return p.Literal(arrow.type, value, shown)
