@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.functions.aggregate import aggregate, count
     from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
     from spark_arrow_ipc.spark.options import typed as options
+    from spark_arrow_ipc.spark.push_down.enable import push_down
     from spark_arrow_ipc.spark.registration import register
     from spark_arrow_ipc.spark.rewrite.compact import compact
     from spark_arrow_ipc.spark.rewrite.rewrite import rewrite
 
 __all__ = [
-    "__version__", "aggregate", "compact", "count", "ipc", "map_in_arrow", "options", "register", "rewrite", "vectors",
+    "__version__", "aggregate", "compact", "count", "ipc", "map_in_arrow", "options", "push_down", "register", "rewrite",
+    "vectors",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -34,6 +36,7 @@ _LATE = {
     "ipc": ("spark_arrow_ipc.ipc", None),
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "options": ("spark_arrow_ipc.spark.options.typed", None),
+    "push_down": ("spark_arrow_ipc.spark.push_down.enable", "push_down"),
     "vectors": ("spark_arrow_ipc.spark.functions.vectors", None),
     "rewrite": ("spark_arrow_ipc.spark.rewrite.rewrite", "rewrite"),
     "register": ("spark_arrow_ipc.spark.registration", "register"),

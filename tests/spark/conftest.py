@@ -11,6 +11,8 @@ pytest.importorskip("pyspark", reason="the Spark suite needs the extra 'spark'")
 import quick_jvm
 from pyspark.sql import SparkSession
 
+from spark_arrow_ipc import push_down
+
 ROOT = Path(__file__).parents[2]
 PLANNERS = ROOT / "tests" / "planners"
 
@@ -57,5 +59,8 @@ def spark(tmp_path_factory):
     )
     os.environ["PYTHONPATH"] = path  # for the sessions that tests start
     session.sparkContext.setLogLevel("OFF")
+    # The same answers with and without: .ci/nightly runs the tests of reads once more with it.
+    if os.environ.get("TESTS_PUSH_DOWN"):
+        assert push_down(session)
     yield session
     session.stop()

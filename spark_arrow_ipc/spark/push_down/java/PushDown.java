@@ -1,0 +1,85 @@
+package sparkarrowipc;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Puts a table that takes columns, predicates and limits in the place of each Python table of this format.
+ *
+ * Runs before Spark's own push-down, which then hands them to `NarrowTable` as it does to any source of the JVM.
+ */
+public class PushDown extends Rule {
+  static final String SETTING = "spark.arrowipc.pushDown";
+
+  /** Add the rule to a session and to those that `newSession()` makes of it; false if it is there already. */
+  public static boolean enable(org.apache.spark.sql.classic.SparkSession session) {
+    if (isEnabled(session)) return false;
+    session.extensions().injectPreCBORule(new Build());
+    return true;
+  }
+
+  public static boolean isEnabled(org.apache.spark.sql.classic.SparkSession session) {
+    scala.collection.Seq rules = session.extensions().buildPreCBORules(session);
+    for (int i = 0; i < rules.length(); i++) {
+      // By name: a class that another loader made is another class.
+      if (rules.apply(i).getClass().getName().equals(PushDown.class.getName())) return true;
+    }
+    return false;
+  }
+
+  public static class Build extends AbstractFunction1 {
+    public Object apply(Object session) { return new PushDown(); }
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    try {
+      if (!"true".equalsIgnoreCase(conf().getConfString(SETTING, "true"))) return plan;
+      Inside.step("rule");
+      return narrowed((LogicalPlan) plan, null, null);
+    } catch (Throwable error) {
+      Inside.warnOnce("the plan stays as it was", error);
+      return plan;
+    }
+  }
+
+  /** `aggregated` is a relation whose aggregate and whole filter can be pushed down, `condition` that of the filter above. */
+  private static LogicalPlan narrowed(LogicalPlan plan, DataSourceV2Relation aggregated, Expression condition) {
+    if (plan instanceof DataSourceV2Relation) return withNarrowTable((DataSourceV2Relation) plan, plan == aggregated, condition);
+    if (plan instanceof Aggregate) aggregated = Aggregates.below((Aggregate) plan);
+    condition = plan instanceof Filter ? ((Filter) plan).condition() : null;
+    scala.collection.Seq children = plan.children();
+    List made = new ArrayList();
+    boolean changed = false;
+    for (int i = 0; i < children.length(); i++) {
+      LogicalPlan child = (LogicalPlan) children.apply(i);
+      LogicalPlan narrow = narrowed(child, aggregated, condition);
+      changed |= narrow != child;
+      made.add(narrow);
+    }
+    return changed ? (LogicalPlan) plan.withNewChildren(Inside.seq(made)) : plan;
+  }
+
+  private static LogicalPlan withNarrowTable(DataSourceV2Relation relation, boolean isAggregated, Expression condition) {
+    if (!(relation.table() instanceof PythonTable) || !NarrowTable.takes((PythonTable) relation.table(), relation.options())) return relation;
+    Conjuncts conjuncts = new Conjuncts();
+    isAggregated &= !relation.options().containsKey("metadataonly");
+    // Of an aggregated one Spark hands over the filter, and forgets it.
+    if (condition != null && !isAggregated) conjuncts.add(condition);
+    Object[] arguments = new Object[relation.productArity()];
+    for (int i = 0; i < arguments.length; i++) {
+      Object argument = relation.productElement(i);
+      arguments[i] = argument == relation.table() ? new NarrowTable((PythonTable) argument, conjuncts, isAggregated) : argument;
+    }
+    // The constructor has other parameters in other releases of Spark; makeCopy finds it.
+    return (LogicalPlan) relation.makeCopy(arguments);
+  }
+}

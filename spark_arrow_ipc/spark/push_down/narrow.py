@@ -1,0 +1,109 @@
+"""Tasks of a narrowed scan: read the columns, and the rows that pushed conditions may keep.
+
+The optimizer's rule (`push_down`) makes the pickle of a call of `command`, which a task's worker loads in the place of
+the function that Spark's planner makes for a whole read. The partitions are those of the whole read.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from pyspark.sql import types as s
+from pyspark.sql.datasource import InputPartition
+
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options, reader_of
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
+from spark_arrow_ipc.spark.read.reader import Answers, ArrowIpcBatchReader, ArrowIpcInputPartition, SessionCheck
+
+Node: TypeAlias = Mapping[str, Any]
+"""A condition as the rule writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
+
+
+def command(
+    source: bytes, request: str
+) -> tuple[Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]], s.StructType]:
+    """Return the function of a narrowed scan, and its schema, as a worker of Spark's expects them."""
+    asked = json.loads(request)
+    schema, frame = (
+        s.StructType.fromJson(json.loads(asked["schema"])),
+        s.StructType.fromJson(json.loads(asked["frame"])),
+    )
+    data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - of this session, by Spark's own planner
+    # The frame's names are those that the option `columns` chose; fewer of them are chosen by the schema.
+    options = replace(read_options(data_source.options), columns=None)
+    reader = reader_of(options)(schema, options)
+
+    aggregated = None
+    if "aggregates" in asked:
+        from spark_arrow_ipc.spark.push_down.aggregates import aggregated_reader  # few scans have any
+
+        output = s.StructType.fromJson(json.loads(asked["output"]))
+        aggregated = aggregated_reader(asked["aggregates"], schema, output, options)
+
+    def read(batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
+        # One batch of one row: the pickled partition.
+        for batch in batches:
+            partition = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - as above
+            read_rows = partial(_read, reader, partition, frame, asked["conjuncts"])
+            yield from read_rows() if aggregated is None else aggregated(read_rows)
+
+    return (lambda batches: _limited(read(batches), asked.get("limit"))), schema
+
+
+@dataclass(frozen=True)
+class Filtered(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """A partition of the whole read, and conditions that a join found while the query ran."""
+
+    partition: InputPartition | None
+    conjuncts: Sequence[Node]
+
+
+def filtered(partition: bytes, conjuncts: str) -> Filtered:
+    """Return a partition with more conditions."""
+    return Filtered(pickle.loads(partition), json.loads(conjuncts))  # noqa: S301 - as above
+
+
+def _limited(batches: Iterator[PyArrowBatch], rows: int | None) -> Iterator[PyArrowBatch]:
+    """Yield the first rows of batches; all of them if `rows` is None."""
+    for batch in batches:
+        if rows is None:
+            yield batch
+            continue
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows
+        if rows <= 0:
+            return
+
+
+def _read(
+    reader: Any,
+    partition: InputPartition | None,
+    frame: s.StructType,
+    conjuncts: Sequence[Node],
+    answers: Answers | None = None,
+) -> Iterator[PyArrowBatch]:
+    if isinstance(partition, Filtered):
+        conjuncts = [*conjuncts, *partition.conjuncts]
+        partition = partition.partition
+    if (
+        isinstance(reader, ArrowIpcBatchReader)
+        and isinstance(partition, ArrowIpcInputPartition)
+        and not isinstance(partition, SessionCheck)
+        and (conjuncts or partition.selection is not None)
+    ):
+        from spark_arrow_ipc.spark.push_down.conjuncts import narrowed_selection  # few reads need predicates
+
+        added = METADATA_COLUMNS if reader.options.metadata_columns else {}
+        whole = s.StructType([field for field in frame.fields if field.name.lower() not in added])
+        selection = narrowed_selection(partition.selection, whole, reader.own, tuple(added), conjuncts)
+        partition = replace(partition, selection=selection)
+    batches: Iterator[PyArrowBatch] = (
+        reader.read(partition) if answers is None else reader.read(partition, answers=answers)
+    )
+    return batches

@@ -1,0 +1,124 @@
+"""Aggregates that tasks compute, in plain SQL: the same rows as Spark's, and plans that say so."""
+
+import os
+
+import pytest
+from pushed import SETTING, scans
+
+NUMBERS = """
+    id AS k, cast(id % 7 AS int) AS a, cast(id % 120 AS tinyint) AS tiny, cast(id AS smallint) AS small,
+    cast(id % 50 AS decimal(9,2)) - 20 AS d, cast(id * 1000000007 AS decimal(38,0)) AS wide, cast(id % 3 AS string) AS s,
+    cast(id AS double) AS x, if(id % 4 = 0, null, id) AS holes, id % 2 = 0 AS b, cast(cast(id AS string) AS binary) AS y,
+    date_add(DATE '2023-10-20', cast(id % 20 AS int)) AS at, timestamp_micros(id * 1000000) AS ts,
+    cast(null AS bigint) AS nothing, if(id % 5 = 0, double('NaN'), if(id % 2 = 0, -0.0D, 0.0D)) AS odd
+"""
+
+
+@pytest.fixture(scope="module")
+def table(pushed, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("aggregates") / "data")
+    pushed.sql(f"SELECT {NUMBERS} FROM range(0, 3000, 1, 3)").write.format("arrowipc").mode("append").option(
+        "recordBatchRows", 100
+    ).option("statistics", "all").save(path)
+    pushed.read.format("arrowipc").load(path).createOrReplaceTempView("n")
+    return pushed
+
+
+TAKEN = [
+    "SELECT count(*) FROM n",
+    "SELECT count(1), count(holes), count(nothing) FROM n",
+    "SELECT min(k), max(at), min(s), max(y), min(ts), max(b), min(d), max(nothing) FROM n",
+    "SELECT sum(k), sum(a), sum(tiny), sum(small), sum(d), sum(wide), sum(nothing) FROM n",
+    "SELECT avg(d), avg(tiny), avg(small) FROM n WHERE k > 10",
+    "SELECT a, count(*), sum(d), max(s) FROM n WHERE holes IS NOT NULL AND s <> '1' GROUP BY a ORDER BY a",
+    "SELECT s, b, sum(k) FROM n GROUP BY s, b HAVING sum(k) > 5 ORDER BY s, b",
+    "SELECT odd, count(*) FROM n GROUP BY odd ORDER BY odd",
+    "SELECT k, sum(a) FROM n GROUP BY k ORDER BY k",
+    "SELECT sum(k) + 1, max(a) * 2 FROM n WHERE a IN (1, 2) OR s LIKE '2%'",
+    "SELECT count(*) FROM n WHERE k < 0",
+    "SELECT a, sum(k) FROM n WHERE k < 0 GROUP BY a",
+    "SELECT max(total) FROM (SELECT a, sum(k) AS total FROM n GROUP BY a)",
+    "SELECT a FROM n GROUP BY a HAVING count(*) > 428 ORDER BY a",
+]
+LEFT = [
+    ("SELECT sum(x), avg(x) FROM n", "the order of floats"),
+    ("SELECT min(x), max(odd) FROM n", "0.0 and -0.0"),
+    ("SELECT avg(k), avg(a) FROM n", "Spark adds floats up"),
+    ("SELECT count(DISTINCT a) FROM n", "distinct"),
+    ("SELECT count(*) FILTER (WHERE a = 1) FROM n", "a filter of its own"),
+    ("SELECT count(*) FROM n WHERE k + 1 > 5", "a filter that tasks do not hold"),
+    ("SELECT a % 2 AS m, count(*) FROM n GROUP BY a % 2 ORDER BY m", "a key that is computed"),
+    ("SELECT sum(k * 2) FROM n", "an input that is computed"),
+    ("SELECT first(k) IS NULL FROM n", "the order of rows"),
+]
+
+
+def aggregated(frame):
+    return any(" aggregated " in text for text in scans(frame))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("sql", TAKEN)
+def test_tasks_aggregate(table, without, sql, ansi):
+    table.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        frame = table.sql(sql)
+        assert aggregated(frame), frame._jdf.queryExecution().executedPlan().toString()
+        assert [tuple(map(repr, row)) for row in frame.collect()] == [tuple(map(repr, row)) for row in without(sql)]
+        assert frame.schema == _schema_without(table, sql)
+    finally:
+        table.conf.unset("spark.sql.ansi.enabled")
+
+
+def _schema_without(spark, sql):
+    spark.conf.set(SETTING, "false")
+    try:
+        return spark.sql(sql).schema
+    finally:
+        spark.conf.set(SETTING, "true")
+
+
+@pytest.mark.parametrize(("sql", "why"), LEFT, ids=[why for _, why in LEFT])
+def test_spark_aggregates(table, without, sql, why):
+    frame = table.sql(sql)
+    assert not aggregated(frame)
+    assert list(map(repr, frame.collect())) == list(map(repr, without(sql)))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sums_that_do_not_fit_are_spark_s(pushed, without, tmp_path, ansi):
+    path = str(tmp_path / "large")
+    values = "VALUES (9223372036854775807, 9999999.99BD), (9223372036854775807, 9999999.99BD), (-5, 9999999.99BD)"
+    pushed.sql(f"SELECT col1 AS k, col2 AS d FROM {values}").coalesce(1).write.format("arrowipc").mode("append").save(
+        path
+    )
+    pushed.read.format("arrowipc").load(path).createOrReplaceTempView("large")
+    pushed.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        assert pushed.sql("SELECT sum(d) FROM large").collect() == without("SELECT sum(d) FROM large")
+        if ansi == "true":
+            for rows in (without, lambda sql: pushed.sql(sql).collect()):
+                with pytest.raises(Exception, match="overflow"):
+                    rows("SELECT sum(k) FROM large")
+        else:
+            assert pushed.sql("SELECT sum(k) FROM large").collect() == without("SELECT sum(k) FROM large")
+    finally:
+        pushed.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_a_lake_is_counted_without_its_bodies(pushed, tmp_path):
+    path = tmp_path / "lake"
+    pushed.range(0, 1000, 1, 2).selectExpr("id", "cast(id AS string) AS s").write.format("arrowipc").mode(
+        "append"
+    ).option("statistics", "all").save(str(path))
+    frame = pushed.read.format("arrowipc").load(str(path))
+    for file in path.glob("*.arrow"):
+        data = bytearray(file.read_bytes())
+        start = data.find(b"123124125")  # within the strings of a body
+        if start >= 0:
+            data[start : start + 9] = b"\xff" * 9
+            stat = file.stat()
+            file.write_bytes(data)
+            os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    frame.createOrReplaceTempView("lake")
+    assert pushed.sql("SELECT count(*), min(id), max(id) FROM lake").collect() == [(1000, 0, 999)]
