@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 import spark_arrow_ipc
-from spark_arrow_ipc.spark.options.make_keywords import source
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "spark_arrow_ipc"
@@ -348,9 +347,12 @@ def test_no_file_names_a_path_of_some_machine():
 
 
 def test_the_keywords_of_options_are_those_of_the_table():
-    """When they are not: ``python -m spark_arrow_ipc.spark.options.make_keywords``, into ``keywords.py``."""
+    """When they are not: ``python -m spark_arrow_ipc.spark.docs_tables``, into ``keywords.py``."""
+    pytest.importorskip("pyspark")
+    from spark_arrow_ipc.spark.docs_tables import keywords_source
+
     path = PACKAGE / "spark" / "options" / "keywords.py"
-    assert source() == path.read_text(encoding="utf-8")
+    assert keywords_source() == path.read_text(encoding="utf-8")
 
 
 def test_every_package_has_an_init():
@@ -368,7 +370,6 @@ def test_no_module_needs_its_own_place_on_disk():
 TESTED_ELSEWHERE = {
     "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/datasource.py": "every test with Spark goes through it",
-    "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
     "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",

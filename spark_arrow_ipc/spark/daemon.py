@@ -44,7 +44,7 @@ _MODULES: Final = (
     "spark_arrow_ipc.spark.read.where",
     "spark_arrow_ipc.spark.write.writer",
 )
-"""What tasks that read or write import: the modules that name all others."""
+"""Imports of tasks that read or write: the modules that name all others."""
 
 _THREADS: Final = Path("/proc/self/task")
 

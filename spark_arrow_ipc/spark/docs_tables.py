@@ -1,17 +1,23 @@
-"""Print the tables of the documentation from the code.
+"""Print the tables of the documentation and the module ``keywords.py`` from the code.
+
+``python -m spark_arrow_ipc.spark.docs_tables`` prints ``keywords.py``; a test compares both with what is printed here.
 
 A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; `refreshed` replaces the lines between
-them with the table of that name in `TABLES`. A test compares the pages of ``docs/`` with its result.
+them with the table of that name in `TABLES`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+import textwrap
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, Setting
-from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
+from spark_arrow_ipc.spark.options.declare import Option, Use
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, of_compactions
+from spark_arrow_ipc.spark.options.read_options import PATHS
 from spark_arrow_ipc.spark.read.columns import metadata_table
 from spark_arrow_ipc.spark.read.metadata_only import blocks_table
 from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS, DocLine
@@ -62,12 +68,13 @@ def options_table(options: Iterable[Option]) -> str:
 def settings_table() -> str:
     """Return the table of the settings on which predicates depend."""
     rows = [
-        f"| `{name}` | `{one.default}` | {one.changes}{_only(one)} | {one.instead} |" for name, one in SETTINGS.items()
+        f"| `{name}` | `{one.default}` | {one.changes}{_only_where(one)} | {one.instead} |"
+        for name, one in SETTINGS.items()
     ]
     return "\n".join(["| setting | Spark's own | decides | what does not depend on it |", "|---|---|---|---|", *rows])
 
 
-def _only(setting: Setting) -> str:
+def _only_where(setting: Setting) -> str:
     return "" if setting.ansi is None else f" (where `{ANSI}` is {setting.ansi})"
 
 
@@ -79,3 +86,67 @@ def _types_table(lines: Sequence[DocLine]) -> str:
     """Return lines of docs/types.md as a Markdown table."""
     rows = [f"| {x.arrow} | {x.spark} | {'yes' if x.lossless else 'no'} | {x.meaning} |" for x in lines]
     return "\n".join(["| Arrow | Spark | lossless | |", "|---|---|---|---|", *rows])
+
+
+_OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})
+"""Options that functions have as arguments: `count` all of them, the others those of paths."""
+
+_HEAD: Final = '''"""Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
+
+Printed by ``spark/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from typing import Literal, TypedDict
+'''
+
+_WIDTH: Final = 120
+
+
+def keywords_source() -> str:
+    """Return the text of ``keywords.py``."""
+    both = {option.name for option in READING}
+    batches = {option.name for option in READING if not option.applies & Use.STREAMS}
+    jobs = {option.name for option in WRITING if Use.QUERY not in option.applies}
+    of_scans = _but(READING, batches | _OF_ARGUMENTS)
+    where = _only(READING, _OF_ARGUMENTS - {*PATHS})
+    paths = _only(READING, frozenset(PATHS))
+    classes: list[tuple[str, str, str, Iterable[Option]]] = [
+        ("_ScanKeywords", "TypedDict", "Options of reads and of reading streams.", of_scans),
+        ("CountKeywords", "_ScanKeywords", "Options of `count`.", _only(READING, batches)),
+        ("FunctionKeywords", "CountKeywords", "Options of `map_in_arrow` and `aggregate`.", where),
+        ("ReadKeywords", "FunctionKeywords", "Options of a read.", paths),
+        ("ReadStreamKeywords", "_ScanKeywords", "Options of reading a stream.", [*paths, *where, *STREAMING]),
+        ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", _but(WRITING, jobs)),
+        ("WriteKeywords", "WriteStreamKeywords", "Options of a write.", _only(WRITING, jobs)),
+        ("RewriteKeywords", "FunctionKeywords", "Options of `rewrite`.", _but(WRITING, both)),
+        ("CompactKeywords", "TypedDict", "Options of `compact`.", of_compactions()),
+    ]
+    return "\n\n".join([_HEAD, *("\n".join(_class(*each)) + "\n" for each in classes)])
+
+
+def _but(options: Iterable[Option], names: Container[str]) -> list[Option]:
+    return [option for option in options if option.name not in names]
+
+
+def _only(options: Iterable[Option], names: Container[str]) -> list[Option]:
+    return [option for option in options if option.name in names]
+
+
+def _class(name: str, base: str, meaning: str, options: Iterable[Option]) -> Iterator[str]:
+    yield f"class {name}({base}, total=False):"
+    yield f'    """{meaning}"""'
+    yield ""
+    for option in options:
+        yield f"    {option.name.removesuffix('.*')}: {option.kind.annotation}"
+        # A backslash, as in a pattern of a path, would be an escape.
+        text = f'"""{option.meaning}"""'.replace("\\", "\\\\")
+        yield from textwrap.wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(keywords_source())

@@ -27,7 +27,7 @@ _SHOWN = 200
 """Characters of a given name or value that an error shows."""
 
 _OF_QUERIES = {"checkpointlocation": "checkpointLocation", "queryname": "queryName"}
-"""What Spark itself adds to the options of a stream's sink, by the lower case in which it does. Spark adds nothing else to
+"""Options that Spark itself adds to those of a stream's sink, by the lower case in which it does. Spark adds nothing else to
 an option that a source knows (docs/methods.md); it obeys them, and a sink has nothing to do with them."""
 
 

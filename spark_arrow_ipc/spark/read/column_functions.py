@@ -34,8 +34,8 @@ def _of_days(part: Callable[[_Int64s, _Int64s], _Int64s]) -> Callable[[Any], Any
 
 
 def _day(days: _Int64s, months: _Int64s) -> _Int64s:
-    first: _Int64s = months.view("M8[M]").astype("M8[D]").astype(np.int64)
-    return days - first + 1
+    month_starts: _Int64s = months.view("M8[M]").astype("M8[D]").astype(np.int64)
+    return days - month_starts + 1
 
 
 def _of_ascii(name: str, kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -90,8 +90,7 @@ def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tupl
                 f"the instant of a value of {sql} in {zone} is not certain, because the time zone tables "
                 "of Python and of Spark's JVM may differ for that time: filter the DataFrame for that"
             )
-    made = (pyarrow_values.numbers(values, absent) for values, absent in zip((of_left, of_right), nulls, strict=True))
-    return next(made), next(made)
+    return pyarrow_values.numbers(of_left, nulls[0]), pyarrow_values.numbers(of_right, nulls[1])
 
 
 def _instants(array: pa.Array, zone: tzinfo) -> Certain:

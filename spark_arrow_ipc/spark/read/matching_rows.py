@@ -76,7 +76,7 @@ class MatchingRows:
         if not self.positions:  # nothing but constants
             empty = pa.RecordBatch.from_arrays([], schema=self._conform.schema)
             return np.arange(batch.num_rows if self._filter.mask(empty).as_py() else 0)
-        found, first = [np.zeros(0, np.int64)], 0
+        matching, rows_before = [np.zeros(0, np.int64)], 0
         for piece in self._conform.conform(batch):
             mask = self._filter.mask(piece)
             if isinstance(mask, pa.Scalar):
@@ -85,9 +85,9 @@ class MatchingRows:
                 rows = np.flatnonzero(
                     mask.fill_null(pyarrow_values.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
                 )
-            found.append(rows + first)
-            first += piece.num_rows
-        return np.concatenate(found)
+            matching.append(rows + rows_before)
+            rows_before += piece.num_rows
+        return np.concatenate(matching)
 
     def select_blocks(self, reader: ipc.FileReader, partition: Mapping[str, object]) -> BlockFilter | None:
         """Return a callback that says which record batches of a file may have a match; None without statistics."""

@@ -11,9 +11,10 @@ includes NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -162,15 +163,15 @@ def _compile(bound: BoundPredicate, source: Source) -> Mask:
 
 def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
     """Return a callback that returns a column of a batch, and the column's type."""
-    first = source.positions[column.path[0]]
-    type_ = source.schema.field(first).type
+    position = source.positions[column.path[0]]
+    type_ = source.schema.field(position).type
     below: list[int] = []
     for name in column.path[1:]:
         below.append([field.name for field in type_].index(name))
         type_ = type_[below[-1]].type
 
     def get(batch: pa.RecordBatch) -> pa.Array:
-        return pc.struct_field(batch.column(first), below) if below else batch.column(first)
+        return pc.struct_field(batch.column(position), below) if below else batch.column(position)
 
     if column.function is None:
         return get, type_
@@ -200,8 +201,8 @@ _TRUE: Final = pyarrow_values.scalar(value=True, type_=pa.bool_())
 _FALSE: Final = pyarrow_values.scalar(value=False, type_=pa.bool_())
 
 
-def _for_values(array: pa.Array, truth: pa.Scalar) -> Any:
-    """Return the truth value for all slots that are not null, unknown for the others."""
+def _for_values(array: pa.Array, truth: pa.Scalar | pa.Array) -> Any:
+    """Return the truth for the slots that are not null, unknown for the others."""
     return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
 
 
@@ -252,7 +253,7 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
     parts: list[Callable[[pa.Array], Any]] = []
     if lower is not None:
         least = pyarrow_values.scalar(lower, type_)
-        if upper is None:
+        if upper is None:  # NaN, too, which is greater than all other numbers
             parts.append(lambda array: pc.or_(pc.greater_equal(array, least), pc.is_nan(array)))
         else:
             parts.append(lambda array: pc.greater_equal(array, least))
@@ -262,10 +263,13 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
         bound_ = pyarrow_values.scalar(upper, type_)
         parts.append(lambda array: pc.less(array, bound_))
 
+    return _all_of(get, parts)
+
+
+def _all_of(get: Callable[[pa.RecordBatch], pa.Array], parts: Sequence[Callable[[pa.Array], Any]]) -> Mask:
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
-        truth = parts[0](array)
-        return truth if len(parts) == 1 else pc.and_(truth, parts[1](array))
+        return reduce(pc.and_, (part(array) for part in parts))
 
     return mask
 
@@ -280,8 +284,7 @@ def _one_of(bound: OneOf, source: Source) -> Mask:
 
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
-        truth = pc.is_in(array, options=options)
-        return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
+        return _for_values(array, pc.is_in(array, options=options))
 
     return mask
 
@@ -300,14 +303,7 @@ def _like(bound: Like, source: Source) -> Mask:
     if infix:
         parts.append(lambda array: pc.match_substring(array, infix))
 
-    def mask(batch: pa.RecordBatch) -> Any:
-        array = get(batch)
-        truth = parts[0](array)
-        for part in parts[1:]:
-            truth = pc.and_(truth, part(array))
-        return truth
-
-    return mask
+    return _all_of(get, parts)
 
 
 def _doubtful(bound: Doubtful, source: Source) -> Mask:
@@ -402,10 +398,7 @@ def _connected(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable
         parts = [_compile(part, source) for part in bound.parts]
 
         def mask(batch: pa.RecordBatch) -> Any:
-            truth = parts[0](batch) if parts else start
-            for part in parts[1:]:
-                truth = connect(truth, part(batch))
-            return truth
+            return reduce(connect, (part(batch) for part in parts)) if parts else start
 
         return mask
 

@@ -55,7 +55,7 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
 _KEPT: Final = "1h"
-"""How long replaced files live on by default, for reads and streams that are under way."""
+"""The default time that replaced files live on, for reads and streams that are under way."""
 
 
 def compact(

@@ -252,7 +252,7 @@ def _text(value: object) -> str:
 _MODES: Final = ("append", "overwrite")
 
 _PLANNED: Final = 5
-"""How often a rewrite in place is planned, where others change the directory each time."""
+"""Times that a rewrite in place is planned at most, where others change the directory each time."""
 
 _LEAST_SORTED: Final = 1 << 20
 """Fewest bytes that are sorted together: each run is a file, and a number without its unit would make millions of them."""

@@ -50,7 +50,7 @@ _END_OF_WKT: Final = re.compile(
 """The identifier of a whole CRS is the last part of its WKT; those of its parts are inside of other brackets."""
 
 _HAS_REGISTRY: Final = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
-"""Whether Spark's JVM knows more SRIDs than those that PySpark's types name."""
+"""True if Spark's JVM knows more SRIDs than those that PySpark's types name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,21 +258,18 @@ def check_variant(type_: t.DataType, path: str) -> None:
 
 def shredded_primitive(type_: t.DataType) -> s.DataType | None:
     """Return the Spark type of the values of a ``typed_value``; None if it is not a primitive of Spark's variants."""
-    found: s.DataType | None = None
     if isinstance(type_, t.Int) and type_.signed:
-        found = {8: s.ByteType, 16: s.ShortType, 32: s.IntegerType, 64: s.LongType}[type_.bit_width]()
-    elif isinstance(type_, t.Decimal) and 0 <= type_.scale <= type_.precision <= _MOST_DIGITS:
-        found = s.DecimalType(type_.precision, type_.scale)
-    elif isinstance(type_, t.Timestamp) and type_.unit is _MICROSECOND:
-        found = s.TimestampNTZType() if type_.timezone is None else s.TimestampType()
-    elif isinstance(type_, _TEXT):
-        found = s.StringType()
-    elif isinstance(type_, (t.Binary, t.LargeBinary, t.BinaryView)) or type_ == _UUID:
-        found = s.BinaryType()
-    else:
-        same = {t.bool_: s.BooleanType(), t.float32: s.FloatType(), t.float64: s.DoubleType(), t.date32: s.DateType()}
-        found = same.get(type_)
-    return found
+        return {8: s.ByteType, 16: s.ShortType, 32: s.IntegerType, 64: s.LongType}[type_.bit_width]()
+    if isinstance(type_, t.Decimal) and 0 <= type_.scale <= type_.precision <= _MOST_DIGITS:
+        return s.DecimalType(type_.precision, type_.scale)
+    if isinstance(type_, t.Timestamp) and type_.unit is _MICROSECOND:
+        return s.TimestampNTZType() if type_.timezone is None else s.TimestampType()
+    if isinstance(type_, _TEXT):
+        return s.StringType()
+    if isinstance(type_, (t.Binary, t.LargeBinary, t.BinaryView)) or type_ == _UUID:
+        return s.BinaryType()
+    same = {t.bool_: s.BooleanType(), t.float32: s.FloatType(), t.float64: s.DoubleType(), t.date32: s.DateType()}
+    return same.get(type_)
 
 
 def _is_node(parts: dict[str, t.DataType]) -> bool:

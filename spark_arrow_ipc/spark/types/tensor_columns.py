@@ -134,8 +134,8 @@ def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> Ten
     shape = values.get(key)
     if shape is None and name == VARIABLE and dimensions is not None:
         shape = [None] * dimensions
-    known = (int,) if name == FIXED else (int, type(None))
-    if not isinstance(shape, list) or not all(type(n) in known and (n is None or 0 <= n < 1 << 31) for n in shape):
+    size_types = (int,) if name == FIXED else (int, type(None))
+    if not isinstance(shape, list) or not all(type(n) in size_types and (n is None or 0 <= n < 1 << 31) for n in shape):
         _invalid(path, f"{key}, a list of sizes", _cut(text))
     if len(shape) > MOST_DIMENSIONS or dimensions not in {None, len(shape)}:
         _invalid(path, f"{key} of {dimensions or f'at most {MOST_DIMENSIONS}'} dimensions", f"{len(shape)}")
@@ -143,22 +143,22 @@ def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> Ten
 
 
 def _permutation(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[int, ...] | None:
-    given = values.get("permutation")
-    if given is None:
+    noted = values.get("permutation")
+    if noted is None:
         return None
     usual = list(range(dimensions))
-    if not isinstance(given, list) or not all(type(d) is int for d in given) or sorted(given) != usual:
-        _invalid(path, f"a permutation with each of the dimensions 0 to {dimensions - 1} once", _cut(str(given)))
-    return None if given == usual else tuple(given)
+    if not isinstance(noted, list) or not all(type(d) is int for d in noted) or sorted(noted) != usual:
+        _invalid(path, f"a permutation with each of the dimensions 0 to {dimensions - 1} once", _cut(str(noted)))
+    return None if noted == usual else tuple(noted)
 
 
 def _dim_names(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[str, ...] | None:
-    given = values.get("dim_names")
-    if given is None:
+    noted = values.get("dim_names")
+    if noted is None:
         return None
-    if not isinstance(given, list) or len(given) != dimensions or not all(isinstance(name, str) for name in given):
-        _invalid(path, f"dim_names, a list of {dimensions} strings", _cut(str(given)))
-    return tuple(given)
+    if not isinstance(noted, list) or len(noted) != dimensions or not all(isinstance(name, str) for name in noted):
+        _invalid(path, f"dim_names, a list of {dimensions} strings", _cut(str(noted)))
+    return tuple(noted)
 
 
 def _cut(text: str) -> str:
