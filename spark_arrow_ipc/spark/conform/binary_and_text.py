@@ -26,6 +26,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Numbers,
     Site,
     data,
+    even_offsets,
     expected_type,
     first_seen,
     narrowed,
@@ -74,10 +75,10 @@ def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Co
     width = type_.byte_width
 
     def convert(array: Array, _live: Mask) -> pa.Array:
-        made = narrowed(np.arange(array.length + 1, dtype=np.int64) * width, site.path)
+        new_offsets = even_offsets(array.length, width, site.path)
         octets = array.buffers[1]
         assert octets is not None
-        return rebuilt(to, array, made, octets[array.offset * width : (array.offset + array.length) * width])
+        return rebuilt(to, array, new_offsets, octets[array.offset * width : (array.offset + array.length) * width])
 
     return Conversion(convert)
 
@@ -90,8 +91,8 @@ def uuid(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     def convert(array: Array, _live: Mask) -> pa.Array:
         characters = np.full((array.length, _UUID_CHARACTERS), ord("-"), np.uint8)
         characters[:, digits] = _HEX[data(array, np.dtype((np.uint8, 16)))].reshape(array.length, 32)
-        made = narrowed(np.arange(array.length + 1, dtype=np.int64) * _UUID_CHARACTERS, site.path)
-        return rebuilt(to, array, made, characters.reshape(-1))
+        new_offsets = even_offsets(array.length, _UUID_CHARACTERS, site.path)
+        return rebuilt(to, array, new_offsets, characters.reshape(-1))
 
     return Conversion(convert)
 

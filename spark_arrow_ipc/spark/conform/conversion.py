@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import MOST, measure
 from spark_arrow_ipc.errors import LimitError, UnsupportedError
-from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark import bridge, pyarrow_values
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
@@ -305,6 +305,31 @@ def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
             field_path=path,
         )
     return values.astype(np.int32)
+
+
+def even_offsets(count: int, size: int, path: str) -> npt.NDArray[np.int32]:
+    """Return the value offsets of rows of one size."""
+    return narrowed(np.arange(count + 1, dtype=np.int64) * size, path)
+
+
+def offsets_of_sizes(sizes: Numbers) -> npt.NDArray[np.int64]:
+    """Return the value offsets of rows one behind the other."""
+    ends = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    return ends
+
+
+def convert_picked(element: Conversion, child: Array, picked: npt.NDArray[np.int64]) -> pa.Array:
+    """Convert a list's child, and return the elements at some places, in their order."""
+    live: Mask = None
+    if element.checks:
+        # What no row shows may break the rules of its type.
+        live = np.zeros(child.length, np.bool_)
+        live[picked] = True
+    converted = element.convert(child, live)
+    if len(picked) == child.length and np.array_equal(picked, np.arange(child.length)):
+        return converted  # in most files each element stands at its place: nothing is copied
+    return converted.take(pyarrow_values.numbers(picked))
 
 
 def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | None:

@@ -29,12 +29,15 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Numbers,
     Site,
     both,
+    convert_picked,
     data,
+    even_offsets,
     expected_type,
     fixed,
     narrowed,
     nulls,
     offsets,
+    offsets_of_sizes,
     seen,
     valid,
     validity,
@@ -170,10 +173,10 @@ def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversi
     size = field.type.list_size
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        made = narrowed(np.arange(array.length + 1, dtype=np.int64) * size, site.path)
+        new_offsets = even_offsets(array.length, size, site.path)
         child = array.children[0].slice(array.offset * size, array.length * size)
-        converted = element.convert(child, _live_below(element, array, live, made))
-        return _around(to, array, converted, made)
+        converted = element.convert(child, _live_below(element, array, live, new_offsets))
+        return _around(to, array, converted, new_offsets)
 
     return Conversion(convert, element.checks)
 
@@ -190,18 +193,10 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
         mask = seen(array, live)
         if mask is not None:
             sizes = np.where(mask, sizes, 0)
-        made = _offsets_of_sizes(sizes)
-        narrow = narrowed(made, site.path)
-        picked = np.repeat(starts - made[:-1], sizes) + np.arange(made[-1], dtype=np.int64)
-        child = array.children[0]
-        child_live = None
-        if element.checks:
-            child_live = np.zeros(child.length, np.bool_)
-            child_live[picked] = True
-        converted = element.convert(child, child_live)
-        if len(picked) != child.length or not np.array_equal(picked, np.arange(child.length)):
-            converted = converted.take(pyarrow_values.numbers(picked))
-        return _around(to, array, converted, narrow)
+        new_offsets = offsets_of_sizes(sizes)
+        narrow = narrowed(new_offsets, site.path)
+        picked = np.repeat(starts - new_offsets[:-1], sizes) + np.arange(new_offsets[-1], dtype=np.int64)
+        return _around(to, array, convert_picked(element, array.children[0], picked), narrow)
 
     return Conversion(convert, element.checks)
 
@@ -263,7 +258,7 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
             firsts, lasts, sizes = once
             keys, values = keys.take(pyarrow_values.numbers(firsts)), values.take(pyarrow_values.numbers(lasts))
         unchanged = once is None and live_entries is None and start == 0
-        narrow = own if unchanged else _offsets_of_sizes(sizes).astype(np.int32)
+        narrow = own if unchanged else offsets_of_sizes(sizes).astype(np.int32)
         pairs = pa.StructArray.from_arrays([keys, values], fields=[to.key_field, to.item_field])
         return _around(to, array, pairs, narrow)
 
@@ -314,8 +309,8 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         assert array.dictionary is not None
-        made = bridge.buffers_of(array)
-        indices = pa.Array.from_buffers(index_type, array.length, made, array.null_count, array.offset)
+        buffers = bridge.buffers_of(array)
+        indices = pa.Array.from_buffers(index_type, array.length, buffers, array.null_count, array.offset)
         return _taken(memo.converted(array.dictionary), indices, site.path, checked=checked)
 
     return Conversion(convert)
@@ -364,20 +359,14 @@ def _element(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> pa.Array:
     """Return a list or map array of new offsets, a converted child, and `array`'s validity."""
-    made = [validity(array), pa.py_buffer(np.ascontiguousarray(narrow))]
-    return pa.Array.from_buffers(to, array.length, made, array.null_count, children=[child])
+    buffers = [validity(array), pa.py_buffer(np.ascontiguousarray(narrow))]
+    return pa.Array.from_buffers(to, array.length, buffers, array.null_count, children=[child])
 
 
 def _live_below(element: Conversion, array: Array, live: Mask, own: Numbers) -> Mask:
     """Return the mask of the visible elements between the first and the last offset."""
     mask = seen(array, live) if element.checks else None
     return None if mask is None else np.repeat(mask, np.diff(own))
-
-
-def _offsets_of_sizes(sizes: Numbers) -> npt.NDArray[np.int64]:
-    made = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=made[1:])
-    return made
 
 
 def _check_keys(entries: Array, keys: Array, live: Mask, path: str) -> None:

@@ -21,10 +21,13 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Mask,
     Numbers,
     Site,
+    convert_picked,
     data,
+    even_offsets,
     expected_type,
     narrowed,
     offsets,
+    offsets_of_sizes,
     seen,
     valid,
     validity,
@@ -87,7 +90,7 @@ def _fixed(column: TensorColumn, data_type: s.ArrayType, element: Conversion, si
     permutation = column.permutation
 
     def build(array: Array, live: Mask) -> Parts:
-        offsets = narrowed(np.arange(array.length + 1, dtype=np.int64) * size, site.path)
+        offsets = even_offsets(array.length, size, site.path)
         child = array.children[0].slice(array.offset * size, array.length * size)
         mask = seen(array, live) if element.checks else None
         values = element.convert(child, None if mask is None else np.repeat(mask, size))
@@ -124,26 +127,20 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
         dimensions = len(column.shape)
         values = shapes.children[0].slice(shapes.offset * dimensions, shapes.length * dimensions)
         rows = numpy_views.data_values(values).reshape(array.length, dimensions)
-        known = valid(values)
-        if known is not None:
-            rows = np.where(known.reshape(rows.shape), rows, -1)
+        sized = valid(values)
+        if sized is not None:
+            rows = np.where(sized.reshape(rows.shape), rows, -1)
         lengths = np.where(shown, np.diff(raw.astype(np.int64)), 0)
         _check_shapes(rows, lengths, shown, column, site.path)
         # What null rows have is left out, so that all elements are in the order of the rows.
         starts = raw[:-1].astype(np.int64)
-        offsets = np.zeros(array.length + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of_sizes(lengths)
         places = _places(starts, offsets, rows, shown, column)
-        child = data.children[0]
-        live_below = None
-        if element.checks:
-            live_below = np.zeros(child.length, np.bool_)
-            live_below[places] = True
-        made = element.convert(child, live_below)
-        if len(places) != child.length or not np.array_equal(places, np.arange(child.length)):
-            made = made.take(pyarrow_values.numbers(places))
+        converted = convert_picked(element, data.children[0], places)
         logical = rows if column.permutation is None else rows[:, list(column.permutation)]
-        return _lists(np.where(shown[:, None], logical, 0), site.path), _list(to, narrowed(offsets, site.path), made)
+        return _lists(np.where(shown[:, None], logical, 0), site.path), _list(
+            to, narrowed(offsets, site.path), converted
+        )
 
     return build
 
@@ -188,14 +185,14 @@ def _places(
 def _lists(rows: Numbers, path: str) -> pa.Array:
     """Return the rows of a matrix as lists of int32."""
     count, width = rows.shape
-    offsets = narrowed(np.arange(count + 1, dtype=np.int64) * width, path)
+    offsets = even_offsets(count, width, path)
     values = pyarrow_values.numbers(rows.reshape(-1).astype(np.int32))
     return pa.ListArray.from_arrays(pyarrow_values.numbers(offsets), values)
 
 
 def _list(to: pa.DataType, offsets: Numbers, values: pa.Array) -> pa.Array:
-    made = [None, pa.py_buffer(np.ascontiguousarray(offsets))]
-    return pa.Array.from_buffers(to, len(offsets) - 1, made, 0, children=[values])
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets))]
+    return pa.Array.from_buffers(to, len(offsets) - 1, buffers, 0, children=[values])
 
 
 def _broken(path: str, expected: str, row: int, found: str = "one") -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark.conform.conversion import offsets_of_sizes
 
 Octets = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
@@ -143,8 +144,7 @@ def _strings(values: pa.Array, path: str) -> pa.Array:
     nbytes = lengths(values)
     short = nbytes < _SHORT_STRING
     heads = _sized(_STRING, nbytes)
-    offsets = np.zeros(len(nbytes) + 1, np.int64)
-    np.cumsum(np.where(short, 1, heads.shape[1]), out=offsets[1:])
+    offsets = offsets_of_sizes(np.where(short, 1, heads.shape[1]))
     heads[short, 0] = (nbytes[short] << 2) | 1
     kept = np.ones(heads.shape, np.bool_)
     kept[short, 1:] = False
@@ -219,8 +219,7 @@ def heads(
     ids_at = 1 + count_width
     starts_at = ids_at + counts * id_width
     nbytes = np.where(shown, starts_at + (counts + 1) * start_width, 0)
-    offsets = np.zeros(len(shown) + 1, np.int64)
-    np.cumsum(nbytes, out=offsets[1:])
+    offsets = offsets_of_sizes(nbytes)
     check_size(int(offsets[-1]), path)
     octets = np.zeros(int(offsets[-1]), np.uint8)
     own = np.flatnonzero(shown)

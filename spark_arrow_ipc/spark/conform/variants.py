@@ -34,6 +34,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     expected_type,
     fixed,
     offsets,
+    offsets_of_sizes,
     seen,
     valid,
     validity,
@@ -160,11 +161,11 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
     def block(child: Array, starts: Numbers, sizes: Numbers, live: Booleans, *, rows: Numbers, keys: Keys) -> pa.Array:
         from pyarrow import compute
 
-        ends = _sums(sizes)
+        ends = offsets_of_sizes(sizes)
         owner = np.repeat(np.arange(len(sizes)), sizes)
         picked = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
         values = _picked(element, child, picked, rows[owner], keys).fill_null(pyarrow_values.scalar(_NULL, pa.binary()))
-        nbytes = _sums(lengths(values))
+        nbytes = offsets_of_sizes(lengths(values))
         before = nbytes[ends[:-1]]
         totals = nbytes[ends[1:]] - before
         made = heads(live, owner, nbytes[:-1] - before[owner], totals, path)
@@ -195,7 +196,7 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
 
 def _blocks(sizes: Numbers) -> Iterator[tuple[int, int]]:
     """Yield blocks of rows with at most `_CHUNK_SLOTS` elements, or of one row; at least one block."""
-    ends = _sums(sizes)
+    ends = offsets_of_sizes(sizes)
     start, last = 0, len(sizes)
     while True:
         most = int(np.searchsorted(ends, ends[start] + _CHUNK_SLOTS, side="right")) - 1
@@ -204,13 +205,6 @@ def _blocks(sizes: Numbers) -> Iterator[tuple[int, int]]:
         if stop >= last:
             return
         start = stop
-
-
-def _sums(sizes: Numbers) -> npt.NDArray[np.int64]:
-    """Return where each of some sizes begins, and their total."""
-    ends = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    return ends
 
 
 def _together(pieces: Sequence[pa.Array], path: str) -> pa.Array:
