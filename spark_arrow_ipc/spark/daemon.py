@@ -49,7 +49,7 @@ _MODULES: Final = (
 _THREADS: Final = Path("/proc/self/task")
 
 _JEMALLOC_CONF: Final = "JE_ARROW_MALLOC_CONF"
-"""The variable by which pyarrow's jemalloc is told to start no thread; it is no allocator of pyarrow's unless one asks for it."""
+"""The variable by which pyarrow's jemalloc is told to start no thread; pyarrow allocates by it only where one asks for it."""
 
 _THREADED: Final = (
     "{name}: imported modules started threads ({others}), which a fork does not copy. Workers start from "

@@ -232,16 +232,16 @@ class MetadataColumn:
 
 
 def _blocks(rows: RowsOf) -> np.ndarray[Any, Any]:
-    first, block_rows = rows.scanned.first_block, rows.scanned.block_rows
+    first_block, block_rows = rows.scanned.first_block, rows.scanned.block_rows
     if len(block_rows) == 1:  # perhaps a part of a block
-        return np.full(rows.count, first, np.int32)
-    blocks = np.repeat(np.arange(first, first + len(block_rows), dtype=np.int32), block_rows)
+        return np.full(rows.count, first_block, np.int32)
+    blocks = np.repeat(np.arange(first_block, first_block + len(block_rows), dtype=np.int32), block_rows)
     return blocks[rows.first : rows.first + rows.count]
 
 
 def _row_indices(rows: RowsOf) -> np.ndarray[Any, Any]:
-    first = rows.rows_before + rows.scanned.first_row + rows.first
-    return np.arange(first, first + rows.count, dtype=np.int64)
+    index = rows.rows_before + rows.scanned.first_row + rows.first
+    return np.arange(index, index + rows.count, dtype=np.int64)
 
 
 METADATA_COLUMNS: Mapping[str, MetadataColumn] = {

@@ -93,16 +93,16 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     """
     partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
     outlines = _outlines(options)
-    found = dataset_schema(partitioning, outlines, options)
+    schema = dataset_schema(partitioning, outlines, options)
     if options.where is not None:
         # Imported late: a read without a predicate needs neither it nor pyarrow for its schema.
         from spark_arrow_ipc.spark.read.where import RowSelection
 
         added = metadata_schema().names if options.metadata_columns else []
-        asked = s.StructType([field for field in found.fields if field.name not in added])
+        asked = s.StructType([field for field in schema.fields if field.name not in added])
         # The outlines are read already, so that no file is opened again.
         RowSelection.of(asked, options, lambda missing: dataset_schema(partitioning, outlines, missing))
-    return found
+    return schema
 
 
 def file_schemas(options: ReadOptions) -> list[Schema]:
@@ -175,8 +175,8 @@ def _united(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, o
             schema = whole if select is None else project(whole, select)
             if schema not in mapped:
                 mapped[schema] = path, spark_schema(schema, options)
-    found = list(mapped.values())
-    return merged_schema(found) if options.merge_schema or len(found) > 1 else found[0][1]
+    distinct = list(mapped.values())
+    return merged_schema(distinct) if options.merge_schema or len(distinct) > 1 else distinct[0][1]
 
 
 def _instant(value: str | None, time_zone: str | None) -> int | None:
@@ -208,13 +208,13 @@ def _chosen(
             field = own.fields[find_columns(own.names, [head])[0]]
         chosen.setdefault(field.name, field)
         below.setdefault(field.name, []).append(path)
-    made = []
+    fields = []
     for name, field in chosen.items():
         try:
-            made.append(_with_type(field, in_order(field.dataType, below[name], name)))
+            fields.append(_with_type(field, in_order(field.dataType, below[name], name)))
         except ColumnNotFoundError as error:
             raise with_dotted(error, whole.names, [name, *below[name][0]]) from None
-    return s.StructType(made)
+    return s.StructType(fields)
 
 
 def _with_type(field: s.StructField, type_: s.DataType) -> s.StructField:

@@ -316,8 +316,8 @@ def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
 # `select_blocks`: which record batches of an open file a task decodes.
 #
 # Statistics say of each record batch which truths the option `where` may have in it. Where it can be true of no row,
-# the batch is skipped. Where it is true of every row, or there is no predicate, whoever can answer without the rows
-# is asked (`Answers`), and what is answered is skipped, too.
+# the batch is skipped. Where it is true of every row, or there is no predicate, the answers are asked
+# (`Answers`), which may not need the rows, and what they answer is skipped, too.
 class Answers(Protocol):
     """Takes record batches whose rows need not be decoded."""
 

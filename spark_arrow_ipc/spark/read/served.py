@@ -41,11 +41,11 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
     @classmethod
     def spark_schema(cls, options: ReadOptions) -> s.StructType:
         """Return the schema of the first table."""
-        found = _first(options)
-        schema = _schema_for_spark(found, options)
+        of_table = _first_schema(options)
+        schema = _schema_for_spark(of_table, options)
         if options.where is not None:
             asked = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
-            RowSelection.of(asked, options, lambda missing: _schema_for_spark(found, missing))
+            RowSelection.of(asked, options, lambda missing: _schema_for_spark(of_table, missing))
         return schema
 
     @short_errors
@@ -64,7 +64,7 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         options = self._options
         if options.where is None:
             return None
-        return RowSelection.of(self._own, options, lambda missing: _schema_for_spark(_first(options), missing))
+        return RowSelection.of(self._own, options, lambda missing: _schema_for_spark(_first_schema(options), missing))
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None
@@ -75,11 +75,11 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         return scan_served(partition.part, options=options, token=self._options.token)
 
 
-def _first(options: ReadOptions) -> tuple[str, Schema]:
+def _first_schema(options: ReadOptions) -> tuple[str, Schema]:
     (part, *_) = plan_parts(options.paths[0], None)
     with error_context(path=part.path):
         return part.path, read_served_schema(part.uri, limits=options.limits, token=options.token)
 
 
-def _schema_for_spark(found: tuple[str, Schema], options: ReadOptions) -> s.StructType:
-    return schema_for_spark([found], _NO_FILES, options)
+def _schema_for_spark(of_table: tuple[str, Schema], options: ReadOptions) -> s.StructType:
+    return schema_for_spark([of_table], _NO_FILES, options)
