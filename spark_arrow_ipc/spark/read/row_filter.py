@@ -75,15 +75,21 @@ class RowFilter:
     schema: pa.Schema
     required: Mask | None = None
 
+    def _hinted(self, batch: pa.RecordBatch, required: Mask) -> Any:
+        try:
+            mask = self.mask(batch)
+        except OptionError:
+            # A value that the hint does not hold, as upper() of letters beyond ASCII: Spark knows it.
+            return required(batch)
+        # To copy the rows that stay would cost more than the others, which Spark drops.
+        return required(batch) if isinstance(mask, pa.Array) and mask.true_count * 2 > batch.num_rows else mask
+
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows that match, or None if there are none.
 
         If all rows match, nothing is copied.
         """
-        mask = self.mask(batch)
-        if self.required is not None and isinstance(mask, pa.Array) and mask.true_count * 2 > batch.num_rows:
-            # To copy the rows that stay would cost more than the others, which Spark drops.
-            mask = self.required(batch)
+        mask = self.mask(batch) if self.required is None else self._hinted(batch, self.required)
         kept = batch if self.output is None else batch.select(range(self.output))
         if isinstance(mask, pa.Scalar):
             return kept if mask.as_py() and batch.num_rows else None

@@ -140,6 +140,14 @@ def test_one_frame_has_one_listing(pushed, tmp_path):
     assert pushed.read.format("arrowipc").load(path).count() == 10
 
 
+def test_a_value_that_a_worker_does_not_hold_is_spark_s(pushed, without, tmp_path):
+    path = str(tmp_path / "letters")
+    pushed.sql("SELECT explode(array('ä', 'Ä', 'x', 'ß', 'z')) AS s").write.format("arrowipc").mode("append").save(path)
+    pushed.read.format("arrowipc").load(path).createOrReplaceTempView("letters")
+    sql = "SELECT s FROM letters WHERE upper(s) = 'Ä' ORDER BY s"
+    assert pushed.sql(sql).collect() == without(sql) == [("Ä",), ("ä",)]
+
+
 def test_what_is_gone_is_said_as_without(pushed, tmp_path):
     path = str(tmp_path / "gone")
     pushed.range(5).write.format("arrowipc").mode("append").save(path)
