@@ -54,7 +54,14 @@ _EXACT: Final = Context(prec=100)
 _PLAIN_COLLATION: Final = "UTF8_BINARY"
 
 
-@dataclass(frozen=True, slots=True)
+_WASTED: Final = 4
+"""Record batches one after the other of which a hint kept the most rows; it is then asked of few."""
+
+_ASK_AGAIN: Final = 8
+"""One in so many."""
+
+
+@dataclass(slots=True)
 class RowFilter:
     """A compiled predicate.
 
@@ -74,15 +81,24 @@ class RowFilter:
     output: int | None
     schema: pa.Schema
     required: Mask | None = None
+    _batches: int = 0
+    _wasted: int = 0
 
     def _hinted(self, batch: pa.RecordBatch, required: Mask) -> Any:
+        self._batches += 1
+        if self._wasted >= _WASTED and self._batches % _ASK_AGAIN:
+            return required(batch)
         try:
             mask = self.mask(batch)
         except OptionError:
             # A value that the hint does not hold, as upper() of letters beyond ASCII: Spark knows it.
             return required(batch)
+        if not isinstance(mask, pa.Array) or mask.true_count * 2 <= batch.num_rows:
+            self._wasted = 0
+            return mask
         # To copy the rows that stay would cost more than the others, which Spark drops.
-        return required(batch) if isinstance(mask, pa.Array) and mask.true_count * 2 > batch.num_rows else mask
+        self._wasted += 1
+        return required(batch)
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows that match, or None if there are none.

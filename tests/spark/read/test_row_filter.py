@@ -15,7 +15,7 @@ from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.read import row_filter as row_filter_module
-from spark_arrow_ipc.spark.read.row_filter import compile_filter, predicate_fields
+from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 
 NUMBERS = pa.record_batch({name: pa.array([-200, 0, 5, 9, None], type_) for name, type_ in (
     ("l", pa.int64()), ("i", pa.int32()), ("b", pa.int16()),
@@ -112,3 +112,24 @@ def test_a_struct_may_be_there_once_more_for_the_predicate():
     bound = bind(parse("n.y > 2"), [t.field("n", bridge.type_from_pyarrow(whole.type))])
     kept = compile_filter(bound, batch.schema, output=1, positions={"n": 1}).filter(batch)
     assert kept.to_pydict() == {"n": [{"x": 3}]}
+
+
+def test_a_hint_that_keeps_most_rows_is_asked_of_few_batches():
+    batch = pa.RecordBatch.from_pydict({"k": [1, 2, 3, 4]})
+    asked = []
+
+    def mask(of):
+        asked.append(of)
+        return pa.array([True, True, True, False])
+
+    kept = RowFilter(mask, None, batch.schema, required=lambda _: pa.scalar(value=True))
+    assert all(kept.filter(batch) is batch for _ in range(40))
+    assert len(asked) == 4 + 40 // 8  # the first four, and one in eight
+
+
+def test_a_hint_that_keeps_few_rows_drops_the_others():
+    batch = pa.RecordBatch.from_pydict({"k": [1, 2, 3, 4]})
+    kept = RowFilter(
+        lambda _: pa.array([True, False, False, None]), None, batch.schema, required=lambda _: pa.scalar(value=True)
+    )
+    assert kept.filter(batch).to_pydict() == {"k": [1]}
