@@ -42,6 +42,9 @@ _MODULES: Final = (
     "spark_arrow_ipc.spark.datasource",
     "spark_arrow_ipc.spark.read.reader",
     "spark_arrow_ipc.spark.read.where",
+    "spark_arrow_ipc.spark.push_down.aggregates",
+    "spark_arrow_ipc.spark.push_down.conjuncts",
+    "spark_arrow_ipc.spark.push_down.narrow",
     "spark_arrow_ipc.spark.write.writer",
 )
 """Imports of tasks that read or write: the modules that name all others."""

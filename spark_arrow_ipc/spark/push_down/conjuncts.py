@@ -104,6 +104,7 @@ class _Binder:
 
     def __init__(self, fields: Sequence[t.Field]) -> None:
         self._fields = fields
+        self._bound: dict[int, tuple[p.Predicate, BoundPredicate]] = {}
 
     def held(self, node: Node) -> p.Predicate | None:
         """Return the part of a conjunct that tasks hold; None if they hold none of it."""
@@ -136,7 +137,9 @@ class _Binder:
         return predicate if predicate is not None and self._is_exact(predicate) else None
 
     def bound(self, predicate: p.Predicate) -> BoundPredicate:
-        return bind(predicate, self._fields, UNKNOWN_ZONE)
+        """Return a predicate bound, which it was already if it is one condition."""
+        _, bound = self._bound.get(id(predicate), (None, None))
+        return bind(predicate, self._fields, UNKNOWN_ZONE) if bound is None else bound
 
     def _is_exact(self, predicate: p.Predicate) -> bool:
         noted: dict[str, str] = {}
@@ -144,6 +147,7 @@ class _Binder:
             bound = bind(predicate, self._fields, UNKNOWN_ZONE, noted=noted)
         except ArrowIpcError:
             return False
+        self._bound[id(predicate)] = predicate, bound  # held, so that no other one gets its id
         return not noted and not has_doubt(bound)
 
     def _condition(self, node: Node) -> p.Predicate | None:
