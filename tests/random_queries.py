@@ -102,7 +102,17 @@ COLUMNS = [
     "f",
     "y",
 ]
-AGGREGATES = ["count(*)", "count({})", "min({})", "max({})", "count(DISTINCT {})", "sum({n})", "avg({n})"]
+AGGREGATES = [
+    "count(*)",
+    "count({})",
+    "min({})",
+    "max({})",
+    "count(DISTINCT {})",
+    "sum({n})",
+    "avg({n})",
+    "sum({a}.n * (1 - {a}.n))",
+    "sum({a}.wide - {a}.n * {a}.n)",
+]
 NUMBERS = ["b", "h", "i", "l", "n", "wide", "year"]
 JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 ZONES = ["UTC", "Europe/Berlin", "America/New_York"]
@@ -139,7 +149,9 @@ class Queries:
 
     def aggregate(self, alias):
         plain = self.random.choice([name for name in COLUMNS if name not in {"st", "list", "m['k']", "x", "f"}])
-        return self.random.choice(AGGREGATES).format(f"{alias}.{plain}", n=f"{alias}.{self.random.choice(NUMBERS)}")
+        return self.random.choice(AGGREGATES).format(
+            f"{alias}.{plain}", n=f"{alias}.{self.random.choice(NUMBERS)}", a=alias
+        )
 
     def query(self):
         pick = self.random.choice

@@ -260,18 +260,18 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
         most = 10**column.type.precision
         limit = 10**precision - 1
         if most * batch.num_rows > limit:
-            most = _greatest(column, column.type.scale)
+            most = greatest(column, column.type.scale)
         return _Input(
-            _relabelled(column, _wide(column.type)),
+            relabelled(column, _wide(column.type)),
             "sum",
             pa.decimal128(precision, column.type.scale),
             most * batch.num_rows,
             limit,
         )
     if to is not None:
-        return _Input(column, "sum", to, _greatest(column, 0) * batch.num_rows, _ONES)
+        return _Input(column, "sum", to, greatest(column, 0) * batch.num_rows, _ONES)
     to = pa.decimal128(_DIGITS, 0)
-    if pa.types.is_int64(column.type) and _greatest(column, 0) * batch.num_rows > _ONES:
+    if pa.types.is_int64(column.type) and greatest(column, 0) * batch.num_rows > _ONES:
         column = column.cast(to)
     return _Input(column, "sum", to)
 
@@ -280,7 +280,7 @@ _INPUTS: Final = {"count_all": _count_all, "count": _count, "min": _extreme, "ma
 """By function: its input of a batch."""
 
 
-def _greatest(column: pa.Array, scale: int) -> int:
+def greatest(column: pa.Array, scale: int) -> int:
     """Return the greatest absolute value of a column, of decimals that of their digits; 0 without values."""
     extremes = pc.min_max(column).as_py().values()
     return max(
@@ -305,10 +305,10 @@ def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_duration(type_):
         return pa.chunked_array([chunk.view(type_) for chunk in column.chunks], type_)
     if pa.types.is_decimal(type_) and pa.types.is_decimal(column.type):
-        return pa.chunked_array([_relabelled(chunk, type_) for chunk in column.chunks], type_)
+        return pa.chunked_array([relabelled(chunk, type_) for chunk in column.chunks], type_)
     return column.cast(type_)
 
 
-def _relabelled(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def relabelled(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return decimals of one scale with another precision, sharing all memory."""
     return pa.Array.from_buffers(type_, len(array), array.buffers(), array.null_count, array.offset)

@@ -36,6 +36,7 @@ TAKEN = [
     "SELECT k, sum(a) FROM n GROUP BY k ORDER BY k",
     "SELECT sum(k) + 1, max(a) * 2 FROM n WHERE a IN (1, 2) OR s LIKE '2%'",
     "SELECT count(*) FROM n WHERE k < 0",
+    "SELECT s, sum(d * (1 - d)), sum(d * d + 1.5), count(d) FROM n WHERE k > 7 GROUP BY s ORDER BY s",
     "SELECT a, sum(k) FROM n WHERE k < 0 GROUP BY a",
     "SELECT max(total) FROM (SELECT a, sum(k) AS total FROM n GROUP BY a)",
     "SELECT a FROM n GROUP BY a HAVING count(*) > 428 ORDER BY a",
@@ -48,7 +49,9 @@ LEFT = [
     ("SELECT count(*) FILTER (WHERE a = 1) FROM n", "a filter of its own"),
     ("SELECT count(*) FROM n WHERE k + 1 > 5", "a filter that tasks do not hold"),
     ("SELECT a % 2 AS m, count(*) FROM n GROUP BY a % 2 ORDER BY m", "a key that is computed"),
-    ("SELECT sum(k * 2) FROM n", "an input that is computed"),
+    ("SELECT sum(k * 2) FROM n", "an input of whole numbers that is computed"),
+    ("SELECT sum(d / 3) FROM n", "a division"),
+    ("SELECT sum(d * d * d * d) FROM n", "a product of which Spark cuts digits"),
     ("SELECT first(k) IS NULL FROM n", "the order of rows"),
 ]
 
@@ -63,6 +66,9 @@ def test_tasks_aggregate(table, without, sql, ansi):
     table.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         frame = table.sql(sql)
+        if " * " in sql.partition("FROM")[0] and ansi == "false" and "sum(d *" in sql:
+            assert not aggregated(frame)  # Spark translates arithmetic that fails on overflow alone
+            return
         assert aggregated(frame), frame._jdf.queryExecution().executedPlan().toString()
         assert [tuple(map(repr, row)) for row in frame.collect()] == [tuple(map(repr, row)) for row in without(sql)]
         assert frame.schema == _schema_without(table, sql)

@@ -35,7 +35,7 @@ public class AggregatedScanBuilder extends NarrowScanBuilder implements Supports
   public boolean pushAggregation(Aggregation aggregation) {
     try {
       Inside.step("aggregates");
-      aggregates = Aggregates.of(aggregation, table.schema());
+      aggregates = Aggregates.of(aggregation, table.schema(), table.computed);
     } catch (Throwable error) {
       Inside.warnOnce("Spark alone aggregates", error);
     }

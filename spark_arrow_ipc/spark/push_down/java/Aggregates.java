@@ -5,8 +5,12 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Add;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Multiply;
+import org.apache.spark.sql.catalyst.expressions.Subtract;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
@@ -58,8 +62,8 @@ class Aggregates {
     this.output = output;
   }
 
-  /** The relation below an aggregate that can be pushed down; null if it cannot. */
-  static DataSourceV2Relation below(Aggregate aggregate) {
+  /** The relation below an aggregate that can be pushed down; null if it cannot. `computed` gets the types of what is summed. */
+  static DataSourceV2Relation below(Aggregate aggregate, Map computed) {
     LogicalPlan child = aggregate.child();
     if (child instanceof Project) {
       if (!areAttributes(((Project) child).projectList())) return null;
@@ -80,7 +84,7 @@ class Aggregates {
     scala.collection.Seq results = aggregate.aggregateExpressions();
     for (int i = 0; i < results.length(); i++) collect((Expression) results.apply(i), functions);
     if (functions.isEmpty()) return null;
-    for (int i = 0; i < functions.size(); i++) if (!isExact((AggregateExpression) functions.get(i), schema)) return null;
+    for (int i = 0; i < functions.size(); i++) if (!isExact((AggregateExpression) functions.get(i), schema, computed)) return null;
     return condition == null || holds(condition, schema) ? relation : null;
   }
 
@@ -98,7 +102,7 @@ class Aggregates {
     for (int i = 0; i < children.length(); i++) collect((Expression) children.apply(i), functions);
   }
 
-  private static boolean isExact(AggregateExpression expression, StructType schema) {
+  private static boolean isExact(AggregateExpression expression, StructType schema, Map computed) {
     AggregateFunction function = expression.aggregateFunction();
     if (expression.isDistinct() || expression.filter().isDefined() || function.children().length() != 1) return false;
     Expression child = (Expression) function.children().apply(0);
@@ -107,9 +111,31 @@ class Aggregates {
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Count) return isColumn || (child.foldable() && !child.nullable());
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Min
       || function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Max) return isColumn && isOrdered(type);
-    if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum) return isColumn && isSummed(type);
+    if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum && !isColumn) return isComputed(child, schema, computed);
+    if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum) return isSummed(type);
     // Spark divides a sum by a count. Of longer whole numbers it adds up floats.
     return function instanceof Average && isColumn && (type instanceof DecimalType || type instanceof ByteType || type instanceof ShortType);
+  }
+
+  /** True if tasks compute an expression exactly: sums and products of decimals, where Spark's type keeps all digits behind the point. */
+  private static boolean isComputed(Expression expression, StructType schema, Map computed) {
+    // It translates arithmetic that fails on overflow alone, as tasks do.
+    Option built = new V2ExpressionBuilder(expression, false).build();
+    if (!built.isDefined() || !keepsDigits(expression, schema) || expression.children().isEmpty()) return false;
+    computed.put(built.get().toString(), expression.dataType());
+    return true;
+  }
+
+  private static boolean keepsDigits(Expression expression, StructType schema) {
+    if (!(expression.dataType() instanceof DecimalType)) return false;
+    if (expression instanceof Attribute) return Typed.isPlain(schema, ((Attribute) expression).name());
+    if (expression instanceof org.apache.spark.sql.catalyst.expressions.Literal) return !expression.nullable();
+    boolean isProduct = expression instanceof Multiply;
+    if (!isProduct && !(expression instanceof Add) && !(expression instanceof Subtract)) return false;
+    Expression left = (Expression) expression.children().apply(0), right = (Expression) expression.children().apply(1);
+    if (!keepsDigits(left, schema) || !keepsDigits(right, schema)) return false;
+    int first = ((DecimalType) left.dataType()).scale(), second = ((DecimalType) right.dataType()).scale();
+    return ((DecimalType) expression.dataType()).scale() == (isProduct ? first + second : Math.max(first, second));
   }
 
   private static boolean holds(Expression condition, StructType schema) {
@@ -137,7 +163,7 @@ class Aggregates {
   }
 
   /** What tasks compute for an aggregation; null if it is not one that `below` let through. */
-  static Aggregates of(Aggregation aggregation, StructType schema) {
+  static Aggregates of(Aggregation aggregation, StructType schema, Map computed) {
     List asked = new ArrayList();
     List output = new ArrayList();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
@@ -159,7 +185,12 @@ class Aggregates {
       ObjectNode part = parts.addObject();
       part.put("function", name);
       DataType type = org.apache.spark.sql.types.DataTypes.LongType;
-      if (!(function instanceof CountStar)) {
+      if (function instanceof Sum && computed.containsKey(function.children()[0].toString())) {
+        part.set("expression", Typed.predicate(function.children()[0]));
+        type = (DataType) computed.get(function.children()[0].toString());
+        NamedReference[] columns = function.children()[0].references();
+        for (int c = 0; c < columns.length; c++) position(asked, column(columns[c], schema));
+      } else if (!(function instanceof CountStar)) {
         StructField field = column(function.children()[0], schema);
         if (field == null) return null;
         part.put("column", position(asked, field));

@@ -20,13 +20,13 @@ public class NarrowTable implements SupportsRead {
   final PythonTable table;
 
   final Conjuncts conjuncts;
-  private final boolean isAggregated;
+  final Map computed;
 
-  /** `isAggregated` where Spark may hand over the aggregate above, and so the whole filter below that. */
-  NarrowTable(PythonTable table, Conjuncts conjuncts, boolean isAggregated) {
+  /** `computed` where Spark may hand over the aggregate above, and so the whole filter below that; null elsewhere. */
+  NarrowTable(PythonTable table, Conjuncts conjuncts, Map computed) {
     this.table = table;
     this.conjuncts = conjuncts;
-    this.isAggregated = isAggregated;
+    this.computed = computed;
   }
 
   /** Columns that the option `columns` chose by position (#0) may have names that stand for others in the files. */
@@ -43,7 +43,7 @@ public class NarrowTable implements SupportsRead {
   public Map properties() { return table.properties(); }
   public Set capabilities() { return EnumSet.of(TableCapability.BATCH_READ); }
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return isAggregated ? new AggregatedScanBuilder(this, options) : new NarrowScanBuilder(this, options);
+    return computed != null ? new AggregatedScanBuilder(this, options) : new NarrowScanBuilder(this, options);
   }
   public boolean equals(Object other) { return other instanceof NarrowTable && ((NarrowTable) other).table == table; }
   public int hashCode() { return System.identityHashCode(table); }

@@ -1,7 +1,9 @@
 package sparkarrowipc;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -44,40 +46,46 @@ public class PushDown extends Rule {
     try {
       if (!"true".equalsIgnoreCase(conf().getConfString(SETTING, "true"))) return plan;
       Inside.step("rule");
-      return narrowed((LogicalPlan) plan, null, null);
+      return narrowed((LogicalPlan) plan, null, null, null);
     } catch (Throwable error) {
       Inside.warnOnce("the plan stays as it was", error);
       return plan;
     }
   }
 
-  /** `aggregated` is a relation whose aggregate and whole filter can be pushed down, `condition` that of the filter above. */
-  private static LogicalPlan narrowed(LogicalPlan plan, DataSourceV2Relation aggregated, Expression condition) {
-    if (plan instanceof DataSourceV2Relation) return withNarrowTable((DataSourceV2Relation) plan, plan == aggregated, condition);
-    if (plan instanceof Aggregate) aggregated = Aggregates.below((Aggregate) plan);
+  /**
+   * `aggregated` is a relation whose aggregate and whole filter can be pushed down, `computed` has the types of what that sums,
+   * and `condition` is that of the filter above.
+   */
+  private static LogicalPlan narrowed(LogicalPlan plan, DataSourceV2Relation aggregated, Map computed, Expression condition) {
+    if (plan instanceof DataSourceV2Relation) return withNarrowTable((DataSourceV2Relation) plan, plan == aggregated ? computed : null, condition);
+    if (plan instanceof Aggregate) {
+      computed = new HashMap();
+      aggregated = Aggregates.below((Aggregate) plan, computed);
+    }
     condition = plan instanceof Filter ? ((Filter) plan).condition() : null;
     scala.collection.Seq children = plan.children();
     List made = new ArrayList();
     boolean changed = false;
     for (int i = 0; i < children.length(); i++) {
       LogicalPlan child = (LogicalPlan) children.apply(i);
-      LogicalPlan narrow = narrowed(child, aggregated, condition);
+      LogicalPlan narrow = narrowed(child, aggregated, computed, condition);
       changed |= narrow != child;
       made.add(narrow);
     }
     return changed ? (LogicalPlan) plan.withNewChildren(Inside.seq(made)) : plan;
   }
 
-  private static LogicalPlan withNarrowTable(DataSourceV2Relation relation, boolean isAggregated, Expression condition) {
+  private static LogicalPlan withNarrowTable(DataSourceV2Relation relation, Map computed, Expression condition) {
     if (!(relation.table() instanceof PythonTable) || !NarrowTable.takes((PythonTable) relation.table(), relation.options())) return relation;
     Conjuncts conjuncts = new Conjuncts();
-    isAggregated &= !relation.options().containsKey("metadataonly");
+    if (relation.options().containsKey("metadataonly")) computed = null;
     // Of an aggregated one Spark hands over the filter, and forgets it.
-    if (condition != null && !isAggregated) conjuncts.add(condition);
+    if (condition != null && computed == null) conjuncts.add(condition);
     Object[] arguments = new Object[relation.productArity()];
     for (int i = 0; i < arguments.length; i++) {
       Object argument = relation.productElement(i);
-      arguments[i] = argument == relation.table() ? new NarrowTable((PythonTable) argument, conjuncts, isAggregated) : argument;
+      arguments[i] = argument == relation.table() ? new NarrowTable((PythonTable) argument, conjuncts, computed) : argument;
     }
     // The constructor has other parameters in other releases of Spark; makeCopy finds it.
     return (LogicalPlan) relation.makeCopy(arguments);
