@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark suite needs the extra 'spark'")
 
 import quick_jvm
+from pushed import SETTING
 from pyspark.sql import SparkSession
 
 from spark_arrow_ipc import push_down
@@ -50,6 +51,8 @@ def spark(tmp_path_factory):
         # Each worker whose rows are not all taken, and each after a failure, is new: half a second with Spark's daemon.
         # Sessions that tests start for themselves have Spark's, for planners as well, and so has a run of .ci/nightly.
         .config("spark.python.daemon.module", os.environ.get("TESTS_DAEMON", "spark_arrow_ipc.spark.daemon"))
+        # Programs of pages call `register`. The same answers with and without: .ci/nightly runs the tests of reads with it.
+        .config(SETTING, os.environ.get("TESTS_PUSH_DOWN", "false"))
         .config("spark.sql.session.timeZone", "America/New_York")
         # Spark 4.1 computes with geometries only when it is told so; later releases do by default.
         .config("spark.sql.geospatial.enabled", "true")
@@ -59,7 +62,6 @@ def spark(tmp_path_factory):
     )
     os.environ["PYTHONPATH"] = path  # for the sessions that tests start
     session.sparkContext.setLogLevel("OFF")
-    # The same answers with and without: .ci/nightly runs the tests of reads once more with it.
     if os.environ.get("TESTS_PUSH_DOWN"):
         assert push_down(session)
     yield session

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import All, BoundPredicate, Constant, has_doubt
@@ -210,7 +211,7 @@ _CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {
 
 
 def _literal(node: Node) -> p.Literal | None:
-    field = {"name": "literal", "type": json.loads(node["type"]), "nullable": True, "metadata": {}}
+    field = {"name": "literal", "type": parse_json(node["type"]), "nullable": True, "metadata": {}}
     try:
         (arrow,) = predicate_fields(s.StructType.fromJson({"type": "struct", "fields": [field]}))
     except ArrowIpcError:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.functions.partial_aggregates import greatest, relabelled
@@ -57,7 +58,7 @@ def _evaluated(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
         return _narrowed(column, greatest(column, column.type.scale))
     if "type" in node:
         value = int(node["value"])
-        scale = int(json.loads(node["type"]).partition(",")[2].rstrip(")"))
+        scale = int(parse_json(node["type"]).partition(",")[2].rstrip(")"))
         return _Value(pa.scalar(Decimal(value).scaleb(-scale, _EXACT), _type(abs(value), scale)), abs(value))
     left, right = (_evaluated(child, batch) for child in node["children"])
     first, second = left.column.type, right.column.type

@@ -6,7 +6,6 @@ the function that Spark's planner makes for a whole read. The partitions are tho
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options, reader_of
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
@@ -29,10 +29,10 @@ def command(
     source: bytes, request: str
 ) -> tuple[Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]], s.StructType]:
     """Return the function of a narrowed scan, and its schema, as a worker of Spark's expects them."""
-    asked = json.loads(request)
+    asked = parse_json(request)
     schema, frame = (
-        s.StructType.fromJson(json.loads(asked["schema"])),
-        s.StructType.fromJson(json.loads(asked["frame"])),
+        s.StructType.fromJson(parse_json(asked["schema"])),
+        s.StructType.fromJson(parse_json(asked["frame"])),
     )
     data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - of this session, by Spark's own planner
     # The frame's names are those that the option `columns` chose; fewer of them are chosen by the schema.
@@ -43,7 +43,7 @@ def command(
     if "aggregates" in asked:
         from spark_arrow_ipc.spark.push_down.aggregates import aggregated_reader  # few scans have any
 
-        output = s.StructType.fromJson(json.loads(asked["output"]))
+        output = s.StructType.fromJson(parse_json(asked["output"]))
         aggregated = aggregated_reader(asked["aggregates"], schema, output, options)
 
     def read(batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
@@ -66,7 +66,7 @@ class Filtered(InputPartition):  # type: ignore[misc]  # PySpark is not typed fo
 
 def filtered(partition: bytes, conjuncts: str) -> Filtered:
     """Return a partition with more conditions."""
-    return Filtered(pickle.loads(partition), json.loads(conjuncts))  # noqa: S301 - as above
+    return Filtered(pickle.loads(partition), parse_json(conjuncts))  # noqa: S301 - as above
 
 
 def _limited(batches: Iterator[PyArrowBatch], rows: int | None) -> Iterator[PyArrowBatch]:

@@ -189,3 +189,18 @@ def test_rows_of_python_functions(view, without):
     doubled = frame.mapInArrow(lambda batches: batches, frame.schema)
     assert doubled.count() == 20
     assert frame.select(f.udf(lambda k: k * 2, "bigint")("k").alias("d")).agg(f.sum("d")).collect()[0][0] == 380
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        " OR ".join(f"k = {i} AND a + 1 > {i % 3}" for i in range(300)),
+        " OR ".join(f"(k > {i} AND k < {i + 1})" for i in range(300)),
+        f"k IN ({', '.join(map(str, range(0, 30000, 3)))})",
+        "NOT (" * 120 + "k > 5 OR a = 1" + ")" * 120,
+    ],
+    ids=["a long chain of which parts are left", "a long chain", "very many keys", "very deep"],
+)
+def test_conditions_of_any_size(view, without, condition):
+    sql = f"SELECT count(*), sum(k) FROM t WHERE {condition}"
+    assert view.sql(sql).collect() == without(sql)

@@ -144,7 +144,9 @@ class Aggregates {
       return holds((Expression) both.apply(0), schema) && holds((Expression) both.apply(1), schema);
     }
     Option built = new V2ExpressionBuilder(condition, true).build();
-    return built.isDefined() && Typed.isExact((org.apache.spark.sql.connector.expressions.Expression) built.get(), schema);
+    if (!built.isDefined()) return false;
+    org.apache.spark.sql.connector.expressions.Expression told = (org.apache.spark.sql.connector.expressions.Expression) built.get();
+    return Typed.predicate(told) != null && Typed.isExact(told, schema);
   }
 
   private static boolean isSummed(DataType type) {

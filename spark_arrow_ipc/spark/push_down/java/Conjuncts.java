@@ -13,6 +13,9 @@ import scala.Option;
 
 /** Conditions that a scan may drop rows by, as JSON, and as `explain` shows them. Spark's own filter stays above the scan. */
 class Conjuncts {
+  /** Levels of ANDs and ORs that are taken apart; those below have some more. */
+  private static final int MOST_LEVELS = 20;
+
   final ArrayNode nodes = JsonNodeFactory.instance.arrayNode();
   final List shown = new ArrayList();
 
@@ -25,7 +28,7 @@ class Conjuncts {
     }
     try {
       StringBuilder text = new StringBuilder();
-      ObjectNode node = weakened(condition, text);
+      ObjectNode node = weakened(condition, text, MOST_LEVELS);
       if (node == null) return;
       nodes.add(node);
       shown.add(text.toString());
@@ -39,17 +42,17 @@ class Conjuncts {
     shown.add(text);
   }
 
-  private static ObjectNode weakened(Expression condition, StringBuilder text) {
+  private static ObjectNode weakened(Expression condition, StringBuilder text, int levels) {
     Option built = new V2ExpressionBuilder(condition, true).build();
     if (built.isDefined()) {
       text.append(built.get());
       return Typed.predicate((org.apache.spark.sql.connector.expressions.Expression) built.get());
     }
     boolean isAnd = condition instanceof And;
-    if (!isAnd && !(condition instanceof Or)) return null;
+    if (levels == 0 || (!isAnd && !(condition instanceof Or))) return null;
     StringBuilder leftText = new StringBuilder(), rightText = new StringBuilder();
-    ObjectNode left = weakened((Expression) condition.children().apply(0), leftText);
-    ObjectNode right = weakened((Expression) condition.children().apply(1), rightText);
+    ObjectNode left = weakened((Expression) condition.children().apply(0), leftText, levels - 1);
+    ObjectNode right = weakened((Expression) condition.children().apply(1), rightText, levels - 1);
     if (left == null || right == null) {
       // One half of an AND is true wherever the whole is; of an OR either may be.
       if (!isAnd || (left == null && right == null)) return null;

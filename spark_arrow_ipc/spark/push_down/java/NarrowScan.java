@@ -38,7 +38,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
   private static final String MODULE = "spark_arrow_ipc.spark.push_down.narrow";
-  private static final int MOST_KEYS = 5000;
   private static final Pattern SIZE = Pattern.compile("arrowipc-size:(\\d+):(-?\\d+):");
 
   private final NarrowTable table;
@@ -160,8 +159,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     try {
       Inside.step("joins");
       for (int i = 0; i < predicates.length; i++) {
-        // To look for very many keys costs a worker more than it saves.
-        ObjectNode node = predicates[i].children().length > MOST_KEYS ? null : Typed.predicate(predicates[i]);
+        ObjectNode node = Typed.predicate(predicates[i]);
         if (node != null) fresh.add(node);
       }
       ofJoins = fresh;

@@ -3,9 +3,11 @@ package sparkarrowipc;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Extract;
@@ -34,7 +36,16 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** Predicates as JSON, by structure: `{"name", "children"}`, `{"column"}` and `{"type", "value"}`. Python decides what it knows. */
 class Typed {
-  static ObjectNode predicate(Expression expression) {
+  /** Levels of a predicate, AND and OR of many counted as one: Python walks them by recursion. */
+  private static final int MOST_LEVELS = 40;
+
+  /** Children of a node: to look for more keys than this costs a worker more than it saves. */
+  private static final int MOST_CHILDREN = 5000;
+
+  /** A predicate as JSON; null if it has something that is not told. */
+  static ObjectNode predicate(Expression expression) { return predicate(expression, MOST_LEVELS); }
+
+  private static ObjectNode predicate(Expression expression, int levels) {
     ObjectNode node = JsonNodeFactory.instance.objectNode();
     if (expression instanceof NamedReference) {
       ArrayNode path = node.putArray("column");
@@ -46,16 +57,27 @@ class Typed {
     String name = null;
     if (expression instanceof GeneralScalarExpression) name = ((GeneralScalarExpression) expression).name();
     if (expression instanceof Extract) name = ((Extract) expression).field();
-    if (name == null) return null;
+    List inside = new ArrayList();
+    if (name != null) operands(expression, name, inside);
+    if (name == null || levels == 0 || inside.size() > MOST_CHILDREN) return null;
     node.put("name", name);
     ArrayNode children = node.putArray("children");
-    Expression[] inside = expression.children();
-    for (int i = 0; i < inside.length; i++) {
-      ObjectNode child = predicate(inside[i]);
+    for (int i = 0; i < inside.size(); i++) {
+      ObjectNode child = predicate((Expression) inside.get(i), levels - 1);
       if (child == null) return null;
       children.add(child);
     }
     return node;
+  }
+
+  /** The children of an expression; of a chain of AND, or of OR, those of all its links. */
+  private static void operands(Expression expression, String name, List to) {
+    Expression[] children = expression.children();
+    boolean isChain = name.equals("AND") || name.equals("OR");
+    for (int i = 0; i < children.length; i++) {
+      if (isChain && children[i] instanceof GeneralScalarExpression && ((GeneralScalarExpression) children[i]).name().equals(name)) operands(children[i], name, to);
+      else to.add(children[i]);
+    }
   }
 
   private static ObjectNode literal(ObjectNode node, Object value, DataType type) {
