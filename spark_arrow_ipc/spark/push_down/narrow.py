@@ -102,7 +102,10 @@ def _read(
         added = METADATA_COLUMNS if reader.options.metadata_columns else {}
         whole = s.StructType([field for field in frame.fields if field.name.lower() not in added])
         selection = narrowed_selection(partition.selection, whole, reader.own, tuple(added), conjuncts)
-        partition = replace(partition, selection=selection)
+        # Files of other partitions are not opened.
+        fields = partition.partition_fields
+        kept = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
+        partition = replace(partition, selection=selection, ranges=kept)
     batches: Iterator[PyArrowBatch] = (
         reader.read(partition) if answers is None else reader.read(partition, answers=answers)
     )

@@ -166,7 +166,7 @@ class RowSelection:
         except ArrowIpcError:  # raised by the task that reads the file
             return None
 
-    def keeps_file(self, fields: Sequence[Field], file: DataFile) -> bool:
+    def keeps_file(self, fields: Sequence[Field], file: DataFile | FileRange) -> bool:
         """Return False if no row of a file can match, by the partition columns `fields` and by what the listing says."""
         return keeps_partition(self.bound, self._constants(fields, file))
 

@@ -160,6 +160,19 @@ def test_what_is_gone_is_said_as_without(pushed, tmp_path):
     pushed.conf.set(SETTING, "true")
 
 
+def test_files_of_other_partitions_are_not_opened(pushed, tmp_path):
+    path = tmp_path / "lake"
+    rows = pushed.range(0, 40, 1, 1).selectExpr("id", "id % 4 AS part")
+    rows.write.format("arrowipc").mode("append").option("partitionBy", "part").save(str(path))
+    frame = pushed.read.format("arrowipc").load(str(path))
+    assert frame.count() == 40
+    shutil.rmtree(path / "part=3")
+    assert frame.filter("part = 1").count() == 10
+    assert sorted(row.id for row in frame.filter("part < 2 AND id > 30").collect()) == [32, 33, 36, 37]
+    with pytest.raises(Exception, match=r"gone|does not exist|no such file|missing"):
+        frame.filter("part >= 2").collect()
+
+
 def test_a_cached_frame_stays_cached(view):
     frame = view.table("t").filter("k < 50").cache()
     try:
