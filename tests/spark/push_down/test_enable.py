@@ -37,6 +37,7 @@ def test_it_is_there_once(pushed):
 
 def test_new_sessions_and_views_of_before_have_it(pushed, folder):
     other = pushed.newSession()
+    other.conf.set(SETTING, "true")  # which the configuration of the tests' session turns off
     frame = other.read.format("arrowipc").load(folder).select("k")
     assert scans(frame) == ["arrowipc [k]"]
 
