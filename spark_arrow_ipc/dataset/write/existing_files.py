@@ -149,6 +149,10 @@ def existing_schema(existing: ExistingFile, dataset: DatasetDirectory, record: R
         ):
             return ExistingSchema(reader.file_schema, path)
     except (ArrowIpcError, OSError) as error:
+        # A file of another program, that is no Arrow file, does not make the columns of the record be forgotten.
+        recorded = None if record is None else decode_schema(record.schema, dataset.root)
+        if recorded is not None:
+            return ExistingSchema(recorded, dataset.root)
         _log.warning("the schema of the newest file is not compared with that of the job: %s", error)
         return None
 

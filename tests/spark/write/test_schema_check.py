@@ -6,6 +6,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.write.existing_files import existing_file, existing_schema
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
@@ -13,6 +16,7 @@ from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.write.schema_check import check_names, check_schema
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+from spark_arrow_ipc.storage.local import LOCAL
 
 NONE, MERGE, EXACT = (), (SchemaCheck.MERGE, SchemaCheck.EXACT), (SchemaCheck.EXACT,)
 
@@ -195,6 +199,18 @@ def test_partition_columns_are_not_compared(tmp_path):
 def test_dictionaries_and_restored_types_are_compared_as_they_are_read(tmp_path):
     write(tmp_path, "a string", "x", dictionaryColumns="a")
     write(tmp_path, "a string", "x", schemaCheck="exact")
+
+
+def test_a_file_of_another_program_does_not_make_recorded_columns_be_forgotten(tmp_path, caplog):
+    write(tmp_path, "a bigint", 1)
+    next(tmp_path.glob("part-*")).unlink()
+    (tmp_path / "b.arrow").write_bytes(b"no Arrow file")
+    directory = DatasetDirectory(LOCAL, str(tmp_path))
+    record = newest_record(directory)[1]
+    existing = existing_file(directory, record)
+    assert existing.path == "b.arrow"
+    assert [field.name for field in existing_schema(existing, directory, record).schema.fields] == ["a"]
+    assert not caplog.text
 
 
 def test_a_newest_file_that_cannot_be_read_is_not_compared(tmp_path, caplog):
