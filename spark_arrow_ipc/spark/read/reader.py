@@ -99,7 +99,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     newest
         As in `PartitionPlan`.
     size
-        ``arrowipc-size:BYTES:ROWS:``, which the optimizer's rule reads in the pickle; ROWS is -1 if they are unknown.
+        ``arrowipc-size:BYTES:``, which the optimizer's rule reads in the pickle; empty if the bytes are unknown.
     """
 
     ranges: tuple[FileRange, ...]
@@ -107,7 +107,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None
     newest: DataFile | None = None
-    size: str = "arrowipc-size:0:-1:"
+    size: str = ""
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def _sizes(splits: Sequence[Sequence[FileRange]]) -> list[str]:
     for ranges in splits:
         fresh = {part.path: part.nbytes for part in ranges if part.path not in counted}
         counted.update(fresh)
-        sizes.append(f"arrowipc-size:{sum(fresh.values())}:-1:")
+        sizes.append(f"arrowipc-size:{sum(fresh.values())}:")
     return sizes
 
 

@@ -1,10 +1,14 @@
 """Scans that read fewer columns and rows: what `explain` says of them, and the same rows as without."""
 
 import shutil
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pushed import SETTING, scans
 from pyspark.sql import functions as f
+
+from spark_arrow_ipc import ipc
 
 ROWS = """
     id AS k, id % 7 AS a, cast(id % 3 AS string) AS s, cast(id AS double) / 4 AS x, cast(id % 50 AS decimal(9,2)) AS d,
@@ -18,21 +22,11 @@ ROWS = """
 def folder(pushed, tmp_path_factory):
     """Two files in each of two partitions, with statistics and small record batches."""
     path = str(tmp_path_factory.mktemp("narrow") / "data")
-    rows = pushed.range(0, 400, 1, 2).selectExpr(*[text.strip() for text in _split(ROWS)])
+    rows = pushed.sql(f"SELECT {ROWS} FROM range(0, 400, 1, 2)")
     rows.write.format("arrowipc").mode("append").option("partitionBy", "part").option("recordBatchRows", 20).option(
         "statistics", "all"
     ).save(path)
     return path
-
-
-def _split(text):
-    parts, depth, start = [], 0, 0
-    for i, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and not depth:
-            parts.append(text[start:i])
-            start = i + 1
-    return [*parts, text[start:]]
 
 
 @pytest.fixture
@@ -188,6 +182,27 @@ def test_a_join_filters_what_is_read(view, without):
     frame = view.sql(sql)
     assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString()
     assert frame.collect() == without(sql)
+
+
+def nbytes(frame):
+    """Return the size by which Spark plans joins."""
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
+def test_a_scan_has_the_size_of_the_columns_that_it_reads(pushed, folder):
+    frame = pushed.read.format("arrowipc").load(folder)
+    files = sum(file.stat().st_size for file in Path(folder).rglob("*.arrow"))
+    assert 0 < nbytes(frame.select("b")) < nbytes(frame.select("k", "s")) < nbytes(frame) <= files
+
+
+def test_a_table_of_a_server_has_no_size_and_is_not_broadcast(pushed, tmp_path):
+    path = tmp_path / "t.arrow"
+    ipc.write(path, pa.table({"id": range(100), "x": range(100)}))
+    with ipc.serve({"t": path}, "dissociated+tcp://127.0.0.1:0") as server:
+        frame = pushed.read.format("arrowipc").load(server.uri_of("t")).select("id")
+        assert scans(frame) == ["arrowipc [id]"]
+        assert nbytes(frame) > 2**50
+        assert frame.count() == 100
 
 
 def test_a_table_of_record_batches_has_fewer_columns(pushed, folder, without):

@@ -25,7 +25,6 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -38,7 +37,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
   private static final String MODULE = "spark_arrow_ipc.spark.push_down.narrow";
-  private static final Pattern SIZE = Pattern.compile("arrowipc-size:(\\d+):(-?\\d+):");
+  private static final Pattern SIZE = Pattern.compile("arrowipc-size:(\\d+):");
 
   private final NarrowTable table;
   private final CaseInsensitiveStringMap options;
@@ -127,23 +126,21 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public Statistics estimateStatistics() {
-    long bytes = 0, rows = 0;
+    long bytes = 0;
     try {
       Inside.step("statistics");
       PythonDataSourceReadInfo whole = wholePlan();
       for (int i = 0; i < whole.partitions().length(); i++) {
-        Matcher found = SIZE.matcher(new String((byte[]) whole.partitions().apply(i), StandardCharsets.ISO_8859_1));
-        if (!found.find()) return new Size(-1, -1);
-        bytes += Long.parseLong(found.group(1));
-        long more = Long.parseLong(found.group(2));
-        rows = rows < 0 || more < 0 ? -1 : rows + more;
+        Matcher size = SIZE.matcher(new String((byte[]) whole.partitions().apply(i), StandardCharsets.ISO_8859_1));
+        if (!size.find()) return new Size(-1);
+        bytes += Long.parseLong(size.group(1));
       }
     } catch (Throwable error) {
       // What is wrong with the files is said when the query runs, as without this rule.
-      return new Size(-1, -1);
+      return new Size(-1);
     }
     // As Spark estimates a projection of a file source: by the default widths of the columns.
-    return new Size((long) Math.ceil((double) bytes * (8 + asked.defaultSize()) / (8 + table.schema().defaultSize())), rows);
+    return new Size((long) Math.ceil((double) bytes * (8 + asked.defaultSize()) / (8 + table.schema().defaultSize())));
   }
 
   public NamedReference[] filterAttributes() {
@@ -168,12 +165,12 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     }
   }
 
+  /** Bytes alone, -1 where they are unknown: the rows are in headers, which a plan does not read. */
   public static class Size implements Statistics {
     private final long bytes;
-    private final long rows;
-    Size(long bytes, long rows) { this.bytes = bytes; this.rows = rows; }
+    Size(long bytes) { this.bytes = bytes; }
     public OptionalLong sizeInBytes() { return bytes < 0 ? OptionalLong.empty() : OptionalLong.of(Math.max(1, bytes)); }
-    public OptionalLong numRows() { return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows); }
+    public OptionalLong numRows() { return OptionalLong.empty(); }
   }
 
   /** Two batches of one frame that ask for the same are equal, so that Spark reads what it exchanges once. */
