@@ -135,10 +135,8 @@ def existing_schema(existing: ExistingFile, dataset: DatasetDirectory, record: R
 
     Opens the file if the record has no schema.
     """
-    recorded = None
-    if existing.is_beside_own and record is not None:
-        recorded = decode_schema(record.schema, dataset.root)
-    if recorded is not None:
+    recorded = None if record is None else decode_schema(record.schema, dataset.root)
+    if recorded is not None and existing.is_beside_own:
         return ExistingSchema(recorded, dataset.root)
     path = existing.file.path
     try:
@@ -149,8 +147,7 @@ def existing_schema(existing: ExistingFile, dataset: DatasetDirectory, record: R
         ):
             return ExistingSchema(reader.file_schema, path)
     except (ArrowIpcError, OSError) as error:
-        # A file of another program, that is no Arrow file, does not make the columns of the record be forgotten.
-        recorded = None if record is None else decode_schema(record.schema, dataset.root)
+        # A text file of another program does not make the columns of the record be forgotten.
         if recorded is not None:
             return ExistingSchema(recorded, dataset.root)
         _log.warning("the schema of the newest file is not compared with that of the job: %s", error)
