@@ -22,7 +22,7 @@ public class AggregatedScanBuilder extends NarrowScanBuilder implements Supports
         nodes[i] = Typed.predicate(predicates[i]);
         nodes[i].put("exact", true);
       }
-      for (int i = 0; i < predicates.length; i++) table.conjuncts.add(nodes[i], predicates[i].toString());
+      for (int i = 0; i < predicates.length; i++) conjuncts.add(nodes[i], predicates[i].toString());
       return new Predicate[0];
     } catch (Throwable error) {
       Inside.warnOnce("Spark alone filters and aggregates", error);
@@ -43,6 +43,6 @@ public class AggregatedScanBuilder extends NarrowScanBuilder implements Supports
   }
 
   public Scan build() {
-    return aggregates == null ? super.build() : new NarrowScan(table, options, null, table.conjuncts, -1, aggregates);
+    return aggregates == null ? super.build() : new NarrowScan(table, options, null, conjuncts, -1, aggregates);
   }
 }

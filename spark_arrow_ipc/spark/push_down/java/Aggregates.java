@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
@@ -43,7 +42,6 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
-import scala.Option;
 
 /**
  * Which aggregates tasks may compute: those with one right answer in any order of the rows, over a filter that tasks hold exactly.
@@ -120,9 +118,9 @@ class Aggregates {
   /** True if tasks compute an expression exactly: sums and products of decimals, where Spark's type keeps all digits behind the point. */
   private static boolean isComputed(Expression expression, StructType schema, Map computed) {
     // It translates arithmetic that fails on overflow alone, as tasks do.
-    Option built = new V2ExpressionBuilder(expression, false).build();
-    if (!built.isDefined() || !keepsDigits(expression, schema) || expression.children().isEmpty()) return false;
-    computed.put(built.get().toString(), expression.dataType());
+    org.apache.spark.sql.connector.expressions.Expression told = Typed.told(expression, false);
+    if (told == null || !keepsDigits(expression, schema) || expression.children().isEmpty()) return false;
+    computed.put(told.toString(), expression.dataType());
     return true;
   }
 
@@ -143,10 +141,8 @@ class Aggregates {
       scala.collection.Seq both = condition.children();
       return holds((Expression) both.apply(0), schema) && holds((Expression) both.apply(1), schema);
     }
-    Option built = new V2ExpressionBuilder(condition, true).build();
-    if (!built.isDefined()) return false;
-    org.apache.spark.sql.connector.expressions.Expression told = (org.apache.spark.sql.connector.expressions.Expression) built.get();
-    return Typed.predicate(told) != null && Typed.isExact(told, schema);
+    org.apache.spark.sql.connector.expressions.Expression told = Typed.told(condition, true);
+    return told != null && Typed.predicate(told) != null && Typed.isExact(told, schema);
   }
 
   private static boolean isSummed(DataType type) {

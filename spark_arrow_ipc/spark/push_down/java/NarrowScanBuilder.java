@@ -15,6 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class NarrowScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownLimit {
   protected final NarrowTable table;
   protected final CaseInsensitiveStringMap options;
+  protected final Conjuncts conjuncts = new Conjuncts();
   private StructType wanted;
   private int limit = -1;
 
@@ -22,6 +23,12 @@ public class NarrowScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
     this.table = table;
     this.options = options;
     this.wanted = table.schema();
+    try {
+      Inside.step("conditions");
+      if (table.condition != null) conjuncts.add(table.condition);
+    } catch (Throwable error) {
+      Inside.warnOnce("fewer rows are left out", error);
+    }
   }
 
   public void pruneColumns(StructType schema) {
@@ -41,5 +48,5 @@ public class NarrowScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
 
   public boolean isPartiallyPushed() { return true; }
 
-  public Scan build() { return new NarrowScan(table, options, wanted, table.conjuncts, limit, null); }
+  public Scan build() { return new NarrowScan(table, options, wanted, conjuncts, limit, null); }
 }

@@ -3,6 +3,7 @@ package sparkarrowipc;
 import java.util.Map;
 import java.util.Set;
 import java.util.EnumSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -18,14 +19,16 @@ public class NarrowTable implements SupportsRead {
   private static final String FORMAT = "arrowipc";
 
   final PythonTable table;
-
-  final Conjuncts conjuncts;
+  final Expression condition;
   final Map computed;
 
-  /** `computed` where Spark may hand over the aggregate above, and so the whole filter below that; null elsewhere. */
-  NarrowTable(PythonTable table, Conjuncts conjuncts, Map computed) {
+  /**
+   * `condition` is that of the filter above, null if there is none. `computed` is not null where Spark may hand over the
+   * aggregate above, and so the whole filter below that.
+   */
+  NarrowTable(PythonTable table, Expression condition, Map computed) {
     this.table = table;
-    this.conjuncts = conjuncts;
+    this.condition = condition;
     this.computed = computed;
   }
 

@@ -22,21 +22,8 @@ import scala.runtime.AbstractFunction1;
 public class PushDown extends Rule {
   static final String SETTING = "spark.arrowipc.pushDown";
 
-  /** Add the rule to a session and to those that `newSession()` makes of it; false if it is there already. */
-  public static boolean enable(org.apache.spark.sql.classic.SparkSession session) {
-    if (isEnabled(session)) return false;
-    session.extensions().injectPreCBORule(new Build());
-    return true;
-  }
-
-  public static boolean isEnabled(org.apache.spark.sql.classic.SparkSession session) {
-    scala.collection.Seq rules = session.extensions().buildPreCBORules(session);
-    for (int i = 0; i < rules.length(); i++) {
-      // By name: a class that another loader made is another class.
-      if (rules.apply(i).getClass().getName().equals(PushDown.class.getName())) return true;
-    }
-    return false;
-  }
+  /** Add the rule to a session and to those that `newSession()` makes of it. */
+  public static void enable(org.apache.spark.sql.classic.SparkSession session) { session.extensions().injectPreCBORule(new Build()); }
 
   public static class Build extends AbstractFunction1 {
     public Object apply(Object session) { return new PushDown(); }
@@ -78,14 +65,13 @@ public class PushDown extends Rule {
 
   private static LogicalPlan withNarrowTable(DataSourceV2Relation relation, Map computed, Expression condition) {
     if (!(relation.table() instanceof PythonTable) || !NarrowTable.takes((PythonTable) relation.table(), relation.options())) return relation;
-    Conjuncts conjuncts = new Conjuncts();
     if (relation.options().containsKey("metadataonly")) computed = null;
     // Of an aggregated one Spark hands over the filter, and forgets it.
-    if (condition != null && computed == null) conjuncts.add(condition);
+    if (computed != null) condition = null;
     Object[] arguments = new Object[relation.productArity()];
     for (int i = 0; i < arguments.length; i++) {
       Object argument = relation.productElement(i);
-      arguments[i] = argument == relation.table() ? new NarrowTable((PythonTable) argument, conjuncts, computed) : argument;
+      arguments[i] = argument == relation.table() ? new NarrowTable((PythonTable) argument, condition, computed) : argument;
     }
     // The constructor has other parameters in other releases of Spark; makeCopy finds it.
     return (LogicalPlan) relation.makeCopy(arguments);

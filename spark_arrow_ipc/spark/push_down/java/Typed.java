@@ -9,6 +9,7 @@ import java.util.Base64;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Extract;
 import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
@@ -33,6 +34,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
 
 /** Predicates as JSON, by structure: `{"name", "children"}`, `{"column"}` and `{"type", "value"}`. Python decides what it knows. */
 class Typed {
@@ -41,6 +43,17 @@ class Typed {
 
   /** Children of a node: to look for more keys than this costs a worker more than it saves. */
   private static final int MOST_CHILDREN = 5000;
+
+  /** An expression of Spark's plan as sources are told it; null if they cannot be. */
+  static Expression told(org.apache.spark.sql.catalyst.expressions.Expression expression, boolean isPredicate) {
+    try {
+      Option built = new V2ExpressionBuilder(expression, isPredicate).build();
+      return built.isDefined() ? (Expression) built.get() : null;
+    } catch (Throwable error) {
+      // Spark's translator fails on some expressions, by an assertion: they are not for sources.
+      return null;
+    }
+  }
 
   /** A predicate as JSON; null if it has something that is not told. */
   static ObjectNode predicate(Expression expression) { return predicate(expression, MOST_LEVELS); }
