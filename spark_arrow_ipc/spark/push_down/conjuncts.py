@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
 from pyspark.sql import types as s
 
@@ -25,7 +26,8 @@ from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 from spark_arrow_ipc.spark.read.where import RowSelection
 
-Node = Mapping[str, Any]
+Node: TypeAlias = Mapping[str, Any]
+"""A condition as the rule writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
 
 
 def narrowed_selection(
@@ -51,12 +53,12 @@ def narrowed_selection(
     # Below an aggregate that tasks compute, Spark does not ask for the columns of the filter.
     fields = {field.name: field for field in [*frame.fields, *own.fields, *places.extra]}
     fields |= {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in added}
-    binder = _Binder(predicate_fields(s.StructType(list(fields.values()))))
+    bindable = predicate_fields(s.StructType(list(fields.values())))
     for node in conjuncts:
-        predicate = binder.held(node)
+        predicate = _held(node, bindable)
         if predicate is None:
             continue
-        (required if "exact" in node else hints).append(binder.bound(predicate))
+        (required if "exact" in node else hints).append(bind(predicate, bindable, UNKNOWN_ZONE))
         names = [column.path[0] for column in p.columns(predicate)]
         metadata += [name for name in names if name in added]
         for name in names:
@@ -100,80 +102,66 @@ def _all(parts: Sequence[BoundPredicate]) -> BoundPredicate:
     return parts[0] if len(parts) == 1 else All(tuple(parts))
 
 
-class _Binder:
-    """Makes predicates of nodes, over the columns of a scan."""
+def _held(node: Node, fields: Sequence[t.Field]) -> p.Predicate | None:
+    """Return the part of a conjunct that tasks hold; None if they hold none of it."""
+    predicate = _weakened(node, fields, is_exact="exact" in node)
+    if predicate is None and "exact" in node:  # the rule has left it to tasks
+        raise RuntimeError(
+            f"a task cannot hold the condition {json.dumps(node)}; report this, and read with "
+            "spark.arrowipc.pushDown=false"
+        )
+    return predicate
 
-    def __init__(self, fields: Sequence[t.Field]) -> None:
-        self._fields = fields
-        self._bound: dict[int, tuple[p.Predicate, BoundPredicate]] = {}
 
-    def held(self, node: Node) -> p.Predicate | None:
-        """Return the part of a conjunct that tasks hold; None if they hold none of it."""
-        predicate = self.weakened(node, exact="exact" in node)
-        if predicate is None and "exact" in node:  # the rule has left it to tasks
-            raise RuntimeError(
-                f"a task cannot hold the condition {json.dumps(node)}; report this, and read with "
-                "spark.arrowipc.pushDown=false"
-            )
-        return predicate
-
-    def weakened(self, node: Node, *, exact: bool) -> p.Predicate | None:
-        """Return a predicate that is true wherever the node is, and if `exact` nowhere else; None if there is none."""
-        name = node.get("name")
-        parts = node.get("children", ())
-        if name == "AND":
-            both = [self.weakened(part, exact=exact) for part in parts]
-            kept = [part for part in both if part is not None]
-            if not kept or (exact and len(kept) < len(both)):
-                return None
-            return kept[0] if len(kept) == 1 else p.And(tuple(kept))
-        if name == "OR":
-            both = [self.weakened(part, exact=exact) for part in parts]
-            kept = [part for part in both if part is not None]
-            return p.Or(tuple(kept)) if len(kept) == len(both) else None
-        if name == "NOT":
-            part = self.weakened(parts[0], exact=True)
-            return None if part is None else p.Not(part)
-        predicate = self._condition(node)
-        return predicate if predicate is not None and self._is_exact(predicate) else None
-
-    def bound(self, predicate: p.Predicate) -> BoundPredicate:
-        """Return a predicate bound, which it was already if it is one condition."""
-        _, bound = self._bound.get(id(predicate), (None, None))
-        return bind(predicate, self._fields, UNKNOWN_ZONE) if bound is None else bound
-
-    def _is_exact(self, predicate: p.Predicate) -> bool:
-        noted: dict[str, str] = {}
-        try:
-            bound = bind(predicate, self._fields, UNKNOWN_ZONE, noted=noted)
-        except ArrowIpcError:
-            return False
-        self._bound[id(predicate)] = predicate, bound  # held, so that no other one gets its id
-        return not noted and not has_doubt(bound)
-
-    def _condition(self, node: Node) -> p.Predicate | None:
-        make = _CONDITIONS.get(node.get("name", ""))
-        if make is None:
+def _weakened(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Predicate | None:
+    """Return a predicate that is true wherever a node is, and if `is_exact` nowhere else; None if there is none."""
+    name = node.get("name")
+    parts = node.get("children", ())
+    if name in _CHAINS:
+        kept = [held for part in parts if (held := _weakened(part, fields, is_exact=is_exact)) is not None]
+        # A part of an AND is true wherever the whole is.
+        if not kept or (len(kept) < len(parts) and (is_exact or name == "OR")):
             return None
-        operands = [self._operand(child) for child in node["children"]]
-        if not operands or any(operand is None for operand in operands):
-            return None
-        types = {json.dumps(child["type"]) for child in node["children"] if child.get("value") is not None}
-        if len(types) > 1:
-            return None
-        return make(operands)
+        return kept[0] if len(kept) == 1 else _CHAINS[name](tuple(kept))
+    if name == "NOT":
+        held = _weakened(parts[0], fields, is_exact=True)
+        return None if held is None else p.Not(held)
+    condition = _condition(node)
+    return condition if condition is not None and _is_exact(condition, fields) else None
 
-    def _operand(self, node: Node) -> p.Operand | None:
-        if "column" in node:
-            return p.Column(tuple(node["column"]))
-        if "type" in node:
-            return _literal(node)
-        (child,) = node["children"] if len(node["children"]) == 1 else ({},)
-        if node["name"] in _CALLS and "column" in child:
-            return p.ColumnCall(node["name"], p.Column(tuple(child["column"])))
+
+def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
+    noted: dict[str, str] = {}
+    try:
+        bound = bind(predicate, fields, UNKNOWN_ZONE, noted=noted)
+    except ArrowIpcError:
+        return False
+    return not noted and not has_doubt(bound)
+
+
+def _condition(node: Node) -> p.Predicate | None:
+    make = _CONDITIONS.get(node.get("name", ""))
+    if make is None:
         return None
+    operands = [_operand(child) for child in node["children"]]
+    if not operands or any(operand is None for operand in operands):
+        return None
+    types = {child["type"] for child in node["children"] if child.get("value") is not None}
+    return make(operands) if len(types) <= 1 else None
 
 
+def _operand(node: Node) -> p.Operand | None:
+    if "column" in node:
+        return p.Column(tuple(node["column"]))
+    if "type" in node:
+        return _literal(node)
+    (child,) = node["children"] if len(node["children"]) == 1 else ({},)
+    if node["name"] in _CALLS and "column" in child:
+        return p.ColumnCall(node["name"], p.Column(tuple(child["column"])))
+    return None
+
+
+_CHAINS: Final[Mapping[Any, Callable[[tuple[p.Predicate, ...]], p.Predicate]]] = {"AND": p.And, "OR": p.Or}
 _CALLS: Final = frozenset({"YEAR", "MONTH", "DAY", "UPPER", "LOWER"})
 
 
@@ -211,19 +199,27 @@ _CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {
 
 
 def _literal(node: Node) -> p.Literal | None:
-    field = {"name": "literal", "type": parse_json(node["type"]), "nullable": True, "metadata": {}}
+    type_, value = _literal_type(node["type"]), node["value"]
+    if type_ is None:
+        return None
+    shown = str(value)
+    if value is None:
+        return p.Literal(t.Null(), None, "NULL")
+    if isinstance(type_, t.Utf8 | t.Binary):
+        value = base64.b64decode(value)
+    elif isinstance(type_, t.FloatingPoint):
+        value = float(value)
+    elif isinstance(type_, t.Decimal):
+        value = int(value)
+    return p.Literal(type_, value, shown)
+
+
+@lru_cache(maxsize=32)
+def _literal_type(text: str) -> t.DataType | None:
+    """Return Arrow's type for the JSON of a type of Spark; None if predicates know none."""
+    field = {"name": "literal", "type": parse_json(text), "nullable": True, "metadata": {}}
     try:
         (arrow,) = predicate_fields(s.StructType.fromJson({"type": "struct", "fields": [field]}))
     except ArrowIpcError:
         return None
-    value = node["value"]
-    shown = str(value)
-    if value is None:
-        return p.Literal(t.Null(), None, "NULL")
-    if isinstance(arrow.type, t.Utf8 | t.Binary):
-        value = base64.b64decode(value)
-    elif isinstance(arrow.type, t.FloatingPoint):
-        value = float(value)
-    elif isinstance(arrow.type, t.Decimal):
-        value = int(value)
-    return p.Literal(arrow.type, value, shown)
+    return arrow.type

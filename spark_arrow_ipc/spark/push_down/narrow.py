@@ -7,10 +7,10 @@ the function that Spark's planner makes for a whole read. The partitions are tho
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
@@ -21,8 +21,8 @@ from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options, r
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.reader import Answers, ArrowIpcBatchReader, ArrowIpcInputPartition, SessionCheck
 
-Node: TypeAlias = Mapping[str, Any]
-"""A condition as the rule writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.push_down.conjuncts import Node
 
 
 def command(
@@ -100,7 +100,7 @@ def _read(
         from spark_arrow_ipc.spark.push_down.conjuncts import narrowed_selection  # few reads need predicates
 
         added = METADATA_COLUMNS if reader.options.metadata_columns else {}
-        whole = s.StructType([field for field in frame.fields if field.name.lower() not in added])
+        whole = ArrowIpcBatchReader(frame, reader.options).own
         selection = narrowed_selection(partition.selection, whole, reader.own, tuple(added), conjuncts)
         # Files of other partitions are not opened.
         fields = partition.partition_fields
