@@ -73,7 +73,10 @@ def _enable(spark: SparkSession) -> bool:
     jvm = context._jvm
     assert jvm is not None
     codes = _compiled(jvm, context._gateway)
-    context._jsc.sc().addJar(_jar(codes))
+    jar = _jar(codes)
+    for path in (jar.parent, jar):  # the JVM deletes the last one first
+        jvm.java.io.File(str(path)).deleteOnExit()
+    context._jsc.sc().addJar(str(jar))
     loader = jvm.org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader(codes, _spark_classes(jvm))
     rule = loader.loadClass(f"{_PACKAGE}.PushDown")
     # py4j finds classes by their names in its own loader, and this one is in another.
@@ -117,7 +120,7 @@ def _spark_classes(jvm: Any) -> Any:
     return jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
 
 
-def _jar(codes: Any) -> str:
+def _jar(codes: Any) -> Path:
     """Write the compiled classes to a jar and return its path; its name changes with its content."""
     contents = {name: bytes(codes[name]) for name in sorted(codes.keySet())}
     digest = hashlib.sha256(b"".join(name.encode() + code for name, code in contents.items())).hexdigest()[:16]
@@ -125,7 +128,7 @@ def _jar(codes: Any) -> str:
     with zipfile.ZipFile(path, "w") as jar:
         for name, code in contents.items():
             jar.writestr(name, code)
-    return str(path)
+    return path
 
 
 def _refused(why: str) -> bool:
