@@ -1,22 +1,36 @@
-"""Partial aggregates of a narrowed scan: what `aggregate` computes in workers, asked for by Spark's optimizer."""
+"""Partial aggregates of a narrowed scan: what `aggregate` computes in workers, asked for by Spark's optimizer.
+
+Sums, differences and products of decimals are computed by pyarrow, exactly, on whole columns. Spark gives the type of
+each result, whose scale keeps all digits behind the point, or tasks are not asked. A result that has more digits than
+its type is an error, as it is in Spark under ANSI mode, in which alone tasks are asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Context, Decimal
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
-from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
+from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates, greatest, relabelled
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.push_down.decimals import with_computed
 
 # Batches of a source are in UTC.
-_ZONE = "UTC"
+_ZONE: Final = "UTC"
+
+_DIGITS: Final = 38
+_MOST_DIGITS: Final = 76
+_EXACT: Final = Context(prec=100)
+_SIGNS: Final = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
 
 def aggregated_reader(
@@ -54,3 +68,71 @@ def aggregated_reader(
             yield pa.RecordBatch.from_pylist([zero], schema=schema)
 
     return read
+
+
+class _Value(NamedTuple):
+    """A column, or one number for all rows, whose unscaled values are at most `bound`."""
+
+    column: Any
+    bound: int
+
+
+def with_computed(
+    batches: Iterator[PyArrowBatch], nodes: Sequence[Mapping[str, Any]], types: Sequence[pa.DataType]
+) -> Iterator[PyArrowBatch]:
+    """Yield batches with a column for each expression behind the others."""
+    for batch in batches:
+        added = [_computed(node, batch, type_) for node, type_ in zip(nodes, types, strict=True)]
+        columns = [*batch.columns, *added]
+        yield pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
+
+
+def _computed(node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
+    column, bound = _evaluated(node, batch)
+    if bound >= 10**type_.precision and greatest(column, column.type.scale) >= 10**type_.precision:
+        raise _overflow(node)
+    return relabelled(column.cast(pa.decimal128(_DIGITS, type_.scale)), type_)
+
+
+def _evaluated(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
+    if "column" in node:
+        column = batch.column(batch.schema.get_field_index(node["column"][0]))
+        return _narrowed(column, greatest(column, column.type.scale))
+    if "type" in node:
+        value = int(node["value"])
+        scale = int(parse_json(node["type"]).partition(",")[2].rstrip(")"))
+        return _Value(pa.scalar(Decimal(value).scaleb(-scale, _EXACT), _type(abs(value), scale)), abs(value))
+    left, right = (_evaluated(child, batch) for child in node["children"])
+    first, second = left.column.type, right.column.type
+    scale = max(first.scale, second.scale)
+    if node["name"] == "*":
+        digits, bound = first.precision + second.precision + 1, left.bound * right.bound
+    else:
+        digits = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
+        bound = left.bound * 10 ** (scale - first.scale) + right.bound * 10 ** (scale - second.scale)
+    if digits > _MOST_DIGITS:
+        raise _overflow(node)
+    inputs = [left.column, right.column]
+    if digits > _DIGITS:
+        inputs = [value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in inputs]
+    return _narrowed(_SIGNS[node["name"]](*inputs), bound)
+
+
+def _narrowed(column: Any, bound: int) -> _Value:
+    """Return a column in the type of the digits that it has at most."""
+    # pyarrow makes each result as wide as its inputs' types could need: by their digits, most fit into 128 bits.
+    to = _type(bound, column.type.scale)
+    if to.byte_width < column.type.byte_width:
+        return _Value(column.cast(to), bound)
+    if isinstance(column, pa.Scalar) or to.byte_width > column.type.byte_width:
+        return _Value(column, bound)
+    return _Value(relabelled(column, to), bound)
+
+
+def _type(bound: int, scale: int) -> pa.DataType:
+    digits = max(len(str(bound)), scale, 1)
+    return pa.decimal128(digits, scale) if digits <= _DIGITS else pa.decimal256(min(digits, _MOST_DIGITS), scale)
+
+
+def _overflow(node: Mapping[str, Any]) -> OptionError:
+    return OptionError(f"a value of {json.dumps(node)} has more digits than its type, which is an overflow in Spark")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.push_down.decimals import with_computed
+from spark_arrow_ipc.spark.push_down.aggregates import with_computed
 
 EXACT = Context(prec=200)
 
