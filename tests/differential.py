@@ -47,7 +47,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.columns.swap import NATIVE
+from spark_arrow_ipc.ipc.columns.decode import NATIVE
 
 DATA = Path(__file__).parent / "data"
 SEED = 20_240_229

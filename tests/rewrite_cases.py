@@ -138,8 +138,7 @@ def by_splicing(r, original, batches):
 def _renumbered(original, new):
     """Replace the schema message of a file by that of another one, and move the blocks of its footer."""
     from spark_arrow_ipc.ipc.flatbuf import builder, tables
-    from spark_arrow_ipc.ipc.messages.custom_metadata import encode_custom_metadata
-    from spark_arrow_ipc.ipc.messages.schema import encode_schema, number_dictionaries
+    from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata, encode_schema, number_dictionaries
 
     with ipc.open(original) as old, ipc.open(new) as own:
         head = original[: min(block.byte_offset for block in (*old.blocks, *old.dictionary_blocks))]

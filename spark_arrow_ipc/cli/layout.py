@@ -19,7 +19,7 @@ from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import STDIN
 from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, FileLayout, Group, read_layout
 from spark_arrow_ipc.errors import OptionError, printable
-from spark_arrow_ipc.ipc.columns.column_buffers import ROLES
+from spark_arrow_ipc.ipc.columns.batch_layout import ROLES
 from spark_arrow_ipc.ipc.constants import Int64s
 
 _WIDTH: Final = 1240

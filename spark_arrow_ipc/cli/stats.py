@@ -40,7 +40,7 @@ from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Int64s
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _MOST_MEASURED: Final = 100_000

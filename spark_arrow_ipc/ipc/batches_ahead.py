@@ -17,14 +17,13 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.bytes.ahead import AHEAD_NBYTES, PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES, WAITING_GAP_NBYTES, Fetched, Window, join_ranges
-from spark_arrow_ipc.ipc.bytes.prefetch import AHEAD_NBYTES, PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.messages.framing import split_block
-from spark_arrow_ipc.ipc.messages.message import decode_message, expect
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader, decode_message, expect
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _HEADER_NBYTES: Final = 16 << 10

@@ -19,8 +19,7 @@ from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
 from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
-from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
-from spark_arrow_ipc.ipc.bytes.read_ahead import MOST_NBYTES, SMALL_NBYTES
+from spark_arrow_ipc.ipc.bytes.source import MOST_NBYTES, SMALL_NBYTES, KeptEnds
 from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.columns.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.columns.plan import Plan
@@ -28,7 +27,7 @@ from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.columns.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.messages.block_coverage import check_start
+from spark_arrow_ipc.ipc.messages.block_coverage import check_start, read_first_message
 from spark_arrow_ipc.ipc.messages.checksums import (
     FileChecksums,
     MessageChecksums,
@@ -38,12 +37,9 @@ from spark_arrow_ipc.ipc.messages.checksums import (
     decode_checksums,
     of_buffers,
 )
-from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.messages.first_message import read_first_message
 from spark_arrow_ipc.ipc.messages.footer import Block, Footer
 from spark_arrow_ipc.ipc.messages.framing import split_block
-from spark_arrow_ipc.ipc.messages.message import Message, expect, inside
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

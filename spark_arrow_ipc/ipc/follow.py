@@ -20,8 +20,8 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import TruncatedError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.messages.framing import SNIFF_NBYTES, sniff
 from spark_arrow_ipc.ipc.messages.message import Message
-from spark_arrow_ipc.ipc.messages.sniff import SNIFF_NBYTES, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_files import GrowingSource

@@ -19,8 +19,7 @@ from typing import Literal, TypeAlias, overload
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds, keep_ends
-from spark_arrow_ipc.ipc.bytes.source import ForwardSource, Openable, open_source
+from spark_arrow_ipc.ipc.bytes.source import ForwardSource, KeptEnds, Openable, keep_ends, open_source
 from spark_arrow_ipc.ipc.columns.projection import Columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import MAGIC, Format, Validation
@@ -29,12 +28,10 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open_source_to_follow
 from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
-from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer
-from spark_arrow_ipc.ipc.messages.framing import read_footer, read_stream_message
+from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer, decode_schema_once
+from spark_arrow_ipc.ipc.messages.framing import read_footer, read_head, read_stream_message, sniff
 from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage
-from spark_arrow_ipc.ipc.messages.schema_cache import decode_schema_once
-from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.options import DEFAULT_READ, ReadOptions
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource

@@ -16,8 +16,7 @@ from spark_arrow_ipc.ipc.columns.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.columns.plan import Plan
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.messages.message import Message, expect
+from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, expect
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,11 +13,9 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
-from spark_arrow_ipc.ipc.bytes.ahead import Ahead
+from spark_arrow_ipc.ipc.bytes.ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, Ahead, StreamAhead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
-from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
-from spark_arrow_ipc.ipc.bytes.prefetch import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
-from spark_arrow_ipc.ipc.bytes.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
+from spark_arrow_ipc.ipc.bytes.source import HEADERS_NBYTES, KeptEnds, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds

@@ -26,9 +26,11 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.ipc.any_batches import AnyBatches, record_batches, with_schema
+from spark_arrow_ipc.ipc.batch_reader import AnyBatches, record_batches, with_schema
 from spark_arrow_ipc.ipc.bytes.sinks import AnySink, FileSink, WaitingBytes, path_sink
 from spark_arrow_ipc.ipc.columns.compression import Compressor
+from spark_arrow_ipc.ipc.columns.decode import NATIVE
+from spark_arrow_ipc.ipc.columns.dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.columns.encode import (
     BytesLike,
     EncodedBatch,
@@ -37,8 +39,6 @@ from spark_arrow_ipc.ipc.columns.encode import (
     message_values,
 )
 from spark_arrow_ipc.ipc.columns.plan import Plan, compile_plan, nested_dictionaries
-from spark_arrow_ipc.ipc.columns.swap import NATIVE
-from spark_arrow_ipc.ipc.columns.unify_dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, EOS, FILE_HEADER, LEGACY_EOS, MAGIC, Format
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
@@ -50,9 +50,8 @@ from spark_arrow_ipc.ipc.messages.checksums import (
     fingerprint,
     new_file_id,
 )
-from spark_arrow_ipc.ipc.messages.custom_metadata import encode_custom_metadata
 from spark_arrow_ipc.ipc.messages.footer import Block
-from spark_arrow_ipc.ipc.messages.schema import encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata, encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.options import WriteOptions, check_message_metadata, check_version
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.storage.byte_source import ByteSource

@@ -10,7 +10,7 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, read_layout
-from spark_arrow_ipc.ipc.columns.column_buffers import ROLES
+from spark_arrow_ipc.ipc.columns.batch_layout import ROLES
 
 pa = pytest.importorskip("pyarrow")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -16,8 +16,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader, decode_message, expect, inside
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.storage.local_files import open_mapped
 

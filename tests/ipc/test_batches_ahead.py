@@ -13,7 +13,8 @@ from waiting import Asked, WaitingSource, eventually, no_threads_are_left, outco
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError
-from spark_arrow_ipc.ipc.bytes import kept_ends, prefetch
+from spark_arrow_ipc.ipc.bytes import ahead as ahead_module
+from spark_arrow_ipc.ipc.bytes import source as source_module
 
 DATA = sorted((Path(__file__).parents[1] / "data").glob("*.arrow"))
 COLUMNS, BATCHES, ROWS = 8, 12, 50_000
@@ -39,7 +40,7 @@ WIDE = file_of(rows=200_000, batches=4)  # batches of 13 MB
 @pytest.mark.parametrize("end_nbytes", [8, 64 << 10], ids=["beyond the ends", "inside them"])
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.name)
 def test_a_file_has_the_values_or_the_error_that_it_has_on_a_disk(path, end_nbytes, monkeypatch):
-    monkeypatch.setattr(kept_ends, "END_NBYTES", end_nbytes)
+    monkeypatch.setattr(source_module, "END_NBYTES", end_nbytes)
     data = path.read_bytes()
     local = outcome(data)
     remote = outcome(WaitingSource(data, Asked(0)))
@@ -125,7 +126,7 @@ def test_requests(data, columns, requests, share):
 
 
 def test_a_hidden_batch_is_found_when_the_first_batch_is_read(monkeypatch):
-    monkeypatch.setattr(kept_ends, "END_NBYTES", 4 << 10)
+    monkeypatch.setattr(source_module, "END_NBYTES", 4 << 10)
     with ipc.open(LARGE) as reader:
         footer = reader._footer
         hidden = footer.uncovered, (footer.uncovered[0][0], reader.blocks[1].byte_offset)
@@ -147,7 +148,7 @@ def test_batches_overlap_within_the_bounds(monkeypatch):
         assert 2 + 5 == source.asked.total
         assert 2 <= source.asked.peak <= 6
         list(batches)
-    monkeypatch.setattr(prefetch, "AHEAD_NBYTES", 7 << 20)
+    monkeypatch.setattr(ahead_module, "AHEAD_NBYTES", 7 << 20)
     source = WaitingSource(LARGE, Asked(0.02))
     with ipc.open(source) as reader:
         batches = iter(reader)
@@ -155,7 +156,7 @@ def test_batches_overlap_within_the_bounds(monkeypatch):
         assert eventually(lambda: source.asked.total >= 2 + 3)
         time.sleep(0.05)
         assert 2 + 3 == source.asked.total  # two of 3.2 MB fit into 7 MiB
-        monkeypatch.setattr(prefetch, "AHEAD_NBYTES", 1)
+        monkeypatch.setattr(ahead_module, "AHEAD_NBYTES", 1)
         assert BATCHES - 1 == len(list(batches))  # never fewer than the next one
 
 

@@ -15,10 +15,10 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, buffer_sizes, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.columns.column_buffers import ROLES, ColumnBuffers
+from spark_arrow_ipc.ipc.columns.batch_layout import ROLES, ColumnBuffers
 from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _MOST_GROUPS: Final = 32

@@ -23,13 +23,17 @@ from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
-from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer
-from spark_arrow_ipc.ipc.messages.framing import read_footer, read_message_or_end, read_stream_message, split_block
-from spark_arrow_ipc.ipc.messages.message import Message, decode_message
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.framing import (
+    read_footer,
+    read_head,
+    read_message_or_end,
+    read_stream_message,
+    sniff,
+    split_block,
+)
+from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, decode_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

@@ -40,7 +40,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import ENDINGS
-from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.messages.framing import read_head, sniff
 from spark_arrow_ipc.storage.paths import name_of, parent, relative
 
 _log: Final = logging.getLogger(__name__)

@@ -24,14 +24,13 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.decode import FindDictionary
-from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step
+from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
-from spark_arrow_ipc.ipc.columns.walker import SlotWalk, can_walk_slots
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, Int64s
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.messages.header_template import Headers, MessageShape, learn
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 
 _MOST_NBYTES: Final = 64 << 20
 """Bytes that batches are joined to: their messages are in memory, and take a megabyte at most."""

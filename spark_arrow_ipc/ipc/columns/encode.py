@@ -17,9 +17,8 @@ from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.ipc.columns.compression import Compressor
-from spark_arrow_ipc.ipc.columns.plan import Plan, Step
-from spark_arrow_ipc.ipc.columns.swap import SWAPS_FROM_NATIVE
-from spark_arrow_ipc.ipc.columns.walker import walk_arrays
+from spark_arrow_ipc.ipc.columns.decode import SWAPS_FROM_NATIVE
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step, walk_arrays
 from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType

@@ -24,15 +24,20 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, Body, BodyRanges, ranges_to_read
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
-from spark_arrow_ipc.ipc.columns.decode import FindDictionary, build_columns, decode_columns, held_nbytes, read_buffers
+from spark_arrow_ipc.ipc.columns.decode import (
+    NATIVE,
+    FindDictionary,
+    build_columns,
+    decode_columns,
+    held_nbytes,
+    read_buffers,
+)
 from spark_arrow_ipc.ipc.columns.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, compile_plan
-from spark_arrow_ipc.ipc.columns.swap import NATIVE
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.message import Message
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import SchemaMessage, unknown_below
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]

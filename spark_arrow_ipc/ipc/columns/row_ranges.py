@@ -27,13 +27,11 @@ from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, Fetched, join_ranges
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.columns.decode import FindDictionary
-from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step
+from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
-from spark_arrow_ipc.ipc.columns.walker import SlotWalk, can_walk_slots
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.messages.checksums import RunningChecksums
-from spark_arrow_ipc.ipc.messages.message import Message
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader
 
 ROW_ALIGNMENT: Final = 8
 """Ranges of rows begin at a multiple of this."""

@@ -31,8 +31,7 @@ from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.messages.message import decode_message
+from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, decode_message
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 from spark_arrow_ipc.ipc.options import WriteOptions
 from spark_arrow_ipc.ipc.reader import open as open_any

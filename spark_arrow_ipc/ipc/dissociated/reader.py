@@ -22,9 +22,7 @@ from spark_arrow_ipc.ipc.dissociated.protocol import BodyType, Frame, FrameHead,
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.messages.message import Message
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.storage.byte_source import BufferSource
 

@@ -1,14 +1,11 @@
-"""Check that the blocks of a file's footer cover all its batches.
+"""The start of a file, and the bytes between its blocks: its schema message, and a check that no batch is hidden there.
 
-Strategy
---------
 Only the footer says where the batches of a file are. If a fault hides one of its blocks, or the whole list, the file
 would be read as one of fewer rows, and nothing else would show it. So the bytes between the file's magic and its footer
 have to be those of a schema message, of blocks, and padding.
 
-The footer's blocks leave ranges uncovered (`Footer.uncovered`); most often it is one, which the prefix of the schema
-message explains, among the first bytes of the file, which are read in any case. Only other ranges are looked at. Writers
-differ in the first one: polars writes the schema without a prefix there, arrow-js nothing, arrow-rs zeros before it.
+The footer does not say where the schema message is. Writers put it after the magic; arrow-rs has zeros before it, polars
+leaves out its prefix, so that it ends where the first message of a batch begins, and arrow-js leaves out the message.
 """
 
 from __future__ import annotations
@@ -16,14 +13,100 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc.constants import CONTINUATION, EOS, FILE_HEADER, MAGIC, Format
+import numpy as np
+
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, InvalidFramingError
+from spark_arrow_ipc.ipc.constants import (
+    BODY_ALIGNMENT,
+    CONTINUATION,
+    EOS,
+    FILE_HEADER,
+    MAGIC,
+    READABLE_VERSIONS,
+    Format,
+)
+from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.first_message import LEAST_FLATBUFFER_NBYTES, first_batch, message_kind
 from spark_arrow_ipc.ipc.messages.footer import LEAST_MESSAGE_NBYTES, Footer
-from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.messages.framing import read_head, read_stream_message, sniff
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message, expect, inside
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
+
+LEAST_FLATBUFFER_NBYTES: Final = 16
+"""Shorter ones are no message."""
+_MOST_ZEROS_BEFORE: Final = 64
+"""arrow-rs begins its first message at a multiple of this, after zeros."""
+_MOST_UNPREFIXED_NBYTES: Final = 16 << 20
+"""So far the end of a schema without a prefix is looked for."""
+_MOST_CANDIDATES: Final = 1_000
+"""So many places that look like a message's prefix are tried."""
+_PREFIX_NBYTES: Final = 8
+_BATCHES: Final = frozenset((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch))
+
+
+def read_first_message(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+    """Return the schema message of a file, and the byte offset after it; None where the messages end before one."""
+    try:
+        return _with_prefix(source, limits)
+    except InvalidArrowError:
+        message = _without_prefix(source, limits)
+        if message is None:
+            raise
+        return message
+
+
+def _with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+    head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_ZEROS_BEFORE))
+    zeros = len(head) - len(head.lstrip(b"\0"))
+    byte_offset = len(FILE_HEADER) + zeros // BODY_ALIGNMENT * BODY_ALIGNMENT
+    encapsulated = read_stream_message(source, byte_offset, limits)
+    if encapsulated is None:
+        return None
+    flatbuffer, body_offset = encapsulated
+    with inside(body_offset - len(flatbuffer)):
+        message = decode_message(flatbuffer, limits)
+        expect(message, MessageHeader.Schema, SchemaHeader)
+    return message, body_offset
+
+
+def _without_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+    start = len(FILE_HEADER)
+    data = source.read_up_to(start, min(limits.max_metadata_bytes, _MOST_UNPREFIXED_NBYTES))
+    stop = first_batch(data)
+    if stop is None or message_kind(data[:stop]) is not MessageHeader.Schema:
+        return None
+    return decode_message(data[:stop], limits), start + stop
+
+
+def message_kind(flatbuffer: memoryview) -> MessageHeader | None:
+    """Return the kind of the message in a flatbuffer, or None if it is none. O(1)."""
+    try:
+        view = reader.root(flatbuffer, tables.MESSAGE)
+        kind, header = view.union("header")
+    except ArrowIpcError:
+        return None
+    is_message = header is not None and view.scalar("version") in READABLE_VERSIONS
+    return MessageHeader(kind) if is_message else None
+
+
+def first_batch(data: memoryview) -> int | None:
+    """Return the position of the first message of a batch in bytes that begin at a multiple of 8, or None.
+
+    Where very many places look like one, the one at which the search ends counts as found.
+    """
+    words = np.frombuffer(data, "<u4", len(data) // BODY_ALIGNMENT * 2).reshape(-1, 2)
+    left = len(data) - BODY_ALIGNMENT * np.arange(1, len(words) + 1)
+    may_be = (words[:, 0] == CONTINUATION) & (words[:, 1] >= LEAST_FLATBUFFER_NBYTES) & (words[:, 1] <= left)
+    candidates = np.flatnonzero(may_be)[: _MOST_CANDIDATES + 1]
+    for number, word in enumerate(candidates.tolist()):
+        start: int = BODY_ALIGNMENT * word
+        flatbuffer = data[start + _PREFIX_NBYTES :][: int(words[word, 1])]
+        if number == _MOST_CANDIDATES or message_kind(flatbuffer) in _BATCHES:
+            return start
+    return None
+
 
 _PREFIX: Final = struct.Struct("<Ii")
 _LEGACY_PREFIX: Final = struct.Struct("<i")
@@ -53,6 +136,8 @@ def check_covered(source: ByteSource, head: memoryview, footer: Footer, limits: 
     """
     if len(footer.uncovered) > _MOST_RANGES:
         raise _not_covered(*footer.uncovered[_MOST_RANGES])
+    # Most often one range is uncovered, which the prefix of the schema message explains, among the first bytes of the file,
+    # which are read in any case. Only other ranges are looked at.
     for start, stop in footer.uncovered:
         schema_stop = start if start > len(FILE_HEADER) else _schema_stop(source, head, stop, limits)
         if schema_stop is None:

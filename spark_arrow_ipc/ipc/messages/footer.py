@@ -1,20 +1,24 @@
-"""``Footer`` of File.fbs: the schema, and the `Block` of each message."""
+"""``Footer`` of File.fbs: the schema, and the `Block` of each message; and a cache of decoded schemas.
+
+The files of a data set have one schema, and to decode it takes most of the time of opening one of them: 10 ms for 1,000
+columns. `decode_schema_once` keeps what the last schemas decode to, by their bytes.
+"""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER, Int64s
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata
-from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_custom_metadata, decode_schema
 
 LEAST_MESSAGE_NBYTES: Final = 48
 """Fewer bytes cannot be the message of a batch that has rows: prefix, root, two tables and their vtables."""
@@ -143,3 +147,54 @@ def _uncovered(dictionaries: Int64s, record_batches: Int64s, end: int) -> tuple[
     edges[:-1, 1], edges[-1, 1] = starts, end
     wide = edges[edges[:, 1] - edges[:, 0] >= LEAST_MESSAGE_NBYTES]
     return tuple((start, stop) for start, stop in wide.tolist())
+
+
+_ROOT: Final = struct.Struct("<II")
+"""The place of the root table, and padding: places in the flatbuffer are at the same multiples of 8 as before."""
+
+_MOST_ROOT: Final = 1 << 15
+"""Below this, the root's place cannot be taken for a vtable: as one, it says that its tables have no bytes."""
+
+_MOST_NBYTES: Final = 1 << 20
+"""Longer schemas are not kept: 1,000 columns with short names take 52 kB."""
+
+_LEAST_TABLE_NBYTES: Final = 8
+"""Bytes for each table that is visited; writers need 20. Tables that share bytes could be millions of fields in memory."""
+
+_MOST_KEPT: Final = 16
+_MOST_KEPT_NBYTES: Final = 4 << 20
+
+_KEPT: dict[tuple[bytes, Limits], SchemaMessage] = {}
+
+
+def decode_schema_once(view: reader.TableView, limits: Limits) -> SchemaMessage:
+    """Return the schema in a ``Schema`` table of a footer or message, as `decode_schema`; fast for bytes decoded before."""
+    alone = _alone(view)
+    if alone is None:
+        return decode_schema(view, limits)
+    key = alone, limits
+    schema = _KEPT.get(key)
+    if schema is None:
+        try:
+            # As a flatbuffer of its own it refers to nothing outside of itself, because nothing outside of it is there.
+            # A schema that shares vtables with tables before it does, and is decoded where it is.
+            most_tables, depth = len(alone) // _LEAST_TABLE_NBYTES, footer_depth(limits) - 1
+            schema = decode_schema(reader.root(alone, tables.SCHEMA, max_tables=most_tables, max_depth=depth), limits)
+        except (InvalidMetadataError, LimitError, UnsupportedError):
+            return decode_schema(view, limits)  # whose errors have the places in the file
+        if len(_KEPT) >= _MOST_KEPT or sum(len(kept) for kept, _ in [*_KEPT, key]) > _MOST_KEPT_NBYTES:
+            _KEPT.clear()
+        _KEPT[key] = schema
+    return schema
+
+
+def _alone(view: reader.TableView) -> bytes | None:
+    """Return the table and all bytes after it as a flatbuffer; None if that is too long."""
+    # Writers build a flatbuffer from its end, and the schema before the rest of it: its bytes, those of all that it refers to
+    # included, are the end of a footer or of a message.
+    table, vtable = view.extents()
+    start = min(table.start, vtable.start) & ~7
+    buffer = view.vector_of_tables("fields")[0].buffer
+    if len(buffer) - start > _MOST_NBYTES or table.start - start > _MOST_ROOT:
+        return None
+    return _ROOT.pack(table.start - start + _ROOT.size, 0) + bytes(buffer[start:])

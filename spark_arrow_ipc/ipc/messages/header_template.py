@@ -25,8 +25,7 @@ from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.framing import decode_prefix
-from spark_arrow_ipc.ipc.messages.message import Message, decode_message
-from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader, decode_message
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -18,11 +18,24 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import shortened, walk_fields
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion, Type
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata, encode_custom_metadata
+
+
+def decode_custom_metadata(view: reader.TableView) -> CustomMetadata:
+    """Return the ``custom_metadata`` of a table in order; a missing key or value is an empty string."""
+    if not view.has("custom_metadata"):
+        return ()
+    return tuple((pair.string("key") or "", pair.string("value") or "") for pair in view.tables("custom_metadata"))
+
+
+def encode_custom_metadata(pairs: CustomMetadata) -> list[dict[str, str]] | None:
+    """Return pairs as values of ``KeyValue`` tables, or None if there are none."""
+    return [{"key": key, "value": value} for key, value in pairs] or None
+
 
 Children = tuple[t.Field, ...]
 Values = dict[str, Any]

@@ -18,9 +18,8 @@ from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MOST_DIMENSIONS
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion, SparseMatrixCompressedAxis
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata, encode_custom_metadata
 from spark_arrow_ipc.ipc.messages.message import body_length, readable_version
-from spark_arrow_ipc.ipc.messages.schema import DISCRIMINANTS, TYPES
+from spark_arrow_ipc.ipc.messages.schema import DISCRIMINANTS, TYPES, decode_custom_metadata, encode_custom_metadata
 
 ValueType: TypeAlias = t.Int | t.FloatingPoint
 

@@ -20,10 +20,9 @@ from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
-from spark_arrow_ipc.ipc.messages.first_message import message_kind
-from spark_arrow_ipc.ipc.messages.framing import read_message_or_end
+from spark_arrow_ipc.ipc.messages.block_coverage import message_kind
+from spark_arrow_ipc.ipc.messages.framing import read_head, read_message_or_end, sniff
 from spark_arrow_ipc.ipc.messages.message import inside
-from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.messages.tensor import (
     BufferPlace,
     CooIndexHeader,

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.c_data import schemas
 from spark_arrow_ipc.arrow.c_data.exports import live_structures
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.columns.swap import NATIVE
+from spark_arrow_ipc.ipc.columns.decode import NATIVE
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -9,8 +9,7 @@ from waiting import WaitingSource
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidFramingError, NotArrowError
-from spark_arrow_ipc.ipc.bytes.kept_ends import END_NBYTES, KeptEnds, keep_ends
-from spark_arrow_ipc.ipc.bytes.source import open_source
+from spark_arrow_ipc.ipc.bytes.source import END_NBYTES, KeptEnds, keep_ends, open_source
 
 DATA = np.random.default_rng(1).bytes(10 * END_NBYTES)
 END = len(DATA)

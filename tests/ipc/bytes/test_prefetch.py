@@ -8,8 +8,8 @@ import pytest
 from waiting import Asked, WaitingSource, eventually
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc.bytes import prefetch
-from spark_arrow_ipc.ipc.bytes.prefetch import PIECE_NBYTES, Prefetch
+from spark_arrow_ipc.ipc.bytes import ahead as ahead_module
+from spark_arrow_ipc.ipc.bytes.ahead import PIECE_NBYTES, Prefetch
 
 DATA = np.random.default_rng(1).bytes(40 << 20)
 MIB = 1 << 20
@@ -45,7 +45,7 @@ def test_a_job_gets_the_bytes_of_its_ranges(steps):
 
 
 def test_later_jobs_wait_for_the_budget_and_the_next_one_does_not(monkeypatch):
-    monkeypatch.setattr(prefetch, "AHEAD_NBYTES", 5 * MIB)
+    monkeypatch.setattr(ahead_module, "AHEAD_NBYTES", 5 * MIB)
     source = WaitingSource(DATA)
     jobs = begun(source, [[(0, 6 * MIB)]], [[(1, 4 * MIB)]], [[(2, 2 * MIB)]], [[(3, 1)]])
     for number, asked in enumerate(
@@ -90,4 +90,4 @@ def test_nothing_is_read_after_the_end():
     with pytest.raises(ValueError, match="closed"):
         jobs.take(0)
     time.sleep(0.15)
-    assert source.asked.total <= prefetch.THREADS
+    assert source.asked.total <= ahead_module.THREADS

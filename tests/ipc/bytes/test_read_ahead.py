@@ -5,8 +5,14 @@ import io
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc.bytes.read_ahead import HEADERS_NBYTES, MOST_NBYTES, SMALL_NBYTES, ReadAhead, read_ahead
-from spark_arrow_ipc.ipc.bytes.source import open_source
+from spark_arrow_ipc.ipc.bytes.source import (
+    HEADERS_NBYTES,
+    MOST_NBYTES,
+    SMALL_NBYTES,
+    ReadAhead,
+    open_source,
+    read_ahead,
+)
 
 DATA = bytes(range(256)) * 1024
 

@@ -11,8 +11,9 @@ from waiting import Asked, WaitingSource, no_threads_are_left, outcome
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import FileChangedError
-from spark_arrow_ipc.ipc.bytes import kept_ends, prefetch, read_ahead
-from spark_arrow_ipc.ipc.bytes.prefetch import StreamAhead
+from spark_arrow_ipc.ipc.bytes import ahead as ahead_module
+from spark_arrow_ipc.ipc.bytes import source as source_module
+from spark_arrow_ipc.ipc.bytes.ahead import StreamAhead
 
 DATA = sorted((Path(__file__).parents[2] / "data").glob("*.arrows"))
 BYTES = np.random.default_rng(1).bytes(1 << 20)
@@ -22,9 +23,9 @@ PIECE = 64 << 10
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Pieces so small that small streams have many."""
-    monkeypatch.setattr(prefetch, "PIECE_NBYTES", PIECE)
-    monkeypatch.setattr(read_ahead, "SMALL_NBYTES", 8 << 10)
-    monkeypatch.setattr(read_ahead, "MOST_NBYTES", 32 << 10)
+    monkeypatch.setattr(ahead_module, "PIECE_NBYTES", PIECE)
+    monkeypatch.setattr(source_module, "SMALL_NBYTES", 8 << 10)
+    monkeypatch.setattr(source_module, "MOST_NBYTES", 32 << 10)
 
 
 def stream_of(rows, batches):
@@ -42,8 +43,8 @@ STREAM = stream_of(5_000, 20)  # batches of 160 KB
 @pytest.mark.parametrize("piece", [64, PIECE])
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.name)
 def test_a_stream_has_the_values_or_the_error_that_it_has_on_a_disk(path, piece, monkeypatch):
-    monkeypatch.setattr(kept_ends, "END_NBYTES", 64)
-    monkeypatch.setattr(prefetch, "PIECE_NBYTES", piece)
+    monkeypatch.setattr(source_module, "END_NBYTES", 64)
+    monkeypatch.setattr(ahead_module, "PIECE_NBYTES", piece)
     data = path.read_bytes()
     assert outcome(data) == outcome(WaitingSource(data, Asked(0)))
 

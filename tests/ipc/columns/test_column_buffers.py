@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.errors import InvalidMetadataError
-from spark_arrow_ipc.ipc.columns.column_buffers import ROLES, ColumnBuffers
+from spark_arrow_ipc.ipc.columns.batch_layout import ROLES, ColumnBuffers
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 
 pa = pytest.importorskip("pyarrow")

@@ -39,13 +39,13 @@ def test_a_delta_needs_what_it_extends():
 def test_small_deltas_do_not_copy_the_dictionary(monkeypatch):
     """Each of 10,000 deltas copied all before it: 16 ms a delta on 100 MB."""
     copied = []
-    real = dictionaries.concat.concat
+    real = dictionaries.concat
 
     def counting(parts):
         copied.append(sum(part.length for part in parts))
         return real(parts)
 
-    monkeypatch.setattr(dictionaries.concat, "concat", counting)
+    monkeypatch.setattr(dictionaries, "concat", counting)
     known = StreamDictionaries()
     known.bring(3, words(*map(str, range(5000))), is_delta=False)
     for i in range(300):

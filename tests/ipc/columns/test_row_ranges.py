@@ -84,7 +84,7 @@ ROUNDS = [
 
 @pytest.mark.parametrize(("columns", "rounds"), ROUNDS, ids=str)
 def test_where_reads_wait_ranges_are_read_at_once(columns, rounds, monkeypatch):
-    monkeypatch.setattr("spark_arrow_ipc.ipc.bytes.kept_ends.END_NBYTES", 64)
+    monkeypatch.setattr("spark_arrow_ipc.ipc.bytes.source.END_NBYTES", 64)
     monkeypatch.setattr("spark_arrow_ipc.ipc.columns.row_ranges.WAITING_GAP_NBYTES", 8)
     data = file_of(table_of())
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow.layout import Swap
-from spark_arrow_ipc.ipc.columns.swap import SWAPS, SWAPS_FROM_NATIVE
+from spark_arrow_ipc.ipc.columns.decode import SWAPS, SWAPS_FROM_NATIVE
 
 LONG_VIEW = np.array([13, 0x61626364, 2, 7], ">i4").tobytes()
 CASES = [

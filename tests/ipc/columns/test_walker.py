@@ -7,8 +7,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.columns.plan import compile_plan
-from spark_arrow_ipc.ipc.columns.walker import SlotWalk, can_walk_slots, walk_arrays
+from spark_arrow_ipc.ipc.columns.plan import SlotWalk, can_walk_slots, compile_plan, walk_arrays
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 
 V4, V5 = MetadataVersion.V4, MetadataVersion.V5

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata, encode_custom_metadata
+from spark_arrow_ipc.ipc.messages.schema import decode_custom_metadata, encode_custom_metadata
 
 PAIRS = [
     ("none", ()),

@@ -6,7 +6,7 @@ from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.ipc.messages.dictionary_batch import decode_dictionary_batch
+from spark_arrow_ipc.ipc.messages.message import decode_dictionary_batch
 
 
 def decoded(pairs=(), **values):

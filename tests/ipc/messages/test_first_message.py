@@ -11,7 +11,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidArrowError
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.first_message import first_batch, read_first_message
+from spark_arrow_ipc.ipc.messages.block_coverage import first_batch, read_first_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.ipc.recover import open_recovered
 

@@ -7,7 +7,7 @@ from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.ipc.messages.record_batch import decode_record_batch
+from spark_arrow_ipc.ipc.messages.message import decode_record_batch
 
 ROWS = np.array([[3, 1], [2, 0]], np.int64)
 LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
