@@ -1,7 +1,5 @@
 """Recover the whole record batches of truncated files and streams.
 
-Strategy
---------
 The bytes between a file's magic and its footer are a stream. If the footer is missing or broken, the headers of all
 messages are walked and a footer is made of them; the usual `FileReader` gets it, with the usual checks, and as lazy as
 always. A truncated stream is walked as well, so that the number of whole batches is known before the first is read.
@@ -30,7 +28,7 @@ from spark_arrow_ipc.ipc.messages.message import expect
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.options import DEFAULT_READ, ReadOptions
 from spark_arrow_ipc.ipc.reader import open_with
-from spark_arrow_ipc.ipc.stream_index import StreamIndex, index_stream
+from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamPlace, index_stream
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
@@ -116,16 +114,16 @@ def _without_end(source: ByteSource, why: InvalidArrowError, options: ReadOption
 
 def _file_without_footer(source: ByteSource, options: ReadOptions) -> Recovered | None:
     """Return the whole batches of a file by its messages, or None if its schema is not whole."""
-    first = schema = None
+    start = schema = None
     with suppress(InvalidArrowError), error_context(path=source.path):
-        first = read_first_message(source, options.limits)
-        if first is not None:
-            message, byte_offset = first
+        start = read_first_message(source, options.limits)
+        if start is not None:
+            message, byte_offset = start
             header = expect(message, MessageHeader.Schema, SchemaHeader)
             schema = decode_schema(header.view, options.limits)
-    if first is None or schema is None:
+    if start is None or schema is None:
         return None
-    index = index_stream(source, byte_offset, options.limits, keeps_broken=True)
+    index = index_stream(StreamPlace(source, byte_offset, options.limits), keeps_broken=True)
     footer = Footer(
         header,
         tuple(dictionary.block for dictionary in index.dictionaries),

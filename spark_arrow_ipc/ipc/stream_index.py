@@ -1,10 +1,8 @@
 """Index the messages of a stream without reading bodies, so that it can be read in parts.
 
-Strategy
---------
 A stream has no footer, but every message has the length of its body. `walk` goes from message to message and seeks
-past the bodies: one small read each. Its result is a `StreamIndex`: the record batches with their rows, and the
-dictionary batches. Reading can begin at any record batch, once the dictionaries in force there are replayed;
+past the bodies: one small read each. A `StreamIndex` has the record batches with their rows, and the dictionary batches.
+Reading can begin at any record batch, once the dictionaries in force there are replayed;
 `StreamIndex.start` names them.
 
 The walk raises the errors that reading raises, except for those of bodies. The bytes after a file's magic are a stream
@@ -139,11 +137,11 @@ class StreamIndex:
     def forget(self, number: int) -> StreamIndex:
         """Return the index without the record batches before `number`, and the dictionaries that only they need."""
         batches = self.batches[max(0, number - (self.num_batches - len(self.batches))) :]
-        first, stop = self.dictionaries_from, self.num_dictionaries
+        start, stop = self.dictionaries_from, self.num_dictionaries
         if batches:
-            first, stop = batches[0].dictionaries_from, batches[0].dictionaries_before
+            start, stop = batches[0].dictionaries_from, batches[0].dictionaries_before
         later = (dictionary for dictionary in self.dictionaries if dictionary.number >= stop)
-        return replace(self, batches=batches, dictionaries=(*self._in_force(first, stop), *later))
+        return replace(self, batches=batches, dictionaries=(*self._in_force(start, stop), *later))
 
     def _position(self, number: int) -> int:
         """Return the place of a record batch in `batches`."""
@@ -157,21 +155,29 @@ class StreamIndex:
         before = [dictionary for dictionary in self.dictionaries if start <= dictionary.number < stop]
         if self.nests:
             return before
-        first = {dictionary.id: dictionary.number for dictionary in before if not dictionary.is_delta}
-        return [dictionary for dictionary in before if dictionary.number >= first.get(dictionary.id, 0)]
+        whole = {dictionary.id: dictionary.number for dictionary in before if not dictionary.is_delta}
+        return [dictionary for dictionary in before if dictionary.number >= whole.get(dictionary.id, 0)]
 
 
-def walk(
-    source: ByteSource,
-    byte_offset: int,
-    limits: Limits,
-    ends: StreamEnds | None = None,
-    numbers: tuple[int, int] = (0, 0),
-) -> Iterator[tuple[Message, Block] | None]:
-    """Yield each message from `byte_offset` on, with its block, and None where another stream begins. Reads no body.
+@dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """The messages of a stream, after its schema, from a byte offset on; `ends` decides whether other streams follow.
 
     The source must know its length.
     """
+
+    source: ByteSource
+    byte_offset: int
+    limits: Limits
+    ends: StreamEnds | None = None
+
+
+def walk(stream: StreamPlace, numbers: tuple[int, int] = (0, 0)) -> Iterator[tuple[Message, Block] | None]:
+    """Yield each message with its block, and None where another stream begins. Reads no body.
+
+    `numbers` counts the record batches and dictionary batches before it.
+    """
+    source, byte_offset, limits, ends = stream.source, stream.byte_offset, stream.limits, stream.ends
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
     assert source.nbytes is not None, "a walk seeks"
     counts = dict(zip(_KINDS, numbers, strict=True))
@@ -241,16 +247,14 @@ def ends_in_marker(source: ByteSource, nbytes: int, limits: Limits) -> bool:
 _MOST_PADDING: Final = 64 << 10
 
 
-def walk_batches(
-    source: ByteSource, byte_offset: int, limits: Limits, ends: StreamEnds | None = None
-) -> Iterator[IndexedBatch]:
+def walk_batches(stream: StreamPlace) -> Iterator[IndexedBatch]:
     """Yield the record batches of a stream by their headers, as `walk`; keeps none of them."""
     rows = dictionaries = of_earlier = 0
-    for found in walk(source, byte_offset, limits, ends):
-        if found is None:
+    for entry in walk(stream):
+        if entry is None:
             of_earlier = dictionaries
             continue
-        message, block = found
+        message, block = entry
         header = message.header
         if isinstance(header, RecordBatchHeader):
             yield IndexedBatch(block, header.length, rows, dictionaries, header.compression, of_earlier)
@@ -267,13 +271,10 @@ _FORGOTTEN_AT_ONCE = 4096
 
 
 def index_stream(
-    source: ByteSource,
-    byte_offset: int,
-    limits: Limits,
+    stream: StreamPlace,
     *,
     nests: bool = False,
     keeps_broken: bool = False,
-    ends: StreamEnds | None = None,
     after: StreamIndex | None = None,
     first_batch: int = 0,
     most: int | None = None,
@@ -283,17 +284,17 @@ def index_stream(
     It goes on where `after`, an index of the stream when it was shorter, ended; forgets the record batches before
     `first_batch` as they come; ends when it keeps `most` of them; and keeps the error of broken bytes with `keeps_broken`.
     """
-    known = (after or StreamIndex((), (), byte_offset, nests)).forget(first_batch)
+    earlier = (after or StreamIndex((), (), stream.byte_offset, nests)).forget(first_batch)
     batches: list[IndexedBatch] = []
     dictionaries: list[IndexedDictionary] = []
     broken: InvalidArrowError | None = None
-    byte_offset, of_earlier = known.end_offset, known.dictionaries_from
-    rows, num_batches, num_dictionaries = known.num_rows, known.num_batches, known.num_dictionaries
+    byte_offset, of_earlier = earlier.end_offset, earlier.dictionaries_from
+    rows, num_batches, num_dictionaries = earlier.num_rows, earlier.num_batches, earlier.num_dictionaries
 
     def indexed() -> StreamIndex:
         return StreamIndex(
-            (*known.batches, *batches),
-            (*known.dictionaries, *dictionaries),
+            (*earlier.batches, *batches),
+            (*earlier.dictionaries, *dictionaries),
             byte_offset,
             nests,
             broken,
@@ -304,11 +305,11 @@ def index_stream(
         )
 
     try:
-        for found in walk(source, byte_offset, limits, ends, (num_batches, num_dictionaries)):
-            if found is None:
+        for entry in walk(replace(stream, byte_offset=byte_offset), (num_batches, num_dictionaries)):
+            if entry is None:
                 of_earlier = num_dictionaries
                 continue
-            message, block = found
+            message, block = entry
             header = message.header
             byte_offset = block.byte_offset + block.nbytes
             if isinstance(header, DictionaryBatchHeader):
@@ -322,11 +323,12 @@ def index_stream(
                 rows += header.length
                 num_batches += 1
             if num_batches < first_batch and len(batches) + len(dictionaries) >= _FORGOTTEN_AT_ONCE:
-                known = indexed().forget(first_batch)
+                # A stream that grows for ever is walked in bounded memory.
+                earlier = indexed().forget(first_batch)
                 batches, dictionaries = [], []
-            kept = len(known.batches) + len(known.dictionaries) + len(batches) + len(dictionaries)
-            limits.check("max_blocks", kept, "an index of a stream")
-            if most is not None and min(num_batches - first_batch, len(known.batches) + len(batches)) >= most:
+            kept = len(earlier.batches) + len(earlier.dictionaries) + len(batches) + len(dictionaries)
+            stream.limits.check("max_blocks", kept, "an index of a stream")
+            if most is not None and min(num_batches - first_batch, len(earlier.batches) + len(batches)) >= most:
                 break
     except InvalidArrowError as error:
         if not keeps_broken:

@@ -25,7 +25,14 @@ from spark_arrow_ipc.ipc.messages.framing import decode_prefix, read_message_or_
 from spark_arrow_ipc.ipc.messages.header_template import MessageShape
 from spark_arrow_ipc.ipc.messages.message import Message, inside
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
-from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
+from spark_arrow_ipc.ipc.stream_index import (
+    IndexedBatch,
+    StreamIndex,
+    StreamPlace,
+    StreamStart,
+    index_stream,
+    walk_batches,
+)
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _INT64: Final = struct.Struct("<q")
@@ -228,20 +235,10 @@ class StreamReader(BatchReader):
         ArrowIpcError
             The header of a message is broken, or there are more messages than `Limits.max_blocks`.
         """
-        self._require_seeking()
         dictionaries = self._columns.plan(MetadataVersion.V5).dictionaries
         nests = any(plan.dictionaries for plan in dictionaries.values())
-        limits = self._columns.limits
         return index_stream(
-            self._indexed,
-            self._first_offset,
-            limits,
-            nests=nests,
-            keeps_broken=keeps_broken,
-            ends=self._ends,
-            after=after,
-            first_batch=first_batch,
-            most=most,
+            self._stream(), nests=nests, keeps_broken=keeps_broken, after=after, first_batch=first_batch, most=most
         )
 
     def read_headers(self) -> Iterator[IndexedBatch]:
@@ -252,12 +249,12 @@ class StreamReader(BatchReader):
         UnsupportedError, ArrowIpcError
             As `index`.
         """
-        self._require_seeking()
-        return walk_batches(self._indexed, self._first_offset, self._columns.limits, self._ends)
+        return walk_batches(self._stream())
 
-    def _require_seeking(self) -> None:
+    def _stream(self) -> StreamPlace:
         if self._source.nbytes is None:
             raise UnsupportedError("listing a stream needs a source that can seek", path=self.path)
+        return StreamPlace(self._indexed, self._first_offset, self._columns.limits, self._ends)
 
     def start_at(self, start: StreamStart) -> None:
         """Go to a record batch of an index, and read the dictionaries in force there.

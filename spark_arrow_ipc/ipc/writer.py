@@ -32,6 +32,7 @@ from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.columns.decode import NATIVE
 from spark_arrow_ipc.ipc.columns.dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.columns.encode import (
+    BodyForm,
     BytesLike,
     EncodedBatch,
     dictionary_values,
@@ -84,11 +85,10 @@ class Writer:
         self._sink = sink
         self._options = options
         self._message = number_dictionaries(schema)
-        self._swaps = schema.endianness != NATIVE
+        self._form = BodyForm(options.alignment, options.checksums, schema.endianness != NATIVE)
         self._version = MetadataVersion[options.metadata_version]
         check_version(schema, self._version)
         self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
-        self._compression = options.codec
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
@@ -107,9 +107,9 @@ class Writer:
         self.dictionary_metadata: dict[str, str | bytes] = {}
         if options.format == Format.FILE:
             self._put(FILE_HEADER)
-        own = new_file_id() if options.checksums else ()
+        file_id = new_file_id() if options.checksums else ()
         self._put_message(
-            tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), (*schema_metadata, *own)
+            tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), (*schema_metadata, *file_id)
         )
         self._schema_nbytes = self._position
         """Bytes before the first batch; the footer without its blocks has about as many."""
@@ -254,14 +254,11 @@ class Writer:
             )
 
     def _new_compressor(self) -> Compressor | None:
-        return None if self._compression is None else Compressor(self._compression, self._options.compression_level)
+        options = self._options
+        return None if options.codec is None else Compressor(options.codec, options.compression_level)
 
     def _encode(self, plan: Plan, columns: Sequence[Array], length: int, compressor: Compressor | None) -> EncodedBatch:
-        return encode_columns(
-            plan, columns, length,
-            compression=self._compression, compressor=compressor, alignment=self._options.alignment,
-            with_checksums=self._options.checksums, swaps=self._swaps,
-        )  # fmt: skip
+        return encode_columns(plan, columns, length, compressor, self._form)
 
     def _put(self, data: BytesLike, waiting: WaitingBytes | None = None) -> None:
         """Write all the bytes, or let them wait; on failure abort, as positions are no longer known."""
@@ -421,7 +418,7 @@ def write(
     ValueError
         There is neither a batch, nor an empty table, nor a schema, or a batch does not fit the schema.
     """
-    known, remaining = with_schema(batches, schema)
-    with create(sink, known, options) as writer:
+    schema_of_all, remaining = with_schema(batches, schema)
+    with create(sink, schema_of_all, options) as writer:
         for batch in remaining:
             writer.write(batch)

@@ -23,7 +23,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
-from spark_arrow_ipc.ipc.columns.decode import FindDictionary
+from spark_arrow_ipc.ipc.columns.decode import FindDictionary, Regions
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, Int64s
@@ -109,7 +109,8 @@ def coalesce(
         joining.walk(headers.lengths)
         sums = headers.nodes.sum(axis=0).tolist()
         layout = BatchLayout(sums, [[0, len(data)] for data in joining.buffers], (0,))
-        batch = columns.build_batch(message, int(headers.lengths.sum()), layout, joining.buffers, find_dictionary)
+        regions = Regions(layout, joining.buffers)
+        batch = columns.build_batch(message, int(headers.lengths.sum()), regions, find_dictionary)
     except (ArrowIpcError, _Unfit):
         return None
     return batch, tuple(headers.lengths.tolist())

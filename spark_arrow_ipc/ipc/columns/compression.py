@@ -256,14 +256,14 @@ class Compressor:
 
     def __init__(self, compression: CompressionType, level: int | None = None) -> None:
         check_level(compression, level)
-        self._compression = compression
+        self.compression = compression
         self._level = level
         self._zstd = zstandard.ZstdCompressor(level=1 if level is None else level)
 
     def compress(self, data: memoryview) -> tuple[bytes, bytes | memoryview]:
         """Return the length prefix and the frame of one buffer, raw if it does not shrink."""
         frame: bytes
-        if self._compression is CompressionType.ZSTD:
+        if self.compression is CompressionType.ZSTD:
             frame = self._zstd.compress(data)
         else:
             frame = lz4.frame.compress(data, compression_level=self._level or 0, store_size=False)

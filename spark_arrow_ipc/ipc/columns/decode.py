@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,26 +92,39 @@ FindDictionary = Callable[[int, Plan], Array | None]
 _VALIDITY: Final = Role.VALIDITY
 
 
+# Named tuples, because a tiny batch would notice the time that a frozen dataclass takes.
+class BatchBytes(NamedTuple):
+    """The bytes of one batch: its header, the layout of its body, as much of that as was read, and checksums by buffer."""
+
+    header: RecordBatchHeader
+    layout: BatchLayout
+    body: Body
+    checksums: Sequence[int] | None = None
+
+
+class Regions(NamedTuple):
+    """The decompressed buffers of one batch by number, of at least the bytes in its layout; errors count from `body_offset`."""
+
+    layout: BatchLayout
+    buffers: Sequence[memoryview]
+    body_offset: int = 0
+
+
 def read_buffers(
-    plan: Plan,
-    layout: BatchLayout,
-    body: Body,
-    compression: CompressionType | None,
-    *,
-    limits: Limits,
-    checksums: Sequence[int] | None,
+    batch: BatchBytes, plan: Plan, compression: CompressionType | None, limits: Limits
 ) -> Sequence[memoryview]:
-    """Return the decompressed buffers by number, compared with `checksums`; those that no step uses are empty."""
+    """Return the decompressed buffers by number, compared with their checksums; those that no step uses are empty."""
+    layout, body = batch.layout, batch.body
     if compression is None and plan.is_whole:
         whole = body.buffers(layout.buffers)
-        _check_buffers(whole, checksums, plan, layout, body)
+        _check_buffers(whole, batch, plan)
         return whole
     wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
     buffers = layout.buffers
     regions = [NO_BYTES] * len(buffers)
     for number, _ in wanted:
         regions[number] = body.buffer(number, *buffers[number])
-    _check_buffers(regions, checksums, plan, layout, body)
+    _check_buffers(regions, batch, plan)
     if compression is not None:
         decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in wanted))
         for number, path in wanted:
@@ -121,25 +134,24 @@ def read_buffers(
     return regions
 
 
-def held_nbytes(header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body: Body, *, swaps: bool) -> int:
+def held_nbytes(batch: BatchBytes, plan: Plan, *, swaps: bool) -> int:
     """Return the bytes that the columns of a batch keep in memory once they are decoded. Decompresses nothing."""
+    layout, body = batch.layout, batch.body
     wanted = [(number, *layout.buffers[number]) for step in plan.steps for number in layout.numbers(step)]
-    if header.compression is None:
+    if batch.header.compression is None:
         return body.nbytes + (sum(nbytes for _, _, nbytes in wanted) if swaps else 0)
     # A buffer that is stored raw is a view that keeps the whole body.
     return body.nbytes + sum(uncompressed_nbytes(body.buffer(*place)) for place in wanted if place[2])
 
 
-def _check_buffers(
-    regions: Sequence[memoryview], checksums: Sequence[int] | None, plan: Plan, layout: BatchLayout, body: Body
-) -> None:
+def _check_buffers(regions: Sequence[memoryview], batch: BatchBytes, plan: Plan) -> None:
     """Compare the buffers that are not empty with their checksums, if there are any."""
-    for number, (data, expected) in enumerate(zip(regions, checksums or (), strict=False)):
+    for number, (data, expected) in enumerate(zip(regions, batch.checksums or (), strict=False)):
         try:
             check_buffer(data, expected)
         except InvalidBodyError as error:
-            error.field_path = owner(plan, number, layout)
-            error.byte_offset = body.byte_offset + layout.buffers[number][0]
+            error.field_path = owner(plan, number, batch.layout)
+            error.byte_offset = batch.body.byte_offset + batch.layout.buffers[number][0]
             raise
 
 
@@ -165,41 +177,27 @@ _NULL_COUNTS: Final[Mapping[type[t.DataType], Callable[[int], int]]] = {
 
 
 def decode_columns(
-    header: RecordBatchHeader,
-    plan: Plan,
-    layout: BatchLayout,
-    body: Body,
-    find_dictionary: FindDictionary,
-    *,
-    limits: Limits,
-    swaps: bool,
-    checksums: Sequence[int] | None = None,
+    batch: BatchBytes, plan: Plan, find_dictionary: FindDictionary, *, limits: Limits, swaps: bool
 ) -> tuple[Array, ...]:
-    """Decode the columns of one batch: views into `body`, new memory if compressed or swapped.
+    """Decode the columns of one batch: views into its body, new memory if compressed or swapped.
 
-    O(steps) Python, plus decompression. The buffers are compared with `checksums`, by number, if there are any.
+    O(steps) Python, plus decompression. The buffers are compared with their checksums, if there are any.
     """
-    regions = read_buffers(plan, layout, body, header.compression, limits=limits, checksums=checksums)
-    return build_columns(
-        header.length, plan, layout, regions, find_dictionary, body_offset=body.byte_offset, swaps=swaps
-    )
+    header = batch.header
+    buffers = read_buffers(batch, plan, header.compression, limits)
+    regions = Regions(batch.layout, buffers, batch.body.byte_offset)
+    return build_columns(header.length, plan, regions, find_dictionary, swaps=swaps)
 
 
 def build_columns(
-    num_rows: int,
-    plan: Plan,
-    layout: BatchLayout,
-    regions: Sequence[memoryview],
-    find_dictionary: FindDictionary,
-    *,
-    body_offset: int,
-    swaps: bool,
+    num_rows: int, plan: Plan, regions: Regions, find_dictionary: FindDictionary, *, swaps: bool
 ) -> tuple[Array, ...]:
-    """Build the columns of one batch from `regions`, its decompressed buffers by number.
+    """Build the columns of one batch from its decompressed buffers.
 
     O(steps). Raises what `decode_columns` raises, except for decompression.
     """
     done: list[Array] = []
+    layout, by_number = regions.layout, regions.buffers
     nodes = layout.nodes
     for step in reversed(plan.steps):
         length, null_count = nodes[step.node]
@@ -210,7 +208,7 @@ def build_columns(
             if step.children:
                 children = tuple(done.pop() for _ in range(step.children))
                 _check_children(step, length, children)
-            buffers = _buffers_of(step, layout, regions, length, null_count)
+            buffers = _buffers_of(step, layout, by_number, length, null_count)
             if swaps:
                 buffers = _swapped(step, buffers)
             dictionary = None
@@ -219,7 +217,7 @@ def build_columns(
         except (InvalidArrowError, UnsupportedError) as error:
             error.field_path = error.field_path or step.path
             if error.byte_offset is None and step.buffers:
-                error.byte_offset = body_offset + layout.buffers[layout.first_buffer(step)][0]
+                error.byte_offset = regions.body_offset + layout.buffers[layout.first_buffer(step)][0]
             raise
         if type(step.type) in _NULL_COUNTS:
             null_count = _NULL_COUNTS[type(step.type)](length)

@@ -21,7 +21,6 @@ from spark_arrow_ipc.ipc.columns.decode import SWAPS_FROM_NATIVE
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, walk_arrays
 from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf import tables
-from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.checksums import checksum_of_pieces
 
 BytesLike: TypeAlias = bytes | memoryview
@@ -40,12 +39,21 @@ class EncodedBatch:
     checksums: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class BodyForm:
+    """The form of all bodies of a file: the bytes at a multiple of which buffers begin and a body ends, and more."""
+
+    alignment: int = 64
+    with_checksums: bool = False
+    swaps: bool = False
+    """Whether the bytes are not in this machine's order."""
+
+
 @dataclass(slots=True)
-class _Encoding:
+class _GrowingBody:
     """The pieces of a growing body."""
 
-    alignment: int
-    with_checksums: bool
+    form: BodyForm
     pieces: list[BytesLike] = field(default_factory=list)
     buffers: list[tuple[int, int]] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
@@ -56,10 +64,10 @@ class _Encoding:
         start = self.nbytes
         for piece in data:
             self._append(piece)
-        if self.with_checksums:
+        if self.form.with_checksums:
             self.checksums.append(checksum_of_pieces(data))
         self.buffers.append((start, self.nbytes - start))
-        self._append(_ZEROS[: -self.nbytes % self.alignment])
+        self._append(_ZEROS[: -self.nbytes % self.form.alignment])
 
     def _append(self, data: BytesLike) -> None:
         if len(data):
@@ -68,37 +76,29 @@ class _Encoding:
 
 
 def encode_columns(
-    plan: Plan,
-    columns: Sequence[Array],
-    length: int,
-    *,
-    compression: CompressionType | None = None,
-    compressor: Compressor | None = None,
-    alignment: int = 64,
-    with_checksums: bool = False,
-    swaps: bool = False,
+    plan: Plan, columns: Sequence[Array], length: int, compressor: Compressor | None, form: BodyForm
 ) -> EncodedBatch:
-    """Encode columns of `length` rows by the whole plan of their schema; buffers begin and the body ends at `alignment` bytes."""
+    """Encode columns of `length` rows by the whole plan of their schema."""
     buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
     variadic_counts: list[int] = []
     for step, array in walk_arrays(plan, map(compact, columns), zero_nulls):
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
-        _add_buffers(buffers, step, array, null_count, swaps=swaps)
+        _add_buffers(buffers, step, array, null_count, swaps=form.swaps)
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
-    encoding = _Encoding(alignment, with_checksums)
+    body = _GrowingBody(form)
     for data in buffers:
-        encoding.add(*((data,) if compressor is None or not len(data) else compressor.compress(memoryview(data))))
+        body.add(*((data,) if compressor is None or not len(data) else compressor.compress(memoryview(data))))
     header = {
         "length": length,
         "nodes": _pairs(nodes),
-        "buffers": _pairs(encoding.buffers),
-        "compression": None if compression is None else {"codec": int(compression)},
+        "buffers": _pairs(body.buffers),
+        "compression": None if compressor is None else {"codec": int(compressor.compression)},
         "variadicBufferCounts": variadic_counts or None,
     }
-    return EncodedBatch(header, tuple(encoding.pieces), encoding.nbytes, tuple(encoding.checksums))
+    return EncodedBatch(header, tuple(body.pieces), body.nbytes, tuple(body.checksums))
 
 
 def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int, *, swaps: bool) -> None:

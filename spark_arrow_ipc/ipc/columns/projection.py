@@ -21,12 +21,14 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.bytes.body import AnyPlace, Body, BodyRanges, ranges_to_read
+from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyRanges, ranges_to_read
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.decode import (
     NATIVE,
+    BatchBytes,
     FindDictionary,
+    Regions,
     build_columns,
     decode_columns,
     held_nbytes,
@@ -133,14 +135,16 @@ class SelectedColumns:
         if checked is None or checked.message is not message or checked.body_nbytes != place.nbytes:
             checked = self._checked = self._check_header(message, header, plan, place.nbytes)
         layout = checked.layout
-        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
+        batch = BatchBytes(
+            header, layout, place.read(None if plan.is_whole else wanted_ranges(plan, layout)), checksums
+        )
         columns = None
         if checked.leaves is not None:
-            columns = self._decode_leaves(header, checked.leaves, layout, body, find=find, checksums=checksums)
+            columns = self._decode_leaves(batch, checked.leaves, find)
         elif checked.compressed is not None:
-            columns = self._decode_compressed(header, checked.compressed, layout, body, find=find, checksums=checksums)
+            columns = self._decode_compressed(batch, checked.compressed, find)
         if columns is None:
-            columns = self._decode(header, plan, layout, body, find, checksums=checksums)
+            columns = self._decode(batch, plan, find)
         return self._batch(columns, header.length, message)
 
     def _check_header(self, message: Message, header: RecordBatchHeader, plan: Plan, nbytes: int) -> _Checked:
@@ -160,12 +164,10 @@ class SelectedColumns:
             return _Checked(message, nbytes, layout, compressed=columns)
         return _Checked(message, nbytes, layout, columns.fit(header.length, layout))
 
-    def build_batch(
-        self, message: Message, num_rows: int, layout: BatchLayout, regions: Sequence[memoryview], find: FindDictionary
-    ) -> RecordBatch:
-        """Build a batch of buffers in memory, by number; custom metadata is that of `message`."""
+    def build_batch(self, message: Message, num_rows: int, regions: Regions, find: FindDictionary) -> RecordBatch:
+        """Build a batch of buffers in memory; custom metadata is that of `message`."""
         plan = self.plan(message.version)
-        columns = build_columns(num_rows, plan, layout, regions, find, body_offset=0, swaps=self.swaps)
+        columns = build_columns(num_rows, plan, regions, find, swaps=self.swaps)
         self._check(columns, plan)
         return self._batch(columns, num_rows, message)
 
@@ -211,52 +213,36 @@ class SelectedColumns:
         what = "the sum of all dictionaries"
         layout = check_header(header, plan, place.nbytes, self.limits)
         self.limits.check("max_dictionary_bytes", held + place.nbytes, what)
-        body = place.read()
-        nbytes = held_nbytes(header, plan, layout, body, swaps=self.swaps)
+        batch = BatchBytes(header, layout, place.read(), checksums)
+        nbytes = held_nbytes(batch, plan, swaps=self.swaps)
         self.limits.check("max_dictionary_bytes", held + nbytes, what)
-        (values,) = self._decode(header, plan, layout, body, find, checksums=checksums)
+        (values,) = self._decode(batch, plan, find)
         return values, nbytes
 
-    def _decode_leaves(
-        self,
-        header: RecordBatchHeader,
-        leaves: LeafBatch,
-        layout: BatchLayout,
-        body: Body,
-        *,
-        find: FindDictionary,
-        checksums: Sequence[int] | None,
-    ) -> Sequence[Array] | None:
+    def _decode_leaves(self, batch: BatchBytes, leaves: LeafBatch, find: FindDictionary) -> Sequence[Array] | None:
         """Decode a wide batch, as far as its columns are plain, at once; None if it has to be decoded a step at a time."""
+        header, layout, body, checksums = batch
         if checksums is not None:
-            read_buffers(leaves.leaves.plan, layout, body, None, limits=self.limits, checksums=checksums)
-        return decode_leaves(
-            leaves,
-            layout,
-            body,
-            lambda others, part: decode_columns(header, others, part, body, find, limits=self.limits, swaps=False),
-            validates=self._validates,
-        )
+            read_buffers(batch, leaves.leaves.plan, None, self.limits)
+
+        def decode_others(others: Plan, part: BatchLayout) -> Sequence[Array]:
+            return decode_columns(BatchBytes(header, part, body), others, find, limits=self.limits, swaps=False)
+
+        return decode_leaves(leaves, layout, body, decode_others, validates=self._validates)
 
     def _decode_compressed(
-        self,
-        header: RecordBatchHeader,
-        columns: LeafColumns,
-        layout: BatchLayout,
-        body: Body,
-        *,
-        find: FindDictionary,
-        checksums: Sequence[int] | None,
+        self, batch: BatchBytes, columns: LeafColumns, find: FindDictionary
     ) -> Sequence[Array] | None:
         """Decompress a wide batch into one memory, and decode that as one that was never compressed.
 
         None if it has to be decoded a step at a time: always where something is wrong, as the places of errors are those
         in the file.
         """
+        header, layout, body, checksums = batch
         if not isinstance(body, BodyRanges) or len(body.ranges) != 1:
             return None
         if checksums is not None:
-            read_buffers(columns.plan, layout, body, None, limits=self.limits, checksums=checksums)
+            read_buffers(batch, columns.plan, None, self.limits)
         assert header.compression is not None
         assert layout.arrays is not None
         nodes, buffers = layout.arrays
@@ -272,23 +258,12 @@ class SelectedColumns:
             return None
         plain = replace(header, buffers=places, compression=None)
         try:
-            return self._decode_leaves(plain, leaves, layout, BodyRanges.whole(memory, 0), find=find, checksums=None)
+            return self._decode_leaves(BatchBytes(plain, layout, BodyRanges.whole(memory, 0)), leaves, find)
         except ArrowIpcError:
             return None
 
-    def _decode(
-        self,
-        header: RecordBatchHeader,
-        plan: Plan,
-        layout: BatchLayout,
-        body: Body,
-        find: FindDictionary,
-        *,
-        checksums: Sequence[int] | None,
-    ) -> tuple[Array, ...]:
-        columns = decode_columns(
-            header, plan, layout, body, find, limits=self.limits, swaps=self.swaps, checksums=checksums
-        )
+    def _decode(self, batch: BatchBytes, plan: Plan, find: FindDictionary) -> tuple[Array, ...]:
+        columns = decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps)
         self._check(columns, plan)
         return columns
 

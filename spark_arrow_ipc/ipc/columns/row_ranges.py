@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, Fetched, join_ranges
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges
-from spark_arrow_ipc.ipc.columns.decode import FindDictionary
+from spark_arrow_ipc.ipc.columns.decode import FindDictionary, Regions
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.constants import NO_BYTES
@@ -102,7 +102,9 @@ class BatchRows:
             for number, (_, nbytes) in enumerate(self._layout.buffers):
                 self._checksums.check(number, nbytes)
         layout = BatchLayout(reading.nodes, [[0, len(data)] for data in reading.buffers], (0,))
-        return self._columns.build_batch(self._message, stop - start, layout, reading.buffers, self._find_dictionary)
+        return self._columns.build_batch(
+            self._message, stop - start, Regions(layout, reading.buffers), self._find_dictionary
+        )
 
 
 class _RangeReading(SlotWalk[range]):

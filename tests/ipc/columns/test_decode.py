@@ -6,7 +6,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
-from spark_arrow_ipc.ipc.columns.decode import build_columns
+from spark_arrow_ipc.ipc.columns.decode import Regions, build_columns
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 
@@ -19,7 +19,7 @@ def built(type_, nodes, nbytes, ids=()):
     regions = [memoryview(bytes(own)) for own in nbytes]
     starts = np.cumsum([0, *nbytes])[:-1].tolist()
     layout = BatchLayout(nodes, [list(place) for place in zip(starts, nbytes, strict=True)], (0,))
-    return build_columns(ROWS, plan, layout, regions, lambda *_: None, body_offset=1_000, swaps=False)
+    return build_columns(ROWS, plan, Regions(layout, regions, 1_000), lambda *_: None, swaps=False)
 
 
 STRUCT = t.struct([("x", t.int8)])
