@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -64,6 +64,10 @@ class _Checked(NamedTuple):
     compressed: LeafColumns | None = None
 
 
+_MOST_PROJECTIONS: Final = 4
+"""The selections of a schema whose plans are kept."""
+
+
 class _Plans:
     """The plan of messages of one metadata version, and its plain columns, which only wide batches need."""
 
@@ -91,8 +95,7 @@ class SelectedColumns:
                 self._selection = None  # every column, in any order
         self._checked: _Checked | None = None
         """Of the last batch; `MessageDecoder` gives the same message for the same bytes."""
-        # The plans of all columns are kept with the schema, which the files of a data set share.
-        self._plans: dict[MetadataVersion, _Plans] = message.plans if self._selection is None else {}
+        self._plans = _kept_plans(message, self._selection)
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
         """Whether the batches have the other byte order."""
@@ -271,6 +274,25 @@ class SelectedColumns:
         if self._validates:
             for column, field in zip(columns, plan.fields, strict=True):
                 validate.check_values(column, field.name, dictionaries=False)
+
+
+def _kept_plans(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:
+    """Return the plans of a selection, as far as they are compiled: they are kept with the schema."""
+    # The files of a data set share a schema, and most often a selection. To compile one visits all columns, also those that
+    # are not selected, because buffers are numbered: 2 ms of the 3 ms in which 5 of 1,000 columns are read.
+    if selection is None:
+        return message.plans
+    key = _key(selection)
+    plans = message.projected_plans.get(key)
+    if plans is None:
+        if len(message.projected_plans) >= _MOST_PROJECTIONS:
+            message.projected_plans.clear()
+        plans = message.projected_plans[key] = {}
+    return plans
+
+
+def _key(selection: Selection) -> tuple[object, ...]:
+    return tuple((position, None if below is None else _key(below)) for position, below in selection.items())
 
 
 def _null_count(step: Step, header: RecordBatchHeader) -> int | None:

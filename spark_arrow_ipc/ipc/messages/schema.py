@@ -296,6 +296,8 @@ class SchemaMessage:
     """Whether a field, or one below it, may have an `UnknownType`."""
     plans: dict[MetadataVersion, Any] = field(default_factory=dict, compare=False, repr=False)
     """Of `columns.projection`: the plans of all columns, which the readers of files of one schema share."""
+    projected_plans: dict[Any, dict[MetadataVersion, Any]] = field(default_factory=dict, compare=False, repr=False)
+    """The same of some columns, by their selection."""
 
 
 class _Decoding:
