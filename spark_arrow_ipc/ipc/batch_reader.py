@@ -30,7 +30,7 @@ class BatchReader:
 
     format: str
     is_numbered: bool
-    """Whether the record batches are known by their numbers; of a stream the headers before tell where one is."""
+    """True if record batches are read by their numbers; of a stream the headers before tell where one is."""
 
     def __init__(self, source: ByteSource, columns: SelectedColumns) -> None:
         self._source = source
@@ -171,9 +171,9 @@ def with_schema(
     parts = _parts(source)
     for part in parts:
         batches = iter(part)
-        first = next(batches, None)
-        if first is not None:
-            return first.schema, chain((first,), batches, chain.from_iterable(parts))
+        head = next(batches, None)
+        if head is not None:
+            return head.schema, chain((head,), batches, chain.from_iterable(parts))
         if isinstance(part, _OURS):
             if schema is not None and schema != part.schema:
                 raise ValueError("expected tables of one schema, found only empty ones, whose schemas differ")

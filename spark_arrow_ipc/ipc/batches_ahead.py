@@ -1,4 +1,4 @@
-"""Which bytes of a file's record batches are read ahead (`prefetch`), where each read waits for a network.
+"""Read the bytes of a file's record batches ahead (`Prefetch`), where each read waits for a network.
 
 Strategy
 --------
@@ -104,11 +104,11 @@ class BatchesAhead:
                 start += count
 
     def _whole(self, start: int, stop: int) -> Fetch[tuple[int, ByteSource] | None]:
-        first, last = self._blocks[start], self._blocks[stop - 1]
-        if first.body_nbytes > self._columns.limits.max_batch_bytes:
+        head, tail = self._blocks[start], self._blocks[stop - 1]
+        if head.body_nbytes > self._columns.limits.max_batch_bytes:
             return None  # no memory is taken for it; reading it raises the error
-        (data,) = yield [(first.byte_offset, last.byte_offset + last.nbytes - first.byte_offset)]
-        return stop, Window(self._source, first.byte_offset, data)
+        (data,) = yield [(head.byte_offset, tail.byte_offset + tail.nbytes - head.byte_offset)]
+        return stop, Window(self._source, head.byte_offset, data)
 
     def _ranges(self, number: int) -> Fetch[tuple[int, ByteSource] | None]:
         block, limits = self._blocks[number], self._columns.limits

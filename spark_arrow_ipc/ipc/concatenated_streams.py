@@ -24,7 +24,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 class ConcatenatedStreams(StrEnum):
-    """What to do where another stream begins after the end of a stream."""
+    """The treatment of another stream that begins after the end of a stream."""
 
     WARN = "warn"
     """Read the first one and warn."""
@@ -99,11 +99,11 @@ class StreamEnds:
         # A pipe may stay open after the stream: who only would warn does not wait for more of it.
         if self._source.nbytes is None and self._mode is ConcatenatedStreams.WARN:
             return None
-        found = next_stream(self._source, end_offset, self._limits)
-        if found is None:
+        following = next_stream(self._source, end_offset, self._limits)
+        if following is None:
             return None
         if self._mode is ConcatenatedStreams.READ:
-            message, body_offset = found
+            message, body_offset = following
             return self.enter(message, end_offset, body_offset)
         if self._mode is ConcatenatedStreams.ERROR:
             raise InvalidFramingError(
@@ -149,9 +149,9 @@ _WAY_OUT = "to read all streams, set the option concatenatedStreams=read (in Pyt
 def _difference(first: SchemaMessage, other: SchemaMessage) -> str | None:
     """Say in which column two streams differ; None if both can be read as one. Metadata of schemas may differ."""
     ours, theirs = first.schema, other.schema
-    for i, (expected, found) in enumerate(zip(ours.fields, theirs.fields, strict=False)):
-        if expected != found:
-            return f"column {i} is {found.name}: {found.type}, and was {expected.name}: {expected.type}"
+    for i, (our_field, their_field) in enumerate(zip(ours.fields, theirs.fields, strict=False)):
+        if our_field != their_field:
+            return f"column {i} is {their_field.name}: {their_field.type}, and was {our_field.name}: {our_field.type}"
     if len(ours.fields) != len(theirs.fields):
         return f"{len(theirs.fields)} columns, and there were {len(ours.fields)}"
     if ours.endianness != theirs.endianness:

@@ -66,7 +66,7 @@ ENDINGS: Final[Mapping[str, Format]] = {
 
 
 class Validation(StrEnum):
-    """How far the values of a file are checked."""
+    """The checks of a file's values."""
 
     FULL = "full"
     """The values too: offsets, UTF-8, indices."""
@@ -75,7 +75,7 @@ class Validation(StrEnum):
 
 
 class TensorRows(StrEnum):
-    """What is a row, where tensors are read as rows."""
+    """The meaning of a row, where tensors are read as rows."""
 
     CELLS = "cells"
     """A cell: its coordinates and its value; of a sparse tensor the cells that its index names."""

@@ -94,8 +94,8 @@ class FileReader(BatchReader):
             The first message of the file is broken, or no schema.
         """
         with error_context(path=self.path):
-            first = read_first_message(self._source, self._columns.limits)
-        return () if first is None else first[0].custom_metadata
+            start = read_first_message(self._source, self._columns.limits)
+        return () if start is None else start[0].custom_metadata
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -161,7 +161,7 @@ class FileReader(BatchReader):
 
     @property
     def waits(self) -> bool:
-        """Whether reads wait for a network (`ByteSource.waits`)."""
+        """True if reads wait for a network (`ByteSource.waits`)."""
         return self._source.waits
 
     def read_ahead(self, numbers: Sequence[int]) -> BatchesAhead | None:
@@ -240,10 +240,10 @@ class FileReader(BatchReader):
         ArrowIpcError
             As `read_batch`, after all batches before the broken one.
         """
-        own = None if ahead is not None else self.read_ahead(range(start, stop))
-        with nullcontext() if own is None else closing(own):
+        begun = None if ahead is not None else self.read_ahead(range(start, stop))
+        with nullcontext() if begun is None else closing(begun):
             self.check_start()
-            yield from self._read_joined(start, stop, below_rows, own if ahead is None else ahead)
+            yield from self._read_joined(start, stop, below_rows, begun if ahead is None else ahead)
 
     def _read_joined(
         self, start: int, stop: int, below_rows: int, ahead: BatchesAhead | None
@@ -418,7 +418,7 @@ class FileReader(BatchReader):
 
     @cached_property
     def _dictionary_source(self) -> ByteSource:
-        """Where dictionary batches are read from: where reads wait, small ones are read at once, and kept."""
+        """The source of dictionary batches: where reads wait, small ones are read at once, and kept."""
         return with_blocks(self._source, self.dictionary_blocks)
 
     def _read_dictionary_headers(self) -> tuple[DictionaryBlock, ...]:

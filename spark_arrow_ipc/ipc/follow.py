@@ -43,7 +43,7 @@ _LEAST_POLL_SECONDS: Final = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """How a file that grows is waited for.
+    """The waits for a file that grows.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class GrowingStream(StreamReader):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end-of-stream marker was read."""
+        """True if the end-of-stream marker was read."""
         return self._ended
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all bytes that are known were read."""
+        """True if all bytes that were seen were read."""
         nbytes = self._source.nbytes
         return nbytes is not None and self._byte_offset >= nbytes
 
@@ -133,7 +133,7 @@ class FollowReader:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end-of-stream marker was read: no more record batches come."""
+        """True if the end-of-stream marker was read: no more record batches come."""
         return self._stream is not None and self._stream.has_ended
 
     @property
@@ -145,7 +145,7 @@ class FollowReader:
         TimeoutError
             The wait was ended by the timeout or the callback.
         ArrowIpcError
-            The file is no stream, its schema is broken, or it was replaced.
+            The file is not a stream, its schema is broken, or it was replaced.
         """
         for _ in self._looks():
             if self._open_stream() is not None:
@@ -236,7 +236,7 @@ def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal
     UnsupportedError
         It is the file format, whose end is written last.
     ArrowIpcError
-        It is no stream, or its schema is broken.
+        It is not a stream, or its schema is broken.
     """
     head = source.read_up_to(0, SNIFF_NBYTES)
     if len(head) < SNIFF_NBYTES:
@@ -258,7 +258,7 @@ def open_source_to_follow(source: object) -> GrowingSource:
     UnsupportedError
         It is in another storage, where files do not grow.
     TypeError
-        It is no path.
+        It is not a path.
     OSError
         It cannot be opened.
     """

@@ -1,4 +1,4 @@
-"""How a file or stream is read and written, and what a metadata version cannot hold."""
+"""The options of reading and writing a file or stream, and the limits of each metadata version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CODECS: Final = {compression.word: compression for compression in CompressionTy
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a file or stream is read: the keywords of `ipc.open` as one value.
+    """The options of reading a file or stream: the keywords of `ipc.open` as one value.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ DEFAULT_READ: Final = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a file or stream is written.
+    """The options of writing a file or stream.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class StreamIndex:
     def start(self, number: int) -> StreamStart:
         """Return the place of record batch `number` and the dictionaries in force there. O(dictionaries).
 
-        For each id these are the last dictionary batch that is no delta, and the deltas after it. If dictionaries
+        For each id these are the last dictionary batch that is not a delta, and the deltas after it. If dictionaries
         nest, they are all before it: an outer value refers to the inner dictionary in force when it came.
         """
         batch = self.batches[self._position(number)]

@@ -62,7 +62,7 @@ class StreamReader(BatchReader):
         self.custom_metadata = custom_metadata
         """The custom metadata of the schema's message, which is not that of the schema."""
         self._indexed = self._source
-        """Where headers are read from that are not read on the way: nothing is fetched ahead of them."""
+        """The source of headers that are not read on the way: nothing is fetched ahead of them."""
         self._ahead: StreamAhead | None = None
         self._ends = StreamEnds(self._source, columns.message, concatenated_streams, columns.limits)
         self._first_offset = byte_offset

@@ -261,7 +261,7 @@ class Writer:
         return encode_columns(plan, columns, length, compressor, self._form)
 
     def _put(self, data: BytesLike, waiting: WaitingBytes | None = None) -> None:
-        """Write all the bytes, or let them wait; on failure abort, as positions are no longer known."""
+        """Write all the bytes, or let them wait; on failure abort, as positions are not certain any more."""
         try:
             if waiting is not None:
                 waiting.write(data)

@@ -63,7 +63,7 @@ class Ahead(Generic[_Result]):
         self._executor: ThreadPoolExecutor | None = None
         self._has_more = True
         self._error: Exception | None = None
-        """What ended an iteration: it is raised again, so that no reader takes it for the end."""
+        """The error that ended an iteration: it is raised again, so that no reader takes it for the end."""
         self._pid = os.getpid()
         self._lock = Lock()
 
@@ -196,8 +196,8 @@ class Prefetch(Generic[_Result]):
     def take(self, number: int) -> _Result | None:
         """Return the result of a job, and drop the jobs before it.
 
-        None if there is no such job any more, and if its bytes are broken: then who reads them without this object
-        gets the error that tells where.
+        None if there is no such job any more, and if its bytes are broken: a read without this object then raises the
+        error that names their place.
         """
         if os.getpid() != self._pid:
             raise UnsupportedError("a file is being read by a process of which this one is a fork; open it again")
@@ -382,13 +382,13 @@ class StreamAhead(ExactReads):
         number, at = divmod(byte_offset - self._start, PIECE_NBYTES)
         if number < self._last and number not in self._kept:
             return self._source.read_up_to(byte_offset, nbytes)
-        first = self._take(number)[at : at + nbytes]
-        if len(first) == nbytes:
-            return first
+        head = self._take(number)[at : at + nbytes]
+        if len(head) == nbytes:
+            return head
         data = new_buffer(nbytes)
         into = np.frombuffer(data, np.uint8)
         done = 0
-        part = first
+        part = head
         while part:
             into[done : done + len(part)] = np.frombuffer(part, np.uint8)
             done += len(part)

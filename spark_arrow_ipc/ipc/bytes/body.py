@@ -126,7 +126,7 @@ class Window(ExactReads):
 
 
 class AnyPlace(Protocol):
-    """Where a body is, until it is read."""
+    """The place of a body, until it is read."""
 
     @property
     def nbytes(self) -> int:

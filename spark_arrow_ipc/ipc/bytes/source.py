@@ -197,11 +197,11 @@ class KeptEnds(ExactReads):
 
     @property
     def is_small(self) -> bool:
-        """Whether one read of the tail brings all bytes."""
+        """True if one read of the tail brings all bytes."""
         return not self._tail_start
 
     def ends_with(self, suffix: bytes) -> bool:
-        """Whether these are the last bytes."""
+        """Return whether these are the last bytes."""
         return bytes(self._read_tail()[-len(suffix) :]) == suffix
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
@@ -319,7 +319,7 @@ class ReadAhead:
 
     @property
     def expects_small(self) -> bool:
-        """Whether the last messages were small enough for large pieces."""
+        """True if the last messages were small enough for large pieces."""
         return self._piece_nbytes > HEADERS_NBYTES
 
     def adapt(self, message_nbytes: int) -> None:

@@ -118,8 +118,8 @@ class BatchLayout:
 
     def numbers(self, step: Step) -> range:
         """Return the numbers of all buffers that the step uses."""
-        first = self.first_buffer(step) + step.drops_validity
-        return range(first, first + len(step.buffers) + (self.variadic_count(step) if step.is_variadic else 0))
+        start = self.first_buffer(step) + step.drops_validity
+        return range(start, start + len(step.buffers) + (self.variadic_count(step) if step.is_variadic else 0))
 
 
 def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits: Limits) -> BatchLayout:
@@ -277,14 +277,14 @@ class ColumnBuffers:
         """Return the role of each buffer, as its position in `ROLES`: int64, shape ``(buffers,)``."""
         counts = self._counts_of(header)
         ends = np.cumsum(counts)
-        found = np.full(len(header.buffers), ROLES.index(Role.VARIADIC), np.int64)
+        roles = np.full(len(header.buffers), ROLES.index(Role.VARIADIC), np.int64)
         # A step's own buffers come first, its variadic ones after them.
-        own = np.repeat(ends - counts, self._counts) + (
+        numbers = np.repeat(ends - counts, self._counts) + (
             np.arange(len(self._roles)) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
         )
-        found[own] = self._roles
-        found[(ends - counts)[self._runs[counts[self._runs] > 0]]] = ROLES.index(Role.VALIDITY)
-        return found
+        roles[numbers] = self._roles
+        roles[(ends - counts)[self._runs[counts[self._runs] > 0]]] = ROLES.index(Role.VALIDITY)
+        return roles
 
     def null_counts(self, header: RecordBatchHeader) -> Int64s:
         """Return the nulls of each top-level column, as the header states them."""

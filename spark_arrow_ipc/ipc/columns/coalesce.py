@@ -229,17 +229,17 @@ def _join_bits(pieces: Sequence[memoryview], lengths: Int64s) -> tuple[memoryvie
     """Join bitmaps, each of whole bytes; return the result and the set bits of each."""
     counts = np.zeros(len(lengths), np.int64)
     filled = np.flatnonzero(lengths)
-    own = lengths[filled]
-    if not len(own):
+    slots = lengths[filled]
+    if not len(slots):
         return NO_BYTES, counts
     data = b"".join(pieces)
-    nbytes = (own + 7) // 8
+    nbytes = (slots + 7) // 8
     heads = np.cumsum(nbytes) - nbytes
-    if not (own % 8).any():
+    if not (slots % 8).any():
         counts[filled] = np.add.reduceat(np.bitwise_count(np.frombuffer(data, np.uint8)), heads, dtype=np.int64)
         return memoryview(data), counts
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
-    inside = np.arange(len(bits)) - np.repeat(heads * 8, nbytes * 8) < np.repeat(own, nbytes * 8)
+    inside = np.arange(len(bits)) - np.repeat(heads * 8, nbytes * 8) < np.repeat(slots, nbytes * 8)
     bits = bits[inside]
-    counts[filled] = np.add.reduceat(bits, np.cumsum(own) - own, dtype=np.int64)
+    counts[filled] = np.add.reduceat(bits, np.cumsum(slots) - slots, dtype=np.int64)
     return np.packbits(bits, bitorder="little").data, counts

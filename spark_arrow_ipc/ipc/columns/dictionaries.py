@@ -59,8 +59,8 @@ class StreamDictionaries:
 
     def find(self, dictionary_id: int, _: Plan) -> Array | None:
         """Return the values in force, or None."""
-        known = self._in_force.get(dictionary_id)
-        return None if known is None else known.joined(dictionary_id)
+        in_force = self._in_force.get(dictionary_id)
+        return None if in_force is None else in_force.joined(dictionary_id)
 
     def has(self, dictionary_id: int) -> bool:
         """Return whether values of this id are in force."""
@@ -77,13 +77,13 @@ class StreamDictionaries:
         if not is_delta:
             self._in_force[dictionary_id] = _InForce([values], nbytes)
             return
-        known = self._in_force.get(dictionary_id)
-        if known is None:
+        in_force = self._in_force.get(dictionary_id)
+        if in_force is None:
             raise InvalidDictionaryError(
                 expected=f"dictionary {dictionary_id} before a delta to it", found="none", spec=_SPEC
             )
-        known.nbytes += nbytes
-        known.append(dictionary_id, values)
+        in_force.nbytes += nbytes
+        in_force.append(dictionary_id, values)
 
 
 def _with_deltas(dictionary_id: int, parts: list[Array]) -> Array:
@@ -124,12 +124,12 @@ class FileDictionaries:
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
         """Return the values of an id with all its deltas, in the order of the footer, or None."""
-        known = self._values.get(dictionary_id)
-        if known is not None:
-            return known
+        values = self._values.get(dictionary_id)
+        if values is not None:
+            return values
         with self._lock:
-            known = self._values.get(dictionary_id)  # another thread may have read it meanwhile
-            return known if known is not None else self._read(dictionary_id, plan)
+            values = self._values.get(dictionary_id)  # another thread may have read it meanwhile
+            return values if values is not None else self._read(dictionary_id, plan)
 
     def _read(self, dictionary_id: int, plan: Plan) -> Array | None:
         if self._blocks is None:
@@ -152,14 +152,14 @@ class FileDictionaries:
         blocks: dict[int, list[int]] = {}
         for number, block in enumerate(self.read_headers()):
             with error_context(block_kind="dictionary batch", block_number=number):
-                known = blocks.setdefault(block.id, [])
-                if block.is_delta != bool(known):
+                of_id = blocks.setdefault(block.id, [])
+                if block.is_delta != bool(of_id):
                     raise InvalidDictionaryError(
                         expected=f"one dictionary of id {block.id} in the file, and deltas after it",
                         found="a delta first" if block.is_delta else "a second one, which would replace the first",
                         spec='Columnar.rst "IPC File Format"',
                     )
-                known.append(number)
+                of_id.append(number)
         return blocks
 
 

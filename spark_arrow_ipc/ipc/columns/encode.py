@@ -46,7 +46,7 @@ class BodyForm:
     alignment: int = 64
     with_checksums: bool = False
     swaps: bool = False
-    """Whether the bytes are not in this machine's order."""
+    """True if the bytes are not in this machine's order."""
 
 
 @dataclass(slots=True)

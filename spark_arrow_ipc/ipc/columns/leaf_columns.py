@@ -36,7 +36,7 @@ _LEAST_COLUMNS: Final = 32
 """Below this many plain columns the loop over the steps is faster (measured)."""
 
 _FEW: Final = 4
-"""Where one column in this many is not plain, or more, the numbers of all buffers are made lists at once."""
+"""If one column in this many is not plain, or more, the numbers of all buffers are made lists at once."""
 
 _PLAIN: Final = frozenset({Family.BITS, Family.FIXED_WIDTH, Family.BINARY})
 
@@ -92,10 +92,10 @@ class LeafColumns:
         """Return for each buffer of a batch whether a column of the plan uses it."""
         assert layout.arrays is not None
         used = np.zeros(len(layout.arrays[1]), np.bool_)
-        first = self._first(layout)
-        used[first] = used[first + 1] = True
-        for own in self.with_offsets.values():
-            used[first[own] + 2] = True
+        first_buffers = self._first(layout)
+        used[first_buffers] = used[first_buffers + 1] = True
+        for leaves in self.with_offsets.values():
+            used[first_buffers[leaves] + 2] = True
         for step in self.others.steps:
             numbers = layout.numbers(step)
             used[numbers.start : numbers.stop] = True
@@ -105,8 +105,8 @@ class LeafColumns:
         """Return the number of each column's first buffer in a batch."""
         if not layout.variadic_before[-1]:
             return self.first_buffers
-        first: Int64s = self.first_buffers + np.array(layout.variadic_before)[self.first_variadics]
-        return first
+        numbers: Int64s = self.first_buffers + np.array(layout.variadic_before)[self.first_variadics]
+        return numbers
 
     def fit(self, num_rows: int, layout: BatchLayout) -> LeafBatch | None:
         """Return the plain columns of a batch, or None if a length or size is not what the plan expects."""
@@ -116,17 +116,17 @@ class LeafColumns:
         if len(self.nodes) < len(nodes):
             nodes = nodes[self.nodes]
         lengths, null_counts = nodes.T
-        first = self._first(layout)
+        first_buffers = self._first(layout)
         starts, nbytes = buffers.T
-        validity_nbytes = nbytes[first]
+        validity_nbytes = nbytes[first_buffers]
         sizes = [min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
         needed = np.array(sizes, np.int64)[self.type_of] if len(sizes) > 1 else sizes[0]
-        sound = (lengths == num_rows) & (nbytes[first + 1] >= needed)
+        sound = (lengths == num_rows) & (nbytes[first_buffers + 1] >= needed)
         sound &= (validity_nbytes >= num_rows + 7 >> 3) | (validity_nbytes | null_counts == 0)
         if 0 in sound.tobytes():
             return None
         (with_validity,) = validity_nbytes.nonzero()
-        return LeafBatch(self, num_rows, first, null_counts, starts, nbytes, with_validity)
+        return LeafBatch(self, num_rows, first_buffers, null_counts, starts, nbytes, with_validity)
 
     def with_nulls(self, like: LeafBatch, layout: BatchLayout) -> LeafBatch | None:
         """Return what `fit` does, of a batch that differs from one before in nothing but its null counts."""
@@ -182,13 +182,13 @@ class LeafBatch:
             sound[some] = nulls == self.null_counts[some]
             if not leaves.with_offsets and 0 not in sound.tobytes():
                 return []
-        for width, own in leaves.with_offsets.items():
-            number = self.first[own]
+        for width, columns in leaves.with_offsets.items():
+            number = self.first[columns]
             offsets, begin, end = starts[number + 1], starts[number + 2], nbytes[number + 2]
             rising = many.are_sound_offsets(memory, offsets, length, end, f"i{width}")
-            sound[own] &= rising
-            is_text = leaves.is_text[own] & rising
-            text, begin = own[is_text], begin[is_text]
+            sound[columns] &= rising
+            is_text = leaves.is_text[columns] & rising
+            text, begin = columns[is_text], begin[is_text]
             values = memory[: len(memory) // width * width].view(f"i{width}")
             firsts = offsets[is_text] // width
             sound[text] &= many.are_ascii(memory, begin + values[firsts], begin + values[firsts + length])
@@ -197,10 +197,10 @@ class LeafBatch:
 
     def columns(self, others: Sequence[Array], data: memoryview, base: int) -> LazyColumns:
         """Return all columns of the batch, given those that are not plain."""
-        made: list[Array | None] = [None] * len(self.leaves.leaf_of)
+        arrays: list[Array | None] = [None] * len(self.leaves.leaf_of)
         for position, array in zip(self.leaves.other_positions, others, strict=True):
-            made[position] = array
-        return LazyColumns(made, lambda positions: self._arrays(positions, data, base))
+            arrays[position] = array
+        return LazyColumns(arrays, lambda positions: self._arrays(positions, data, base))
 
     def _arrays(self, positions: Sequence[int], data: memoryview, base: int) -> list[Array]:
         leaves = self.leaves
@@ -274,7 +274,7 @@ def compile_leaves(plan: Plan) -> LeafColumns | None:
     of_width = np.array(widths)[type_of]
     other_positions = tuple(position for position, _ in others)
     other_fields = tuple(plan.fields[i] for i in other_positions)
-    other_steps = tuple(step for _, own in others for step in own)
+    other_steps = tuple(step for _, steps_below in others for step in steps_below)
     return LeafColumns(
         positions=positions,
         leaf_of=leaf_of,

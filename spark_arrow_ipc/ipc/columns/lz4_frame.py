@@ -98,7 +98,7 @@ class _Context:
         self._functions = functions
         self._pointer = ctypes.c_void_p()
         self._is_clean = True
-        """Whether the last frame ended."""
+        """True if the last frame ended."""
         self._written, self._read = ctypes.c_size_t(), ctypes.c_size_t()
         self._arguments = (ctypes.addressof(self._written), ctypes.addressof(self._read), ctypes.addressof(_STABLE))
         self._create()
@@ -165,8 +165,8 @@ def _addresses(memory: int, starts: Int64s, nbytes: Int64s) -> tuple[list[int], 
 
 def _addresses_of(sizes: npt.NDArray[np.uintp]) -> range:
     """Return the address of each item."""
-    first = sizes.ctypes.data
-    return range(first, first + sizes.nbytes, sizes.itemsize)
+    address = sizes.ctypes.data
+    return range(address, address + sizes.nbytes, sizes.itemsize)
 
 
 class _Local(threading.local):
@@ -224,7 +224,7 @@ def decompress_all(source: memoryview, frames: Int64s, memory: memoryview, outpu
     Where one is not, or the library needs more than one call for it, `decompress_into` finds out what it is.
     """
     if _FUNCTIONS is not None:
-        places = [(np.asarray(data).ctypes.data, *own.T) for data, own in ((source, frames), (memory, outputs))]
+        places = [(np.asarray(data).ctypes.data, *rows.T) for data, rows in ((source, frames), (memory, outputs))]
         return _context(_FUNCTIONS).decompress_all(*places)
     try:
         for (start, nbytes), (to, size) in zip(frames.tolist(), outputs.tolist(), strict=True):

@@ -215,10 +215,10 @@ class _Compiling:
             t.Field(f"{path} (dictionary)", type_.value), f"{path} (dictionary)", keep=True, selection=None, top=True
         )
         if keep:
-            known = self.dictionaries.get(dictionary_id)
-            if known is not None and known.fields[0].type != type_.value:
+            before = self.dictionaries.get(dictionary_id)
+            if before is not None and before.fields[0].type != type_.value:
                 raise InvalidDictionaryError(
-                    expected=f"dictionary {dictionary_id} of type {known.fields[0].type}, as in another field",
+                    expected=f"dictionary {dictionary_id} of type {before.fields[0].type}, as in another field",
                     found=f"type {type_.value}",
                     field_path=path,
                 )

@@ -98,10 +98,10 @@ class SelectedColumns:
         self._plans = _kept_plans(message, self._selection)
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
-        """Whether the batches have the other byte order."""
+        """True if the batches have the other byte order."""
         self.limits = limits
         self.is_whole = self._selection is None
-        """Whether every column is read, which one read of the block does."""
+        """True if every column is read, which one read of the block does."""
         # Steps keep the order of the schema; `_order` restores the order of the selection.
         kept = sorted(positions)
         self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)
@@ -154,8 +154,8 @@ class SelectedColumns:
         last = self._checked
         if last is not None and last.leaves is not None and last.message.version == message.version:
             # Batches of as many rows most often differ in null counts alone, unless they have strings.
-            known = last.layout if last.body_nbytes == nbytes and last.leaves.num_rows == header.length else None
-            layout = None if known is None else with_null_counts(header, known)
+            alike = last.layout if last.body_nbytes == nbytes and last.leaves.num_rows == header.length else None
+            layout = None if alike is None else with_null_counts(header, alike)
             leaves = None if layout is None else last.leaves.leaves.with_nulls(last.leaves, layout)
             if layout is not None and leaves is not None:
                 return _Checked(message, nbytes, layout, leaves)

@@ -225,10 +225,10 @@ def _fetched(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) ->
         ranges = join_ranges(wanted.missing, WAITING_GAP_NBYTES)
         if not ranges:
             break
-        found = place.source.read_ranges([(start, stop - start) for start, stop in ranges])
-        known = sorted(
-            [*zip(starts, parts, strict=True), *((r[0], data) for r, data in zip(ranges, found, strict=True))],
+        more = place.source.read_ranges([(start, stop - start) for start, stop in ranges])
+        held = sorted(
+            [*zip(starts, parts, strict=True), *((r[0], data) for r, data in zip(ranges, more, strict=True))],
             key=lambda pair: pair[0],
         )
-        starts[:], parts[:] = [start for start, _ in known], [data for _, data in known]
+        starts[:], parts[:] = [start for start, _ in held], [data for _, data in held]
     return BodyPlace(fetched, place.byte_offset, place.nbytes)

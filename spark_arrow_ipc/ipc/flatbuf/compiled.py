@@ -31,7 +31,7 @@ Layout: TypeAlias = tuple[tuple[int, ...], int, int]
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """What a slot takes inside its table: bytes, and the multiple at which they begin."""
+    """The bytes that a slot takes inside its table, and the multiple at which they begin."""
 
     number: int
     name: str

@@ -61,7 +61,7 @@ class String:
 
     @property
     def errors(self) -> Literal["strict", "surrogateescape"]:
-        """How Python encodes and decodes it."""
+        """Its codec in Python."""
         return "surrogateescape" if self.lenient else "strict"
 
 
@@ -112,7 +112,7 @@ class StructDefinition:
 
     @property
     def is_all_long(self) -> bool:
-        """Whether all fields are longs, so that a vector of it is an int64 array."""
+        """True if all fields are longs, so that a vector of it is an int64 array."""
         return all(field.type is LONG for field in self.fields)
 
 

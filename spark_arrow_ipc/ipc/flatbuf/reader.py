@@ -227,9 +227,9 @@ class TableView:
         if not at:
             return None
         strings = self._walk.lenient_strings if lenient else self._walk.strings
-        known = strings.get(at)
-        if known is not None:
-            return known
+        text = strings.get(at)
+        if text is not None:
+            return text
         buffer = self._walk.buffer
         start = at + 4
         nbytes = _u32(buffer, at)[0]

@@ -35,7 +35,7 @@ from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 LEAST_FLATBUFFER_NBYTES: Final = 16
-"""Shorter ones are no message."""
+"""Shorter bytes are not a message."""
 _MOST_ZEROS_BEFORE: Final = 64
 """arrow-rs begins its first message at a multiple of this, after zeros."""
 _MOST_UNPREFIXED_NBYTES: Final = 16 << 20

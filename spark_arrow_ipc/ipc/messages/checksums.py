@@ -102,18 +102,18 @@ def of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
 
 def check_header(metadata: memoryview, expected: int) -> None:
     """Compare the metadata of a message with its checksum."""
-    found = checksum(metadata)
-    if found != expected:
+    actual = checksum(metadata)
+    if actual != expected:
         raise InvalidMetadataError(
-            expected=f"a header with the checksum {expected:016x}", found=f"{found:016x}: {_CHANGED}"
+            expected=f"a header with the checksum {expected:016x}", found=f"{actual:016x}: {_CHANGED}"
         )
 
 
 def check_buffer(data: memoryview, expected: int) -> None:
     """Compare a buffer with its checksum."""
-    found = checksum(data)
-    if found != expected and len(data):
-        raise _changed_buffer(expected, found)
+    actual = checksum(data)
+    if actual != expected and len(data):
+        raise _changed_buffer(expected, actual)
 
 
 def _changed_buffer(expected: int, found: int) -> InvalidBodyError:
@@ -146,9 +146,9 @@ class RunningChecksums:
     def check(self, number: int, nbytes: int) -> None:
         """Compare a buffer of `nbytes` with its checksum, if all of it was added."""
         if nbytes and self._ends.get(number) == nbytes:
-            found = self._states[number].intdigest()
-            if found != self._expected[number]:
-                raise _changed_buffer(self._expected[number], found)
+            actual = self._states[number].intdigest()
+            if actual != self._expected[number]:
+                raise _changed_buffer(self._expected[number], actual)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -67,8 +67,8 @@ def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) ->
 
     Raises as `read_message_or_end`.
     """
-    found = read_message_or_end(source, byte_offset, limits)
-    return None if isinstance(found, int) else found
+    message = read_message_or_end(source, byte_offset, limits)
+    return None if isinstance(message, int) else message
 
 
 def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | int:

@@ -125,13 +125,13 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     discriminant, header_view = view.union("header")
     if header_view is None:
         raise InvalidMetadataError(expected="a message header", found="none", spec="Message.fbs, Message.header")
-    known = _HEADERS.get(discriminant)
-    if known is None:
+    entry = _HEADERS.get(discriminant)
+    if entry is None:
         raise NoTableError(
             f"the file holds a {MessageHeader(discriminant).noun}, which is no table; ipc.read_tensor and the "
             "option tensors read it, and in a directory the option pathGlobFilter leaves it out"
         )
-    kind, decode_header = known
+    kind, decode_header = entry
     body_nbytes = body_length(view)
     custom_metadata = decode_custom_metadata(view)
     header = decode_header(header_view, custom_metadata)
@@ -183,9 +183,9 @@ def readable_version(view: reader.TableView) -> MetadataVersion:
     number = int(view.scalar("version"))
     version = _VERSIONS.get(number)
     if version is None:
-        known = f"V{number + 1}" if number in tuple(MetadataVersion) else f"number {number}"
+        word = f"V{number + 1}" if number in tuple(MetadataVersion) else f"number {number}"
         raise UnsupportedError(
-            f"the message has metadata version {known}; this release reads V4 (Arrow 0.8 of 2017) and V5"
+            f"the message has metadata version {word}; this release reads V4 (Arrow 0.8 of 2017) and V5"
         )
     return version
 

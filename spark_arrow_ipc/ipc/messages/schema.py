@@ -293,7 +293,7 @@ class SchemaMessage:
     schema: Schema
     dictionary_ids: tuple[int, ...]
     has_unknown: bool = False
-    """Whether a field, or one below it, may have an `UnknownType`."""
+    """True if a field, or one below it, may have an `UnknownType`."""
     plans: dict[MetadataVersion, Any] = field(default_factory=dict, compare=False, repr=False)
     """Of `columns.projection`: the plans of all columns, which the readers of files of one schema share."""
     projected_plans: dict[Any, dict[MetadataVersion, Any]] = field(default_factory=dict, compare=False, repr=False)
@@ -378,8 +378,8 @@ def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
         raise InvalidMetadataError(expected="an endianness of 0 or 1", found=str(endianness), spec="Schema.fbs")
     for feature in view.scalars("features").tolist() if view.has("features") else ():
         if feature & ~sum(KNOWN_FEATURES):
-            known = ", ".join(f"{name} ({bit})" for bit, name in KNOWN_FEATURES.items())
-            raise UnsupportedError(f"the schema asks for feature {feature}; this release knows {known}")
+            readable = ", ".join(f"{name} ({bit})" for bit, name in KNOWN_FEATURES.items())
+            raise UnsupportedError(f"the schema asks for feature {feature}; this release knows {readable}")
     decoding = _Decoding(limits)
     fields = tuple(decoding.field(field, "", 1) for field in view.tables("fields"))
     schema = Schema(fields, decode_custom_metadata(view), Endianness(endianness))

@@ -375,4 +375,4 @@ _INDICES: Final[Mapping[int, Callable[[reader.TableView, tuple[int, ...], int, i
 """By discriminant; a test proves that it is total."""
 
 _VALUE_TYPES: Final = frozenset((tables.Type.Int, tables.Type.FloatingPoint))
-"""What Arrow C++ writes and reads as well."""
+"""The same as Arrow C++ writes and reads."""
