@@ -64,6 +64,8 @@ def test_optional_libraries_are_imported_in_their_places_only(module):
             "spark_arrow_ipc/storage/hadoop_connect.py",
             "spark_arrow_ipc/ipc/dissociated/flight.py",
             "spark_arrow_ipc/ipc/batch_reader.py",
+            "spark_arrow_ipc/arrow/c_data.py",
+            "spark_arrow_ipc/arrow/pyarrow_bridge.py",
             "spark_arrow_ipc/cli/convert.py",
         ),
         "pandas": (),
@@ -118,6 +120,13 @@ def imported_modules(path):
         elif isinstance(node, ast.ImportFrom) and node.module:
             inner = {f"{node.module}.{alias.name}": node.module for alias in node.names}
             modules |= {name if name in MODULES else module for name, module in inner.items()}
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).rpartition(".")[2] in {"import_module", "__import__"}
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            modules.add(node.args[0].value)
     return modules & set(MODULES)
 
 

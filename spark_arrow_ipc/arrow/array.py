@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.python_values import to_numpy, to_pylist
-from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.arrow.validate import arrays as validate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,33 +35,37 @@ class Array(ArrayData):
         ArrowIpcError
             What it gives is no array of the format.
         """
-        from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
+        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        _, array = capsules.array_from(source, cls)
+        _, array = c_data.take_array(source, cls)
+        validate.check_sizes(array, "")
         return array
 
     def __arrow_c_schema__(self) -> object:
         """Return the type as a capsule."""
-        from spark_arrow_ipc.arrow.c_data import capsules
+        from spark_arrow_ipc.arrow import c_data
 
-        return capsules.field_capsule(Field("", self.type))
+        capsule: object = c_data.lend_type(self.type).__arrow_c_schema__()
+        return capsule
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Return capsules of the type and of the array, which lends its memory. O(buffers).
 
         A requested schema is not taken notice of: "conversion to this schema is best-effort".
         """
-        from spark_arrow_ipc.arrow.c_data import capsules
+        from spark_arrow_ipc.arrow import c_data
 
-        return capsules.array_capsules(self, Field("", self.type))
+        capsules: tuple[object, object] = c_data.lend_array(self).__arrow_c_array__()
+        return capsules
 
     def __arrow_c_device_array__(
         self, requested_schema: object | None = None, **others: object
     ) -> tuple[object, object]:
         """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
-        from spark_arrow_ipc.arrow.c_data import capsules
+        from spark_arrow_ipc.arrow import c_data
 
-        return capsules.device_array_capsules(self, Field("", self.type), others)
+        capsules: tuple[object, object] = c_data.lend_array(self).__arrow_c_device_array__(**others)
+        return capsules
 
     def to_pylist(self) -> list[Any]:
         """Return the slots as Python values, like pyarrow's ``to_pylist``. Costs Python time a slot."""

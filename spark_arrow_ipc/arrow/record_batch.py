@@ -94,9 +94,9 @@ class RecordBatch:
         ArrowIpcError
             What it gives is not sound.
         """
-        from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
+        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        field, array = capsules.array_from(source, Array)
+        field, array = c_data.take_array(source, Array)
         return cls.of_structs(Schema.of_struct(field), array, full=validation == "full")
 
     @classmethod
@@ -131,26 +131,27 @@ class RecordBatch:
         SchemaMismatchError
             The requested schema has other columns. Other types are not provided: "conversion is best-effort".
         """
-        from spark_arrow_ipc.arrow.c_data import capsules
-
-        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
-        return capsules.array_capsules(self.as_structs(), field)
+        capsules: tuple[object, object] = self._lent(requested_schema).__arrow_c_array__()
+        return capsules
 
     def __arrow_c_device_array__(
         self, requested_schema: object | None = None, **others: object
     ) -> tuple[object, object]:
         """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
-        from spark_arrow_ipc.arrow.c_data import capsules
-
-        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
-        return capsules.device_array_capsules(self.as_structs(), field, others)
+        capsules: tuple[object, object] = self._lent(requested_schema).__arrow_c_device_array__(**others)
+        return capsules
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
-        from spark_arrow_ipc.arrow.c_data import capsules
+        capsule: object = self._lent(requested_schema).__arrow_c_stream__()
+        return capsule
 
-        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
-        return capsules.stream_capsule(field, iter((self.as_structs(),)))
+    def _lent(self, requested_schema: object | None) -> Any:
+        """Return pyarrow's record batch over the same memory."""
+        from spark_arrow_ipc.arrow import c_data
+
+        c_data.check_requested(self.schema.fields, requested_schema)
+        return c_data.lend_batch(self.as_structs(), self.schema.custom_metadata)
 
     def as_structs(self) -> Array:
         """Return the columns as one struct array, sharing memory."""

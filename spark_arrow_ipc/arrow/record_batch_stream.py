@@ -43,9 +43,9 @@ class RecordBatchStream:
         ArrowIpcError
             It has an error, or a type that is none of the format.
         """
-        from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
+        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        stream = capsules.stream_from(source)
+        stream = c_data.TakenStream(source)
         try:
             return cls(stream, Schema.of_struct(stream.field), full=validation == "full")
         except BaseException:
@@ -73,10 +73,12 @@ class RecordBatchStream:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of the batches that were not taken yet."""
-        from spark_arrow_ipc.arrow.c_data import capsules
+        from spark_arrow_ipc.arrow import c_data
 
-        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
-        return capsules.stream_capsule(field, (batch.as_structs() for batch in self))
+        c_data.check_requested(self.schema.fields, requested_schema)
+        return c_data.stream_capsule(
+            self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
+        )
 
     def close(self) -> None:
         """Release the stream. Batches that were taken stay valid."""

@@ -49,9 +49,9 @@ class Schema:
         ArrowIpcError
             It has a type that is none of the format.
         """
-        from spark_arrow_ipc.arrow.c_data import schemas  # programs that share nothing need no ctypes
+        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        return cls.of_struct(schemas.field_from(source))
+        return cls.of_struct(c_data.take_field(source))
 
     @classmethod
     def of_struct(cls, field: Field) -> Schema:
@@ -68,9 +68,10 @@ class Schema:
 
     def __arrow_c_schema__(self) -> object:
         """Return a capsule of the schema (the Arrow PyCapsule interface). O(fields)."""
-        from spark_arrow_ipc.arrow.c_data import schemas
+        from spark_arrow_ipc.arrow import c_data
 
-        return schemas.field_capsule(schemas.struct_field(self.fields, self.custom_metadata))
+        capsule: object = c_data.lend_schema(self.fields, self.custom_metadata).__arrow_c_schema__()
+        return capsule
 
     def __len__(self) -> int:
         return len(self.fields)

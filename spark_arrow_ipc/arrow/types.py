@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from importlib import import_module
 from typing import TypeAlias
 
 CustomMetadata: TypeAlias = tuple[tuple[str, str], ...]
@@ -81,10 +80,6 @@ class DataType:
         """The child fields in the order of the format; empty for a type without children."""
         return ()
 
-    def __arrow_c_schema__(self) -> object:
-        """Return a capsule of the type (the Arrow PyCapsule interface)."""
-        return Field("", self).__arrow_c_schema__()
-
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -114,13 +109,6 @@ class Field:
     def extension_name(self) -> str | None:
         """The name of the extension type that this field carries on its storage type, or None."""
         return dict(self.custom_metadata).get("ARROW:extension:name")
-
-    def __arrow_c_schema__(self) -> object:
-        """Return a capsule of the field (the Arrow PyCapsule interface). O(fields)."""
-        # By name: the table of format strings is keyed by the classes of this module.
-        schemas = import_module("spark_arrow_ipc.arrow.c_data.schemas")
-        capsule: object = schemas.field_capsule(self)
-        return capsule
 
 
 class Null(DataType):

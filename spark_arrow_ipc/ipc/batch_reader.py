@@ -73,10 +73,12 @@ class BatchReader:
         SchemaMismatchError
             The requested schema has other columns. Other types are not provided: "conversion is best-effort".
         """
-        from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
+        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
-        return capsules.stream_capsule(field, (batch.as_structs() for batch in self))
+        c_data.check_requested(self.schema.fields, requested_schema)
+        return c_data.stream_capsule(
+            self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
+        )
 
     def to_pyarrow(self) -> Any:
         """Return a ``pyarrow.RecordBatchReader`` of the record batches, without a copy; as `__arrow_c_stream__`.
@@ -109,7 +111,7 @@ class BatchReader:
 
 
 if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.c_data.capsules import ArrowArrayExportable, ArrowStreamExportable
+    from spark_arrow_ipc.arrow.c_data import ArrowArrayExportable, ArrowStreamExportable
 
 AnyBatches: TypeAlias = "RecordBatch | ArrowStreamExportable | ArrowArrayExportable"
 """A record batch, or an object of any library with ``__arrow_c_stream__`` or ``__arrow_c_array__``."""

@@ -15,22 +15,19 @@ times and dates are not checked: valid files exceed them, and readers agree on t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
 from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.utf8 import Bools
 from spark_arrow_ipc.arrow.validate.views import check_views
-
-if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.array import Array
 
 _VALIDITY = 'Columnar.rst "Validity bitmaps"'
 _BUFFERS = 'Columnar.rst "Buffer Listing for Each Layout"'
@@ -48,7 +45,7 @@ _DICTIONARY = 'Columnar.rst "Dictionary-encoded Layout"'
 _MAP = "Schema.fbs, Map"
 
 
-def check(array: Array, path: str, *, full: bool = True) -> None:
+def check(array: ArrayData, path: str, *, full: bool = True) -> None:
     """Check an array, its children and its dictionary: sizes, with `full` values too.
 
     Raises
@@ -61,7 +58,7 @@ def check(array: Array, path: str, *, full: bool = True) -> None:
         check_values(array, path)
 
 
-def check_sizes(array: Array, path: str) -> None:
+def check_sizes(array: ArrayData, path: str) -> None:
     """Check that buffers and children exist and are long enough for the array's slots. O(buffers).
 
     Raises
@@ -80,7 +77,7 @@ def check_sizes(array: Array, path: str) -> None:
         check_sizes(array.dictionary, _dictionary_path(path))
 
 
-def check_values(array: Array, path: str, *, dictionaries: bool = True) -> None:
+def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> None:
     """Check the values of an array whose sizes are already checked.
 
     O(bytes), vectorised, in bounded memory.
@@ -124,7 +121,7 @@ def _dictionary_path(path: str) -> str:
 # Sizes
 
 
-def _check_lengths(array: Array, path: str) -> None:
+def _check_lengths(array: ArrayData, path: str) -> None:
     if array.length < 0 or array.offset < 0:
         found = f"a length of {array.length} from offset {array.offset} on"
         raise body_error(path, "a length and an offset of at least 0", found, _LENGTHS)
@@ -132,7 +129,7 @@ def _check_lengths(array: Array, path: str) -> None:
         raise body_error(path, f"a null count from 0 to {array.length}", str(array.null_count), _NULL_COUNT)
 
 
-def _check_buffers(array: Array, path: str, layout: Layout) -> None:
+def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
     count, fixed = len(array.buffers), layout.fixed_buffers
     if count < fixed or (count > fixed and not layout.is_variadic):
         expected = f"{'at least ' if layout.is_variadic else ''}{fixed} buffers for {array.type}"
@@ -158,7 +155,7 @@ def _role(role: Role) -> str:
     return _ROLES.get(role, role.name.lower().replace("_", " "))
 
 
-def _check_children(array: Array, path: str) -> None:
+def _check_children(array: ArrayData, path: str) -> None:
     fields = array.type.children
     if len(array.children) != len(fields):
         expected = f"{len(fields)} child arrays for {array.type}"
@@ -185,18 +182,18 @@ _CHILD_SPECS = by_type(
 # Values
 
 
-def _check_null_count(array: Array, path: str, validity: memoryview) -> None:
+def _check_null_count(array: ArrayData, path: str, validity: memoryview) -> None:
     nulls = array.length - bitmap.count_set(validity, array.offset, array.length)
     if nulls != array.null_count:
         expected = f"a null count of {nulls}, as the validity bitmap has it"
         raise body_error(path, expected, str(array.null_count), _NULL_COUNT)
 
 
-def _sound(_: Array, __: str) -> None:
+def _sound(_: ArrayData, __: str) -> None:
     """Accept any bytes: all are values of the type."""
 
 
-def _check_offsets(array: Array, path: str, end: int, what: str, spec: str) -> None:
+def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) -> None:
     offsets = numpy_views.value_offsets(array)
     if offsets[0] < 0:
         raise body_error(path, "value offsets from 0 on", f"{offsets[0]} in slot 0", spec)
@@ -209,18 +206,18 @@ def _check_offsets(array: Array, path: str, end: int, what: str, spec: str) -> N
         raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
 
 
-def _check_binary(array: Array, path: str) -> None:
+def _check_binary(array: ArrayData, path: str) -> None:
     data = array.buffers[2]
     _check_offsets(array, path, 0 if data is None else data.nbytes, "bytes of data", BINARY_SPEC)
     if type(array.type) in t.UTF8_CLASSES:
         check_text(array, path)
 
 
-def _check_list(array: Array, path: str) -> None:
+def _check_list(array: ArrayData, path: str) -> None:
     _check_offsets(array, path, array.children[0].length, "slots of the child array", _LIST)
 
 
-def _check_map(array: Array, path: str) -> None:
+def _check_map(array: ArrayData, path: str) -> None:
     """Check that no entry or key of a valid map is null; entries outside valid maps may be anything."""
     _check_list(array, path)
     offsets = numpy_views.value_offsets(array)
@@ -247,7 +244,7 @@ def _check_map(array: Array, path: str) -> None:
                 raise body_error(path, f"map {what} that are not null", f"a null in slot {slots[0]}", _MAP)
 
 
-def _check_no_entries(array: Array, path: str, offsets: npt.NDArray[Any]) -> None:
+def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) -> None:
     """Check that no valid map has an entry, where keys are of type null. Takes no memory for each entry."""
     some = np.diff(offsets) > 0
     valid = numpy_views.validity_mask(array)
@@ -256,7 +253,7 @@ def _check_no_entries(array: Array, path: str, offsets: npt.NDArray[Any]) -> Non
         raise body_error(path, "map keys that are not null", f"a null in slot {int(bad.argmax())}", _MAP)
 
 
-def _check_list_view(array: Array, path: str) -> None:
+def _check_list_view(array: ArrayData, path: str) -> None:
     """Check every slot, null ones too: "every list-view value, including null values" has to be in range."""
     positions, sizes = numpy_views.positions(array), numpy_views.sizes(array)
     end = np.int64(array.children[0].length)
@@ -274,7 +271,7 @@ def _check_list_view(array: Array, path: str) -> None:
         raise body_error(path, expected, found, _LIST_VIEW)
 
 
-def _check_dictionary(array: Array, path: str) -> None:
+def _check_dictionary(array: ArrayData, path: str) -> None:
     assert array.dictionary is not None
     indices = numpy_views.data_values(array)
     length = array.dictionary.length
@@ -286,7 +283,7 @@ def _check_dictionary(array: Array, path: str) -> None:
         raise body_error(path, expected, f"{indices[slot]} in slot {slot}", _DICTIONARY)
 
 
-def _check_type_ids(array: Array, path: str) -> None:
+def _check_type_ids(array: ArrayData, path: str) -> None:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
     type_ids = numpy_views.type_ids(array)
     known = np.zeros(256, np.bool_)
@@ -298,7 +295,7 @@ def _check_type_ids(array: Array, path: str) -> None:
         raise body_error(path, expected, f"{type_ids[slot]} in slot {slot}", _UNION)
 
 
-def _check_dense_union(array: Array, path: str) -> None:
+def _check_dense_union(array: ArrayData, path: str) -> None:
     _check_type_ids(array, path)
     assert isinstance(array.type, t.DenseUnion)
     type_ids, positions = numpy_views.type_ids(array), numpy_views.positions(array)
@@ -321,7 +318,7 @@ def _check_dense_union(array: Array, path: str) -> None:
             raise body_error(where, "value offsets that do not fall", found, _DENSE_UNION)
 
 
-def _check_runs(array: Array, path: str) -> None:
+def _check_runs(array: ArrayData, path: str) -> None:
     run_ends, values = array.children
     if array.null_count not in (0, NOT_COUNTED):
         raise body_error(path, "a null count of 0 for runs", str(array.null_count), _RUNS)
@@ -340,7 +337,7 @@ def _check_runs(array: Array, path: str) -> None:
         raise body_error(path, f"a last run end of at least {array.offset + array.length}", str(last), _RUNS)
 
 
-VALUE_CHECKS: Mapping[type[t.DataType], Callable[[Array, str], None]] = {
+VALUE_CHECKS: Mapping[type[t.DataType], Callable[[ArrayData, str], None]] = {
     **by_type(
         {
             Family.NULL: _sound,

@@ -13,12 +13,13 @@ the first slot of the array, also of a slice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.validate.utf8 import (
     CHUNK_NBYTES,
     Bools,
@@ -29,9 +30,6 @@ from spark_arrow_ipc.arrow.validate.utf8 import (
     is_ascii,
 )
 from spark_arrow_ipc.errors import InvalidBodyError
-
-if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.array import Array
 
 CHUNK_SLOTS = 1 << 16
 """Slots checked at once: their temporaries stay in the cache of the processor."""
@@ -45,7 +43,9 @@ def body_error(path: str, expected: str, found: str, spec: str) -> InvalidBodyEr
     return InvalidBodyError(expected=expected, found=found, field_path=path, spec=spec)
 
 
-def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_of: Array | None = None) -> int | None:
+def first_failure(
+    length: int, test: Callable[[int, int], Bools], *, skip_nulls_of: ArrayData | None = None
+) -> int | None:
     """Return the first slot that fails `test`, or None. Runs in chunks.
 
     Parameters
@@ -71,7 +71,7 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
     return None
 
 
-def check_text(array: Array, path: str) -> None:
+def check_text(array: ArrayData, path: str) -> None:
     """Check that the valid slots of strings with value offsets are UTF-8. The value offsets are sound.
 
     Raises
@@ -95,7 +95,7 @@ def check_text(array: Array, path: str) -> None:
         start = stop
 
 
-def _chunk_failure(array: Array, data: Bytes, offsets: npt.NDArray[Any], start: int, stop: int) -> int | None:
+def _chunk_failure(array: ArrayData, data: Bytes, offsets: npt.NDArray[Any], start: int, stop: int) -> int | None:
     starts = offsets[start : stop + 1] - offsets[start]
     text = data[int(offsets[start]) : int(offsets[stop])]
     slot = text_failure(text, starts)

@@ -11,18 +11,16 @@ bytes that exist. Small variadic buffers are joined for that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.validate.text import CHUNK_SLOTS, NOT_UTF8, body_error, text_failure
 from spark_arrow_ipc.arrow.validate.utf8 import CHUNK_NBYTES, Bools, Bytes, continues, invalid_utf8, is_ascii
-
-if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.array import Array
 
 INLINE = 12
 """Longest value, in bytes, that is in the view itself."""
@@ -46,7 +44,7 @@ _TEXT_BITS = np.frombuffer(bytes(4) + b"\x80" * 12, np.uint64)
 """The high bit of each inline byte, in the two words of a view: not zero beyond ASCII."""
 
 
-def check_views(array: Array, path: str) -> None:
+def check_views(array: ArrayData, path: str) -> None:
     """Check sizes, padding, buffer indices, offsets and prefixes of views, and that strings are UTF-8.
 
     Raises
@@ -123,7 +121,9 @@ def _check_bounds(
         raise body_error(path, expected, found, _SPEC)
 
 
-def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool) -> None:
+def _check_pointed_at(
+    array: ArrayData, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool
+) -> None:
     """Check prefixes and UTF-8 of long views, each of which is already checked to be inside its buffer."""
     valid = numpy_views.validity_mask(array)
     long = views["size"] > INLINE
