@@ -48,8 +48,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
-from spark_arrow_ipc.dataset.stream.mode import Limit, StreamBatch, StreamMode
-from spark_arrow_ipc.dataset.stream.offsets import Offset
+from spark_arrow_ipc.dataset.stream.mode import Limit, Offset, StreamBatch, StreamMode
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions

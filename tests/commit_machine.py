@@ -30,8 +30,7 @@ from spark_arrow_ipc.dataset.commit_log import log, record
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
-from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_path
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile, kept_path
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines, read_schemas
@@ -39,7 +38,7 @@ from spark_arrow_ipc.dataset.stream.table_records import TableRecords
 from spark_arrow_ipc.dataset.write import record_chain, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
-from spark_arrow_ipc.dataset.write.live_files import live_files
+from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput

@@ -2,8 +2,7 @@
 
 from spark_arrow_ipc.arrow import types
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.record_batch_stream import RecordBatchStream
+from spark_arrow_ipc.arrow.record_batch import RecordBatch, RecordBatchStream
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.arrow.types import Field
 

@@ -1,18 +1,81 @@
-"""A record batch: a schema, one array for each field, and the row count."""
+"""Record batches: a schema, one array for each field, and the row count; columns that are decoded when they are asked for; streams of batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self, overload
 
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.lazy_columns import LazyColumns, pick
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata, Struct
 from spark_arrow_ipc.arrow.validate import arrays as validate
-from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.errors import InvalidBodyError, error_context
+
+
+class LazyColumns(Sequence[Array]):
+    """A sequence of arrays, each of which is made when it is first asked for, and kept.
+
+    Parameters
+    ----------
+    columns
+        Arrays that exist already, and None for each of the others.
+    make
+        Returns the arrays of some positions. They must be sound: making one raises no error.
+    """
+
+    __slots__ = ("_columns", "_make")
+
+    def __init__(self, columns: Sequence[Array | None], make: Callable[[Sequence[int]], Sequence[Array]]) -> None:
+        self._columns = list(columns)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @overload
+    def __getitem__(self, position: int) -> Array: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Array, ...]: ...
+
+    def __getitem__(self, position: int | slice) -> Array | tuple[Array, ...]:
+        if isinstance(position, slice):
+            return self.some(range(*position.indices(len(self._columns))))
+        column = self._columns[position]
+        if column is None:
+            position %= len(self._columns)
+            (column,) = self._make((position,))
+            self._columns[position] = column
+        return column
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.some(range(len(self._columns))))
+
+    def made(self, position: int) -> Array | None:
+        """Return the array at a position, or None if it has not been asked for."""
+        return self._columns[position]
+
+    def some(self, positions: Sequence[int]) -> tuple[Array, ...]:
+        """Return the arrays at some positions, in that order."""
+        missing = [i for i in positions if self._columns[i] is None]
+        for i, made in zip(missing, self._make(missing) if missing else (), strict=True):
+            self._columns[i] = made
+        # None of them is None any more, which a type checker does not see.
+        return tuple(column for i in positions if (column := self._columns[i]) is not None)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} columns>"
+
+
+def pick(columns: Sequence[Array], positions: Sequence[int]) -> Sequence[Array]:
+    """Return the columns at some positions, in that order; of lazy ones, none is made."""
+    if not isinstance(columns, LazyColumns):
+        return tuple(columns[i] for i in positions)
+    made = [columns.made(i) for i in positions]
+    return LazyColumns(made, lambda asked: columns.some([positions[i] for i in asked]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,3 +271,90 @@ class RecordBatch:
         from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
 
         return notebook_html.batch_html(self.schema.fields, self.columns, self.num_rows)
+
+
+class RecordBatchStream:
+    """The record batches of a table, data frame or reader of another library, in order and once. Made by `from_arrow`.
+
+    Batches are views of the other library's memory, which stays until no buffer of them is left.
+    """
+
+    def __init__(self, stream: Any, schema: Schema, *, full: bool) -> None:
+        self._stream = stream
+        self._full = full
+        self._number = 0
+        self.schema = schema
+        """The schema of all batches."""
+
+    @classmethod
+    def from_arrow(cls, source: Any, *, validation: Literal["full", "structural"] = "full") -> RecordBatchStream:
+        """Return the batches of an object with ``__arrow_c_stream__`` (the Arrow PyCapsule interface). Takes none yet.
+
+        Parameters
+        ----------
+        source
+            A polars or pandas data frame, a DuckDB relation, a pyarrow table or reader, ...
+        validation
+            As `RecordBatch.from_arrow`, of each batch.
+
+        Raises
+        ------
+        TypeError
+            It has no such method, or gives arrays that are no record batches.
+        ArrowIpcError
+            It has an error, or a type that is none of the format.
+        """
+        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
+
+        stream = c_data.TakenStream(source)
+        try:
+            return cls(stream, Schema.of_struct(stream.field), full=validation == "full")
+        except BaseException:
+            stream.close()
+            raise
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return self
+
+    def __next__(self) -> RecordBatch:
+        """Return the next record batch.
+
+        Raises
+        ------
+        ArrowIpcError
+            The other library has an error, or what it gives is not sound.
+        """
+        with error_context(block_number=self._number):
+            array = self._stream.next(Array)
+            if array is None:
+                raise StopIteration
+            batch = RecordBatch.of_structs(self.schema, array, full=self._full)
+        self._number += 1
+        return batch
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule of the batches that were not taken yet."""
+        from spark_arrow_ipc.arrow import c_data
+
+        c_data.check_requested(self.schema.fields, requested_schema)
+        return c_data.stream_capsule(
+            self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
+        )
+
+    def close(self) -> None:
+        """Release the stream. Batches that were taken stay valid."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
+
+        return notebook_html.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
+
+    def __repr__(self) -> str:
+        return f"<RecordBatchStream>\n{self.schema}"

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.kernels.sample import RowSample
 from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -27,6 +26,47 @@ from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_rows, print_tables
 from spark_arrow_ipc.cli.shared.rows import Chosen, add_number_argument, add_row_arguments, each_given, number_of_rows
 from spark_arrow_ipc.errors import NoTableError, error_context
+
+_AT_ONCE = 1 << 20
+"""Rows that get their numbers together: 8 MiB."""
+
+
+class RowSample:
+    """A sample of rows without replacement, each row with the same chance. Memory: O(size).
+
+    Parameters
+    ----------
+    size
+        Rows to choose; all if there are no more.
+    seed
+        Any number from 0 on; None for another sample each time.
+    """
+
+    def __init__(self, size: int, seed: int | None = None) -> None:
+        self._size = size
+        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._keys = np.zeros(0)
+        self._rows = np.zeros(0, np.int64)
+        self._count = 0
+
+    def add(self, rows: int) -> None:
+        """Count the next rows. O(rows)."""
+        while rows:
+            length = min(rows, _AT_ONCE)
+            keys = self._random.random(length)
+            most = self._keys.max() if self._size and len(self._keys) == self._size else np.inf
+            chosen = np.flatnonzero(keys < most)
+            self._keys = np.concatenate([self._keys, keys[chosen]])
+            self._rows = np.concatenate([self._rows, chosen + self._count])
+            if len(self._keys) > self._size:
+                least = np.argsort(self._keys, kind="stable")[: self._size]
+                self._keys, self._rows = self._keys[least], self._rows[least]
+            self._count += length
+            rows -= length
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Return the positions of the chosen rows among all rows, rising."""
+        return np.sort(self._rows)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

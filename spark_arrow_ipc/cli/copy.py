@@ -6,8 +6,8 @@ import argparse
 from dataclasses import asdict
 
 from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.inputs import add_storage_argument, storage_at
 from spark_arrow_ipc.cli.shared.progress import advance
-from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.copy import CopyReport, copy_dataset
 from spark_arrow_ipc.errors import printable
 

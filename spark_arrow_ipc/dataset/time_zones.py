@@ -5,13 +5,15 @@ little about the time before 1970: there the JVM keeps histories that Python's t
 on the tables of different releases differ for few zones and years (`_REVISED`). For such local times `is_certain` is
 false, and the caller must not guess. Changes of the clock by laws of this century count as certain: both sides need
 tables that are recent enough to know the law.
+
+Last: dates and timestamps as Spark casts them from strings.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Final, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -96,3 +98,56 @@ def is_certain(local: datetime, zone: tzinfo) -> bool:
     if not isinstance(zone, ZoneInfo):
         return False
     return zone.key.startswith("Etc/") or local.year >= _REVISED.get(zone.key, _FIRST_CERTAIN_YEAR)
+
+
+BLANKS: Final = "".join(map(chr, range(33)))
+"""Characters that Spark trims before it casts a string: the blank and all control characters below it, and no others."""
+
+_DATE: Final = r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})"
+_DATE_STRING: Final = re.compile(rf"{_DATE}(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_TIMESTAMP_STRING: Final = re.compile(
+    rf"{_DATE}(?:[ T](\d{{1,2}})(?::(\d{{1,2}})(?::(\d{{1,2}})(?:\.(\d*))?(?: ?([A-Za-z+-]\S*))?)?)?)?)?)?", re.ASCII
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_date(string: str) -> date | None:
+    """Return the date of a string, or None.
+
+    Takes ``2024``, ``2024-3``, ``2024-03-09``, and anything after ``2024-03-09T``.
+    """
+    match = _DATE_STRING.fullmatch(string.strip(BLANKS))
+    if not match:
+        return None
+    year, month, day = match.groups("1")
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None
+
+
+def parse_timestamp(string: str) -> datetime | None:
+    """Return the timestamp of a string, or None; aware only if it names a zone or offset.
+
+    Digits after the sixth of a fraction are dropped, as Spark does.
+    """
+    match = _TIMESTAMP_STRING.fullmatch(string.strip(BLANKS))
+    if not match:
+        return None
+    year, month, day, hour, minute, second, fraction, zone_name = match.groups()
+    if year is None or len(year) > 6:
+        return None
+    microsecond = int(f"{fraction or 0:0<6}"[:6])
+    try:
+        zone_ = None if zone_name is None else zone(zone_name)
+        return datetime(
+            int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0), microsecond,
+            tzinfo=zone_,
+        )  # fmt: skip
+    except (ValueError, OptionError):
+        return None
+
+
+def epoch_ns(moment: datetime) -> int:
+    """Return the nanoseconds since 1970 of an aware datetime."""
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias
 
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.record_batch_stream import RecordBatchStream
+from spark_arrow_ipc.arrow.record_batch import RecordBatch, RecordBatchStream
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.messages.message import MessageDecoder, RecordBatchHeader

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from spark_arrow_ipc.arrow import pyarrow_bridge
+from spark_arrow_ipc.arrow import bitmap, pyarrow_bridge
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.pyarrow_bridge import (
     buffers_of,
@@ -18,6 +20,7 @@ from spark_arrow_ipc.arrow.pyarrow_bridge import (
     type_from_pyarrow,
     type_to_pyarrow,
 )
+from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 
@@ -84,3 +87,24 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 def schema_from_pyarrow(schema: pa.Schema) -> Schema:
     """Return pyarrow's schema as ours."""
     return Schema(tuple(map(field_from_pyarrow, schema)), pairs_of(schema))
+
+
+def array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Return an array of Python values, those that `from_pylist.array` takes. Costs Python time a value."""
+    return to_pyarrow(from_pylist.array(values, type_from_pyarrow(type_)))
+
+
+def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
+    """Return one Python value as a scalar."""
+    return array([value], type_)[0]
+
+
+def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return a numpy array of numbers or booleans, of one dimension, as an array of the same type.
+
+    Shares its memory if it is contiguous and not of booleans.
+    """
+    type_ = pa.from_numpy_dtype(values.dtype)
+    buffer = pa.py_buffer(bitmap.pack(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))
+    validity = None if nulls is None else pa.py_buffer(bitmap.pack(~nulls))
+    return pa.Array.from_buffers(type_, len(values), [validity, buffer])

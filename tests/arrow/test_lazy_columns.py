@@ -4,7 +4,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.lazy_columns import LazyColumns
+from spark_arrow_ipc.arrow.record_batch import LazyColumns
 
 ARRAYS = tuple(Array(t.null, i, i, ()) for i in range(6))
 

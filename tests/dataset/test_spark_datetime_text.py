@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_date, parse_timestamp
+from spark_arrow_ipc.dataset.time_zones import epoch_ns, parse_date, parse_timestamp
 
 DATES = [
     ("2024", date(2024, 1, 1)), ("2024-3", date(2024, 3, 1)), ("2024-03-09", date(2024, 3, 9)), ("+2024-03-09", date(2024, 3, 9)),

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 
 # (Values, their type.)
 VALUES = [
@@ -29,10 +29,10 @@ VALUES = [
 
 @pytest.mark.parametrize(("values", "type_"), VALUES)
 def test_python_values_are_as_pyarrow_has_them(values, type_):
-    made = pyarrow_values.array(values, type_)
+    made = bridge.array(values, type_)
     made.validate(full=True)
     assert made.equals(pa.array(values, type_))
-    assert [pyarrow_values.scalar(value, type_) for value in values] == [pa.scalar(value, type_) for value in values]
+    assert [bridge.scalar(value, type_) for value in values] == [pa.scalar(value, type_) for value in values]
 
 
 # (Values, which are null.)
@@ -51,11 +51,11 @@ ARRAYS = [
 
 @pytest.mark.parametrize(("values", "nulls"), ARRAYS)
 def test_numpy_arrays_are_as_pyarrow_has_them(values, nulls):
-    made = pyarrow_values.numbers(values, nulls)
+    made = bridge.numbers(values, nulls)
     made.validate(full=True)
     assert made.equals(pa.array(values, mask=nulls))
 
 
 def test_numbers_in_one_piece_are_not_copied():
     values = np.arange(100)
-    assert pyarrow_values.numbers(values).buffers()[1].address == values.ctypes.data
+    assert bridge.numbers(values).buffers()[1].address == values.ctypes.data

@@ -25,8 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
-from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, body_error, check_text, first_failure
-from spark_arrow_ipc.arrow.validate.utf8 import Bools
+from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, Bools, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.views import check_views
 
 _VALIDITY = 'Columnar.rst "Validity bitmaps"'

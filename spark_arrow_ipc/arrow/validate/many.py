@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow.validate.utf8 import Bools, Bytes
+from spark_arrow_ipc.arrow.validate.text import Bools, Bytes
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 

@@ -2,7 +2,7 @@
 
 Strategy
 --------
-Bytes are checked to be UTF-8 a whole region at a time (`validate.utf8`), and slots to begin and end between code
+Bytes are checked to be UTF-8 a whole region at a time (`invalid_utf8`), and slots to begin and end between code
 points. Bytes under null slots are undefined (Columnar.rst), so a region that fails is checked again with those
 zeroed.
 
@@ -13,23 +13,137 @@ the first slot of the array, also of a slice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow.array_data import ArrayData
-from spark_arrow_ipc.arrow.validate.utf8 import (
-    CHUNK_NBYTES,
-    Bools,
-    Bytes,
-    any_continues,
-    continues,
-    invalid_utf8,
-    is_ascii,
-)
 from spark_arrow_ipc.errors import InvalidBodyError
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+CHUNK_NBYTES: Final = 1 << 20
+"""Bytes of text checked at once."""
+
+_PROVEN_NBYTES: Final = 1 << 18
+"""Bytes proven at once: with their temporaries they stay in the cache of the processor (measured)."""
+
+_DECODED_NBYTES: Final = 1 << 13
+"""Below this many bytes the decoder is faster."""
+
+_SAMPLED: Final = 509
+"""One byte in this many is sampled for being ASCII; the decoder is slower from about one in 200 others on."""
+
+_CONTINUES_BELOW: Final = -0x40
+"""Bytes that continue a code point (``10xxxxxx``), as signed numbers, are those below this."""
+
+_TWO, _THREE, _FOUR, _LAST = 0xC0, 0xE0, 0xF0, 0xF4
+"""The least first byte of code points of two, three and four bytes, and the greatest of all."""
+
+_TOO_SHORT = (b"\xc0", b"\xc1")
+"""First bytes of two that would encode ASCII, which is not well-formed."""
+
+_SECOND_BYTES = ((0xE0, 0xA0, 0xFF), (0xED, 0x00, 0x9F), (0xF0, 0x90, 0xFF), (0xF4, 0x00, 0x8F))
+"""First bytes that limit their second byte: the first byte, the least and the greatest second one."""
+
+
+def is_ascii(data: Bytes) -> bool:
+    """Return True if every byte is below 128. O(bytes), at memory speed."""
+    return all(
+        _greatest(data[i : i + _PROVEN_NBYTES]) < 0x80  # in chunks, to stop early
+        for i in range(0, len(data), _PROVEN_NBYTES)
+    )
+
+
+def _greatest(data: Bytes) -> int:
+    # The ufunc itself: `ndarray.max` is a Python function around it.
+    return int(np.maximum.reduce(data))
+
+
+def continues(data: npt.NDArray[Any]) -> Bools:
+    """Return True for each byte that continues a UTF-8 code point (``10xxxxxx``)."""
+    continuing: Bools = data.view(np.int8) < _CONTINUES_BELOW
+    return continuing
+
+
+def any_continues(data: Bytes) -> bool:
+    """Return True if any byte continues a code point."""
+    return bool(len(data)) and int(data.view(np.int8).min()) < _CONTINUES_BELOW
+
+
+def invalid_utf8(data: Bytes) -> int | None:
+    """Return the position of the first byte that is not part of valid UTF-8, or None. O(bytes)."""
+    proof = _Proof(min(len(data), _PROVEN_NBYTES))
+    start = 0
+    while start < len(data):
+        stop = _code_point_start(data, start, min(start + _PROVEN_NBYTES, len(data)))
+        chunk = data[start:stop]
+        if not proof.holds(chunk):
+            try:
+                str(chunk.data, "utf-8")
+            except UnicodeDecodeError as error:
+                return start + error.start
+        start = stop
+    return None
+
+
+def _code_point_start(data: Bytes, start: int, stop: int) -> int:
+    """Return the last position up to `stop` where a code point begins, so that none is cut in two."""
+    if stop == len(data):
+        return stop
+    for cut in range(stop, max(start, stop - 4), -1):
+        if data[cut] & 0xC0 != 0x80:
+            return cut
+    return stop  # five continuation bytes: invalid wherever they are cut
+
+
+class _Proof:
+    """Proves that chunks are UTF-8, reusing its memory. A chunk that it does not prove may still be UTF-8."""
+
+    def __init__(self, most_nbytes: int) -> None:
+        self._scratch = np.empty((3, most_nbytes), np.bool_)
+
+    def holds(self, chunk: Bytes) -> bool:
+        """Return True if a chunk, of at least one byte, is proven to be UTF-8."""
+        greatest = _greatest(chunk)
+        if greatest < 0x80:
+            return True
+        if greatest > _LAST or len(chunk) < _DECODED_NBYTES or _greatest(chunk[::_SAMPLED]) < 0x80:
+            return False
+        # `in` finds a byte in a bytes object several times faster than numpy compares all.
+        raw = chunk.tobytes()
+        return (
+            not any(lead in raw for lead in _TOO_SHORT)
+            and self._is_complete(chunk, greatest)
+            and all(
+                self._is_within(chunk, lead, least, most)
+                for lead, least, most in _SECOND_BYTES
+                if lead <= greatest and lead in raw
+            )
+        )
+
+    def _is_complete(self, chunk: Bytes, greatest: int) -> bool:
+        """Return True if exactly those bytes continue a code point that bytes before them require to."""
+        required, longer, actual = self._scratch[:, : len(chunk)]
+        # required[i]: byte i, or one before it, requires byte i + 1 to continue it. The last byte must not.
+        np.greater_equal(chunk, _TWO, out=required)
+        for lead, before in ((_THREE, 1), (_FOUR, 2)):
+            if greatest >= lead:
+                np.greater_equal(chunk, lead, out=longer)
+                np.logical_or(required[before:], longer[:-before], out=required[before:])
+        np.less(chunk.view(np.int8), _CONTINUES_BELOW, out=actual)
+        return not (required[-1] or actual[0]) and required[:-1].tobytes() == actual[1:].tobytes()
+
+    def _is_within(self, chunk: Bytes, lead: int, least: int, most: int) -> bool:
+        """Return True if the second byte of each code point that begins with `lead` is within bounds."""
+        begins, outside, _ = self._scratch[:, : len(chunk)]
+        np.equal(chunk, lead, out=begins)
+        (np.less if least else np.greater)(chunk, least or most, out=outside)
+        return not np.logical_and(begins[:-1], outside[1:], out=begins[:-1]).any()
+
 
 CHUNK_SLOTS = 1 << 16
 """Slots checked at once: their temporaries stay in the cache of the processor."""

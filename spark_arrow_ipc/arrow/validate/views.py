@@ -19,8 +19,18 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
-from spark_arrow_ipc.arrow.validate.text import CHUNK_SLOTS, NOT_UTF8, body_error, text_failure
-from spark_arrow_ipc.arrow.validate.utf8 import CHUNK_NBYTES, Bools, Bytes, continues, invalid_utf8, is_ascii
+from spark_arrow_ipc.arrow.validate.text import (
+    CHUNK_NBYTES,
+    CHUNK_SLOTS,
+    NOT_UTF8,
+    Bools,
+    Bytes,
+    body_error,
+    continues,
+    invalid_utf8,
+    is_ascii,
+    text_failure,
+)
 
 INLINE = 12
 """Longest value, in bytes, that is in the view itself."""

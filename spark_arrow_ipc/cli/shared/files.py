@@ -18,8 +18,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared.inputs import STDIN, Input
-from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.cli.shared.inputs import STDIN, Input, storage_at
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.constants import ENDINGS

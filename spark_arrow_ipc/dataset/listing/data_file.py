@@ -14,8 +14,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from spark_arrow_ipc.dataset.listing.globs import compile_name
-from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_timestamp
-from spark_arrow_ipc.dataset.time_zones import zone
+from spark_arrow_ipc.dataset.time_zones import epoch_ns, parse_timestamp, zone
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
@@ -146,7 +145,7 @@ def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage
         return open_at(file.path)
     except FileNotFoundError:
         # Only now, as most files are where they were listed.
-        from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
+        from spark_arrow_ipc.dataset.commit_log.recorded_files import kept_places
 
         for path in kept_places(storage, file.path, file.version):
             with suppress(FileNotFoundError):

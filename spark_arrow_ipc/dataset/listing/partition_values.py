@@ -21,8 +21,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timestamp
-from spark_arrow_ipc.dataset.time_zones import is_certain, zone
+from spark_arrow_ipc.dataset.time_zones import is_certain, parse_date, parse_timestamp, zone
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 
 PartitionValue: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime | time | None

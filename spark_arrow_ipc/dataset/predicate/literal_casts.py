@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.predicate.instants import (
     local_time,
     needs_zone,
 )
-from spark_arrow_ipc.dataset.spark_datetime_text import BLANKS
+from spark_arrow_ipc.dataset.time_zones import BLANKS
 from spark_arrow_ipc.errors import OptionError
 
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -20,8 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.coercion import MAX_PRECISION, UTC_TIMESTAMP, precision_of, spark_name, widened
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, TimestampLiteral
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH, Doubt, instant, midnight
-from spark_arrow_ipc.dataset.spark_datetime_text import BLANKS, parse_date, parse_timestamp
-from spark_arrow_ipc.dataset.time_zones import is_certain
+from spark_arrow_ipc.dataset.time_zones import BLANKS, is_certain, parse_date, parse_timestamp
 from spark_arrow_ipc.errors import OptionError
 
 _MICROSECOND: Final = timedelta(microseconds=1)

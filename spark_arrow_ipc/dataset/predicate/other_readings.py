@@ -34,7 +34,7 @@ from spark_arrow_ipc.dataset.predicate.settings import (
     TIMESTAMP_TYPE,
     TRUNCATION,
 )
-from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
+from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 from spark_arrow_ipc.errors import OptionError
 
 _Known: TypeAlias = BoundColumn | Literal

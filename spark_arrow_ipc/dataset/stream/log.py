@@ -20,8 +20,15 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, StreamBatch
-from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.mode import (
+    ALL_AVAILABLE,
+    Backlog,
+    Limit,
+    Offset,
+    OffsetValues,
+    StreamBatch,
+    make_offset,
+)
 from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.source_log import EARLIEST, MOST_FILES, Entry, SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles

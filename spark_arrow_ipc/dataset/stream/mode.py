@@ -22,20 +22,21 @@ The same process sees all calls of one run, so a mode may remember what it has l
 what it remembers is only good for an offset that it returned itself.
 
 Waiting is not a mode's affair: the reader of the stream calls `latest` again only after a pause, unless `backlog` says
-that more is known to wait. A mode never sleeps, and raises `OSError` for an error of the storage that may pass.
+that more is known to wait. Offsets are JSON; what a checkpoint gives back is checked (`OffsetValues`). A mode never sleeps, and raises `OSError` for an error of the storage that may pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, TypeAlias
+
+from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
 
 if TYPE_CHECKING:  # every planner imports this module for `OnOverwrite`, and few need those: 3 ms of its start
     from spark_arrow_ipc.dataset.listing.data_file import DataFile
     from spark_arrow_ipc.dataset.scan.file_range import FileRange
-    from spark_arrow_ipc.dataset.stream.offsets import Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +155,90 @@ class OnOverwrite(StrEnum):
     """Go on after it: neither what it removed nor what it added."""
     APPEND = "append"
     """Read what it added as new rows."""
+
+
+VERSION: Final = 1
+"""Of the form of all offsets. A change that older releases cannot read adds one."""
+
+MAX_OFFSET_CHARS: Final = 1 << 20
+"""Most characters of a string of an offset: Spark keeps a hundred offsets, and writes one for each batch."""
+
+_MOST: Final = (1 << 63) - 1
+
+_COMMON: Final = ("v", "mode")
+
+Offset: TypeAlias = Mapping[str, "str | int"]
+"""An offset as JSON: strings and integers by name."""
+
+
+def make_offset(mode: str, **values: str | int) -> dict[str, str | int]:
+    """Return the offset of a mode with the mode's own values."""
+    return {"v": VERSION, "mode": mode, **values}
+
+
+def mode_of_offset(offset: object) -> str:
+    """Return the mode that made an offset."""
+    if not isinstance(offset, Mapping):
+        raise StreamOffsetError(expected="a JSON object as the offset of a stream", found=cut_repr(offset))
+    version, mode = offset.get("v"), offset.get("mode")
+    if type(version) is not int or not isinstance(mode, str):
+        raise StreamOffsetError(
+            expected="an offset of this source, with v and mode",
+            found=f"{cut_repr(dict(offset))}. Was the checkpoint made by another source",
+        )
+    if version != VERSION:
+        raise StreamOffsetError(
+            expected=f"an offset of version {VERSION}",
+            found=f"version {version}: a later release made this checkpoint. Install that release, or give a new checkpoint",
+        )
+    return mode
+
+
+def refuse_change(option: str, before: str, now: str, why: str, *, path: str | None = None) -> NoReturn:
+    """Refuse another value of an option than the query had before its restart."""
+    raise StreamOffsetError(
+        f"this query began with {option}={cut_repr(before)}, and now has {option}={cut_repr(now)}: {why}; give the old value "
+        "again, or the new one with a new checkpoint (and a new sourceLog, if there is one)",
+        path=path,
+    )
+
+
+class OffsetValues:
+    """The checked values of an offset, nothing of which is trusted; `optional` are names that earlier releases lack."""
+
+    def __init__(self, offset: object, mode: str, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
+        made_by = mode_of_offset(offset)
+        assert isinstance(offset, Mapping)
+        if made_by != mode:
+            raise StreamOffsetError(
+                f"the checkpoint of this query was made in the mode {cut_repr(made_by)}, and its options now ask for the "
+                f"mode {mode!r}; give the options of its first start again, or a new checkpoint"
+            )
+        if set(offset).difference(optional) != {*_COMMON, *names}:
+            raise StreamOffsetError(
+                expected=f"an offset with {', '.join([*_COMMON, *names])}",
+                found=f"the names {cut_repr(sorted(map(str, offset)))}",
+            )
+        self._offset = offset
+
+    def optional_string(self, name: str, *, max_chars: int) -> str | None:
+        """Return a string of at most `max_chars`; None if an earlier release made the offset without it."""
+        return self.string(name, max_chars=max_chars) if name in self._offset else None
+
+    def integer(self, name: str, *, least: int = 0, most: int = _MOST) -> int:
+        """Return an integer of `least` to `most`."""
+        value = self._offset[name]
+        if type(value) is not int or not least <= value <= most:
+            raise StreamOffsetError(
+                expected=f"an integer of {least:,} to {most:,} for {name} of an offset", found=cut_repr(value)
+            )
+        return value
+
+    def string(self, name: str, *, max_chars: int = MAX_OFFSET_CHARS) -> str:
+        """Return a string of at most `max_chars`."""
+        value = self._offset[name]
+        if not isinstance(value, str) or len(value) > max_chars:
+            raise StreamOffsetError(
+                expected=f"a string of at most {max_chars:,} characters for {name} of an offset", found=cut_repr(value)
+            )
+        return value

@@ -35,8 +35,16 @@ from spark_arrow_ipc.dataset.commit_log.log import Head
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, OnOverwrite, StreamBatch
-from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.mode import (
+    ALL_AVAILABLE,
+    Backlog,
+    Limit,
+    Offset,
+    OffsetValues,
+    OnOverwrite,
+    StreamBatch,
+    make_offset,
+)
 from spark_arrow_ipc.dataset.stream.table_records import (
     Snapshot,
     TableRecord,

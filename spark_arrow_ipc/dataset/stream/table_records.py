@@ -17,8 +17,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
-from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, kept_places
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import Backlog

@@ -21,8 +21,7 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
-from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, Offset, OffsetValues, StreamBatch, make_offset
 from spark_arrow_ipc.errors import FileChangedError, TruncatedError, error_context
 from spark_arrow_ipc.ipc.follow import open_growing
 from spark_arrow_ipc.ipc.stream_index import StreamIndex

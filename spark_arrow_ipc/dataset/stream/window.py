@@ -26,8 +26,16 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
-from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
-from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, Offset, OffsetValues, make_offset, refuse_change
+from spark_arrow_ipc.dataset.stream.mode import (
+    MAX_OFFSET_CHARS,
+    Backlog,
+    Limit,
+    Offset,
+    OffsetValues,
+    StreamBatch,
+    make_offset,
+    refuse_change,
+)
 from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.source_files import files_from_text, files_to_text
 from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles

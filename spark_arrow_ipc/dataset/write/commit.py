@@ -37,9 +37,7 @@ from math import ceil
 from spark_arrow_ipc.dataset.commit_log.kept_records import begin_to_keep
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, check_names
-from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
-from spark_arrow_ipc.dataset.write.begun_copy import check_no_copy
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, all_replaced, check_names
 from spark_arrow_ipc.dataset.write.conflicts import (
     Fits,
     NewSchema,
@@ -49,6 +47,7 @@ from spark_arrow_ipc.dataset.write.conflicts import (
     is_only_added,
     look_beside,
 )
+from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.modes import WriteMode
@@ -64,7 +63,7 @@ from spark_arrow_ipc.dataset.write.roll_forward import (
     was_taken_back,
     withdraw,
 )
-from spark_arrow_ipc.dataset.write.staging import Staging, advised, with_room
+from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, with_room
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import (
     CommitError,

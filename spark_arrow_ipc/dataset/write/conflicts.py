@@ -25,15 +25,16 @@ from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record, encode_
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
-from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
+from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 from spark_arrow_ipc.dataset.write.existing_files import (
+    LiveFile,
     check_partition_columns_there,
     existing_file,
     existing_schema,
+    live_files,
     partition_columns,
 )
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, listed

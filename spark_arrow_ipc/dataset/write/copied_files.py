@@ -7,6 +7,8 @@ kill: it reads a noted file in the target, and not in the source.
 A file of the source may be gone, or be another one, when its turn comes. An open file outlives its name: where a storage
 does not wait, many are opened at once. What is copied of an earlier state stays for the next one, by name and size where
 the name is one of ours, else by time and version, too.
+
+A mark says that a copy was begun: until it is whole, nobody commits.
 """
 
 from __future__ import annotations
@@ -18,14 +20,19 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from hashlib import blake2b
+from shlex import quote
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
+from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, has_own_name
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
-from spark_arrow_ipc.dataset.write.staged_file import remove_staged, tail_crc32
-from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging, missing_staging, remove_staged, tail_crc32
+from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import CommitError, FileChangedError, LimitError, TruncatedError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -314,3 +321,71 @@ def _is_as_listed(storage: Storage, file: DataFile) -> bool:
         return False
     # An object store tells times finer in a listing than in the state of one object.
     return status.version == file.version if file.version else status.mtime_ns == file.mtime_ns
+
+
+_MAX_NBYTES = 1 << 16
+
+
+def mark_copy(dataset: DatasetDirectory, source: str, record: Record) -> None:
+    """Mark a directory as one into which a record of a source is carried over."""
+    dataset.storage.make_directory(dataset.commits)
+    data = json.dumps({"source": source, "chain": record.chain}).encode()
+    dataset.storage.put(dataset.copy_mark, data, durable=True)
+
+
+def begun_copy(dataset: DatasetDirectory, head: Head) -> str | None:
+    """Return the source of the copy that is not whole yet; None if there is none. Two reads where there is a mark."""
+    if not head.copies:
+        return None
+    try:
+        mark = parse_json(dataset.storage.read(dataset.copy_mark, _MAX_NBYTES))
+        source, chain = str(mark["source"]), str(mark["chain"])
+    except FileNotFoundError:
+        return None
+    except (LimitError, UnsupportedError, ValueError, TypeError, KeyError) as error:
+        words = "this is not a mark that 'arrowipc copy' made; if the copy here is whole, remove the mark"
+        raise CommitError(words, path=dataset.copy_mark) from error
+    newest = newest_record(dataset)[1]
+    return source if newest is None or not newest.jobs or newest.chain == chain else None
+
+
+def begun_sources(dataset: DatasetDirectory, head: Head, record: Record | None) -> list[str]:
+    """Return the sources of copies that were begun here and have not ended, by a mark or by what is staged."""
+    ended = set[str]() if record is None else {*record.jobs, *record.withdrawn}
+    jobs = (jobid for jobid in staged_job_ids(dataset) if jobid not in ended)
+    sources = [noted_source(dataset.storage, dataset.staging(jobid)) for jobid in jobs]
+    return [source for source in dict.fromkeys((*sources, begun_copy(dataset, head))) if source is not None]
+
+
+def check_no_copy(dataset: DatasetDirectory, head: Head) -> None:
+    """Raise a `CommitError` if a copy is not whole yet: its records remember jobs whose rows are not there."""
+    source = begun_copy(dataset, head)
+    if source is not None:
+        raise CommitError(
+            f"a copy of {source} was begun here, and is not whole yet; nothing is published. End it by 'arrowipc copy "
+            f"{quote(source)} {quote(dataset.root)}', or remove this directory, and write again",
+            path=dataset.root,
+        )
+
+
+def check_carried(dataset: DatasetDirectory, record: Record) -> None:
+    """Take a record that was carried over away again if a job was committed beside it meanwhile.
+
+    A job makes its record and then looks for a newer one; this looks for older ones after the carried record is made: at
+    least one of the two sees the other.
+    """
+    storage = dataset.storage
+    parsed = (parse_name(name_of(status.path)) for status in storage.list(dataset.commits))
+    for seq in [name[0] for name in parsed if name is not None and name[1] is NameKind.RECORD and name[0] < record.seq]:
+        with suppress(FileNotFoundError):
+            other = read_record(dataset, seq)
+            if other.is_of_job and other.chain != record.chain:
+                if is_there(dataset, record):  # before its mark: it would be a pending job without it
+                    storage.delete(dataset.record(record.seq))
+                    storage.delete(dataset.done_mark(record.seq))
+                storage.delete(dataset.copy_mark)
+                raise CommitError(
+                    f"the job {other.jobid} was committed in the target while its files were copied, and a copy replaces "
+                    "nothing; give a directory that is not there yet",
+                    path=dataset.root,
+                )

@@ -33,9 +33,17 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.begun_copy import check_carried, check_no_copy, mark_copy
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.copied_files import IS_BOTH, CopiedFiles, Copy, FileKey, read_notes
+from spark_arrow_ipc.dataset.write.copied_files import (
+    IS_BOTH,
+    CopiedFiles,
+    Copy,
+    FileKey,
+    check_carried,
+    check_no_copy,
+    mark_copy,
+    read_notes,
+)
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_is_no_file, plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone

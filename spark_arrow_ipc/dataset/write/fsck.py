@@ -32,7 +32,7 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
 from spark_arrow_ipc.dataset.listing.directory import counted
-from spark_arrow_ipc.dataset.write.begun_copy import begun_sources
+from spark_arrow_ipc.dataset.write.copied_files import begun_sources
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, are_same, states, take_inventory
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.publisher import publisher_of

@@ -19,19 +19,20 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.directory import counted
-from spark_arrow_ipc.dataset.write.begun_copy import check_no_copy
+from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import (
+    LiveFile,
     check_is_arrow,
     check_partition_columns_there,
     existing_file,
     existing_schema,
+    live_files,
 )
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
-from spark_arrow_ipc.dataset.write.staging import Staging, advised, keep_room
+from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, keep_room
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, listed
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of

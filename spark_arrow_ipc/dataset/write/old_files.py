@@ -18,8 +18,13 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import check_is_there
 from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, has_own_name
-from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_directory, kept_path, kept_version
+from spark_arrow_ipc.dataset.commit_log.recorded_files import (
+    RemovedFile,
+    has_own_name,
+    kept_directory,
+    kept_path,
+    kept_version,
+)
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each

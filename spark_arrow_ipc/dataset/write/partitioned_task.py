@@ -27,8 +27,7 @@ from spark_arrow_ipc.arrow.kernels.take import Slots, take, with_used_values
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write.partition_keys import directories_of, group_rows
-from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
-from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging, missing_staging
 from spark_arrow_ipc.dataset.write.task import FileSeries, FinishedFiles, TaskOutput
 
 _OPEN_FILES: Final = 32

@@ -39,11 +39,11 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_head,
 )
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
-from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired
+from spark_arrow_ipc.dataset.commit_log.recorded_files import all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.record_chain import Claim, append_record, check_decides, claim, forgotten, take_back
-from spark_arrow_ipc.dataset.write.staging import is_full, keeps_room, with_room
+from spark_arrow_ipc.dataset.write.staged_file import is_full, keeps_room, with_room
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each

@@ -25,12 +25,11 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory, outdated
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
-from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, expired
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.record_chain import Claim, check_decides, check_old_files, claim, take_back
 from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish, latest, withdraw
-from spark_arrow_ipc.dataset.write.staging import is_full, with_room
+from spark_arrow_ipc.dataset.write.staged_file import is_full, with_room
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of

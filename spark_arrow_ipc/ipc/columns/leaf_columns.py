@@ -24,7 +24,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Family, Role, layout_of
-from spark_arrow_ipc.arrow.lazy_columns import LazyColumns
+from spark_arrow_ipc.arrow.record_batch import LazyColumns
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.arrow.validate import many
 from spark_arrow_ipc.ipc.bytes.body import Body, BodyRanges

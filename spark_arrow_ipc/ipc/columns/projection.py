@@ -16,8 +16,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, resolve_exactly
 from spark_arrow_ipc.arrow.layout import layout_of
-from spark_arrow_ipc.arrow.lazy_columns import pick
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.record_batch import RecordBatch, pick
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError

@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
-from spark_arrow_ipc.spark import bridge, pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
@@ -194,7 +194,7 @@ def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Sit
             seen(array, live),
             site.path,
         )
-        srids = pyarrow_values.numbers(np.full(array.length, column.srid, np.int32))
+        srids = bridge.numbers(np.full(array.length, column.srid, np.int32))
         # The fields of the struct cannot be null, so its validity is that of the column.
         wkb = pa.Array.from_buffers(pa.binary(), array.length, [None, offsets, octets], 0, values.offset)
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=[srids, wkb])

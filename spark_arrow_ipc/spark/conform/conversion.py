@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import MOST, measure
 from spark_arrow_ipc.errors import LimitError, UnsupportedError
-from spark_arrow_ipc.spark import bridge, pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
@@ -329,7 +329,7 @@ def convert_picked(element: Conversion, child: Array, picked: npt.NDArray[np.int
     converted = element.convert(child, live)
     if len(picked) == child.length and np.array_equal(picked, np.arange(child.length)):
         return converted  # in most files each element stands at its place: nothing is copied
-    return converted.take(pyarrow_values.numbers(picked))
+    return converted.take(bridge.numbers(picked))
 
 
 def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | None:

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.numpy_views import comparable_floats
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark import bridge, pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
     Conversion,
@@ -128,7 +128,7 @@ def _codes(keys: pa.Array) -> tuple[Longs, int]:
 def _normal_floats(keys: pa.Array) -> pa.Array:
     """Return floats with one zero and one NaN, as integers of the same bits."""
     values = comparable_floats(keys.to_numpy(zero_copy_only=False))
-    return pyarrow_values.numbers(values.view(f"i{values.dtype.itemsize}"))
+    return bridge.numbers(values.view(f"i{values.dtype.itemsize}"))
 
 
 def _nested_codes(keys: pa.Array) -> tuple[Longs, int]:
@@ -251,12 +251,12 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
         keys, values = key.convert(keys, live_entries), value.convert(values, live_entries)
         if live_entries is not None:
             assert mask is not None
-            kept = pyarrow_values.numbers(np.flatnonzero(live_entries))
+            kept = bridge.numbers(np.flatnonzero(live_entries))
             keys, values, sizes = keys.take(kept), values.take(kept), np.where(mask, sizes, 0)
         once = distinct_entries(keys, sizes, site.options.map_keys, site.path)
         if once is not None:
             firsts, lasts, sizes = once
-            keys, values = keys.take(pyarrow_values.numbers(firsts)), values.take(pyarrow_values.numbers(lasts))
+            keys, values = keys.take(bridge.numbers(firsts)), values.take(bridge.numbers(lasts))
         unchanged = once is None and live_entries is None and start == 0
         narrow = own if unchanged else offsets_of_sizes(sizes).astype(np.int32)
         pairs = pa.StructArray.from_arrays([keys, values], fields=[to.key_field, to.item_field])
@@ -329,7 +329,7 @@ def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         first, lengths = runs(array, dtype)
         child = array.children[1].slice(first, len(lengths))
         picked = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-        return values.convert(child, None).take(pyarrow_values.numbers(picked))
+        return values.convert(child, None).take(bridge.numbers(picked))
 
     return Conversion(convert)
 
@@ -396,7 +396,7 @@ def _selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbe
     if picks is None and selected.all():
         return converted
     indices = np.where(selected, np.arange(len(selected)) if picks is None else picks, 0)
-    return converted.take(pyarrow_values.numbers(indices.astype(np.int64), ~selected))
+    return converted.take(bridge.numbers(indices.astype(np.int64), ~selected))
 
 
 def _taken(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:

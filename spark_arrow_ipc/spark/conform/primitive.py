@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
@@ -238,7 +238,7 @@ def _split(to: pa.DataType, layout: np.dtype[np.void]) -> Conversion:
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         packed = data(array, layout)
-        children = [pyarrow_values.numbers(packed[name]) for name in names]
+        children = [bridge.numbers(packed[name]) for name in names]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=children)
 
     return Conversion(convert)
@@ -400,4 +400,4 @@ def _decimal_strings(array: Array, type_: t.Decimal) -> pa.Array:
         start = (array.offset + int(i)) * width
         value = int.from_bytes(buffer[start : start + width], "little", signed=True)
         strings[i] = f"{PyDecimal(value).scaleb(-type_.scale, exact):f}"
-    return pyarrow_values.array(strings, pa.string())
+    return bridge.array(strings, pa.string())

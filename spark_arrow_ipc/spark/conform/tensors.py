@@ -15,7 +15,7 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark import bridge, pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
@@ -97,7 +97,7 @@ def _fixed(column: TensorColumn, data_type: s.ArrayType, element: Conversion, si
         if permutation is not None and len(values):
             order = np.arange(size).reshape(physical).transpose(permutation).reshape(-1)
             places = np.arange(array.length)[:, None] * size + order
-            values = values.take(pyarrow_values.numbers(places.reshape(-1)))
+            values = values.take(bridge.numbers(places.reshape(-1)))
         rows = np.tile(np.array(logical, np.int32), (array.length, 1))
         return _lists(rows, site.path), _list(to, offsets, values)
 
@@ -186,8 +186,8 @@ def _lists(rows: Numbers, path: str) -> pa.Array:
     """Return the rows of a matrix as lists of int32."""
     count, width = rows.shape
     offsets = even_offsets(count, width, path)
-    values = pyarrow_values.numbers(rows.reshape(-1).astype(np.int32))
-    return pa.ListArray.from_arrays(pyarrow_values.numbers(offsets), values)
+    values = bridge.numbers(rows.reshape(-1).astype(np.int32))
+    return pa.ListArray.from_arrays(bridge.numbers(offsets), values)
 
 
 def _list(to: pa.DataType, offsets: Numbers, values: pa.Array) -> pa.Array:

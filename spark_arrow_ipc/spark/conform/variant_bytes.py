@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import offsets_of_sizes
 
 Octets = npt.NDArray[np.uint8]
@@ -81,16 +81,14 @@ def joined(*arrays: pa.Array) -> pa.Array:
     # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
     from pyarrow import compute
 
-    return compute.binary_join_element_wise(*arrays, pyarrow_values.scalar(b"", pa.binary()), null_handling="skip")
+    return compute.binary_join_element_wise(*arrays, bridge.scalar(b"", pa.binary()), null_handling="skip")
 
 
 def chosen(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
     """Return the slots of `array` where a mask is true, and those of `other`, or nulls, where not."""
     from pyarrow import compute
 
-    return compute.if_else(
-        pyarrow_values.numbers(mask), array, pyarrow_values.scalar(None, pa.binary()) if other is None else other
-    )
+    return compute.if_else(bridge.numbers(mask), array, bridge.scalar(None, pa.binary()) if other is None else other)
 
 
 def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
@@ -102,7 +100,7 @@ def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
     elif pa.types.is_binary(values.type):
         made = _prefixed(values, _sized(_BINARY, lengths(values)), path)
     elif pa.types.is_boolean(values.type):
-        bits = values.fill_null(pyarrow_values.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
+        bits = values.fill_null(bridge.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
         made = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
     else:
         made = _fixed(values, type_, path)
@@ -277,15 +275,15 @@ class Keys:
     def __init__(self, metadata: pa.Array, names: Sequence[str], path: str) -> None:
         encoded = metadata.dictionary_encode()
         of_row = (
-            encoded.indices.fill_null(pyarrow_values.scalar(0, encoded.indices.type))
+            encoded.indices.fill_null(bridge.scalar(0, encoded.indices.type))
             .to_numpy(zero_copy_only=False)
             .astype(np.int64)
         )
         self.path = path
-        self._names = pyarrow_values.array([name.encode() for name in names], pa.binary())
+        self._names = bridge.array([name.encode() for name in names], pa.binary())
         self._of_row = of_row
         # Without visible rows there are none; one without keys stands for them.
-        distinct = encoded.dictionary if len(encoded.dictionary) else pyarrow_values.array([_EMPTY], pa.binary())
+        distinct = encoded.dictionary if len(encoded.dictionary) else bridge.array([_EMPTY], pa.binary())
         self._read(distinct, np.flatnonzero(present(metadata)))
         self._ranks: Numbers | None = None
         self._ids: Numbers = self._ids_of_names()
@@ -327,7 +325,7 @@ class Keys:
         if len(self._names) and len(self._strings):
             name = (
                 compute.index_in(self._strings, value_set=self._names)
-                .fill_null(pyarrow_values.scalar(-1, pa.int32()))
+                .fill_null(bridge.scalar(-1, pa.int32()))
                 .to_numpy()
             )
             known = (name >= 0) & (self._nth < self._sizes[self._owners])

@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import binary_and_text
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
@@ -88,7 +88,7 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
         keys = Keys(chosen(live, dictionaries, None), list(names), site.path)
         values = node(array, live, np.arange(array.length), keys)
         # What is missing where a value has to be is null (VariantShredding.md, "Value Shredding").
-        return values.fill_null(pyarrow_values.scalar(_NULL, pa.binary())), dictionaries
+        return values.fill_null(bridge.scalar(_NULL, pa.binary())), dictionaries
 
     def convert(array: Array, live: Mask) -> pa.Array:
         mask = seen(array, live)
@@ -164,15 +164,15 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
         ends = offsets_of_sizes(sizes)
         owner = np.repeat(np.arange(len(sizes)), sizes)
         picked = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
-        values = _picked(element, child, picked, rows[owner], keys).fill_null(pyarrow_values.scalar(_NULL, pa.binary()))
+        values = _picked(element, child, picked, rows[owner], keys).fill_null(bridge.scalar(_NULL, pa.binary()))
         nbytes = offsets_of_sizes(lengths(values))
         before = nbytes[ends[:-1]]
         totals = nbytes[ends[1:]] - before
         made = heads(live, owner, nbytes[:-1] - before[owner], totals, path)
         check_size(int(lengths(made).sum() + nbytes[-1]), path)
         bodies = compute.binary_join(
-            pa.ListArray.from_arrays(pyarrow_values.numbers(ends.astype(np.int32)), values),
-            pyarrow_values.scalar(b"", pa.binary()),
+            pa.ListArray.from_arrays(bridge.numbers(ends.astype(np.int32)), values),
+            bridge.scalar(b"", pa.binary()),
         )
         return joined(made, bodies)
 
@@ -344,7 +344,7 @@ class _Objects:
         cuts[2 * slots + 1] = at + head
         buffers = [None, pa.py_buffer(cuts.astype(np.int32)), pa.py_buffer(octets)]
         halves = pa.Array.from_buffers(pa.binary(), 2 * len(values), buffers)
-        self.bodies = halves.take(pyarrow_values.numbers(2 * np.arange(len(values)) + 1))
+        self.bodies = halves.take(bridge.numbers(2 * np.arange(len(values)) + 1))
 
     def _check(self, sound: Booleans, expected: str) -> None:
         if not sound.all():

@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 
 _MOST_HELD_ROWS: Final = 1 << 18
 _MOST_HELD_NBYTES: Final = 32 << 20
@@ -118,7 +118,7 @@ class PartialAggregates:
         table = inputs.reduced()
         for number, known in counts.items():
             name = f"a{number}"
-            table = table.set_column(table.column_names.index(name), name, pyarrow_values.array([known], pa.int64()))
+            table = table.set_column(table.column_names.index(name), name, bridge.array([known], pa.int64()))
         return PartialRows(table, inputs.types)
 
     def _merged(self, held: list[pa.Table]) -> pa.Table:
@@ -240,7 +240,7 @@ _SCALAR: Final = {"sum": pc.sum, "min": pc.min, "max": pc.max}
 
 
 def _count_all(batch: pa.RecordBatch, _part: Part) -> _Input:
-    return _Input(pa.repeat(pyarrow_values.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64())
+    return _Input(pa.repeat(bridge.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64())
 
 
 def _count(batch: pa.RecordBatch, part: Part) -> _Input:

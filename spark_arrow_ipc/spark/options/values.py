@@ -233,7 +233,7 @@ def file_pattern(string: str) -> str:
 
 def time(string: str) -> str:
     """Return a time as it is, if it can be read."""
-    from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp  # workers start without it
+    from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 
     return string if parse_timestamp(string) is not None else _refuse(string)
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, MARGIN, Certain, instants_in, midnights_in
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -25,10 +25,10 @@ def _of_days(part: Callable[[_Int64s, _Int64s], _Int64s]) -> Callable[[Any], Any
     """
 
     def compute(dates: pa.Array) -> pa.Array:
-        days = pc.fill_null(dates.cast(pa.int32()), pyarrow_values.scalar(0, pa.int32())).to_numpy().astype(np.int64)
+        days = pc.fill_null(dates.cast(pa.int32()), bridge.scalar(0, pa.int32())).to_numpy().astype(np.int64)
         months = days.view("M8[D]").astype("M8[M]").astype(np.int64)
         nulls = dates.is_null().to_numpy(zero_copy_only=False) if dates.null_count else None
-        return pyarrow_values.numbers(part(days, months).astype(np.int32), nulls)
+        return bridge.numbers(part(days, months).astype(np.int32), nulls)
 
     return compute
 
@@ -90,14 +90,14 @@ def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tupl
                 f"the instant of a value of {sql} in {zone} is not certain, because the time zone tables "
                 "of Python and of Spark's JVM may differ for that time: filter the DataFrame for that"
             )
-    return pyarrow_values.numbers(of_left, nulls[0]), pyarrow_values.numbers(of_right, nulls[1])
+    return bridge.numbers(of_left, nulls[0]), bridge.numbers(of_right, nulls[1])
 
 
 def _instants(array: pa.Array, zone: tzinfo) -> Certain:
     """Return instants, and which of them are certain; of nulls any."""
     is_date = pa.types.is_date(array.type)
     raw = array.view(pa.int32() if is_date else pa.int64())
-    values = pc.fill_null(raw, pyarrow_values.scalar(0, raw.type)).to_numpy().astype(np.int64)
+    values = pc.fill_null(raw, bridge.scalar(0, raw.type)).to_numpy().astype(np.int64)
     if not is_date:
         is_instant = array.type.tz is not None
         return (values, np.ones(len(values), np.bool_)) if is_instant else instants_in(values, zone)

@@ -222,13 +222,13 @@ class MetadataColumn:
         # Imported late: a schema is inferred without pyarrow.
         from pyarrow import repeat
 
-        from spark_arrow_ipc.spark import pyarrow_values
+        from spark_arrow_ipc.spark import bridge
         from spark_arrow_ipc.spark.conform.conversion import expected_type
 
         to = expected_type(self.type, name)
         if self.of_rows is not None:
-            return pyarrow_values.numbers(self.of_rows(rows)).cast(to)
-        return repeat(pyarrow_values.scalar(self.value_of(rows.range), to), rows.count)
+            return bridge.numbers(self.of_rows(rows)).cast(to)
+        return repeat(bridge.scalar(self.value_of(rows.range), to), rows.count)
 
 
 def _blocks(rows: RowsOf) -> np.ndarray[Any, Any]:

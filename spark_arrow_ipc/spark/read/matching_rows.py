@@ -25,7 +25,7 @@ from spark_arrow_ipc.dataset.predicate.tokens import explained
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
@@ -83,7 +83,7 @@ class MatchingRows:
                 rows = np.arange(piece.num_rows if mask.as_py() else 0)
             else:
                 rows = np.flatnonzero(
-                    mask.fill_null(pyarrow_values.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
+                    mask.fill_null(bridge.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
                 )
             matching.append(rows + rows_before)
             rows_before += piece.num_rows

@@ -18,7 +18,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, advised, report_missing, report_skipped
 from spark_arrow_ipc.dataset.statistics.read import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
-from spark_arrow_ipc.spark import pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
@@ -143,8 +143,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         schema = expected_arrow_schema(self._schema)
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [
-            pyarrow_values.array([row[name] for row in rows], field.type)
-            for name, field in zip(names, schema, strict=True)
+            bridge.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -42,7 +42,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
 from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE, Operator, Raw
 from spark_arrow_ipc.errors import OptionError, error_context
-from spark_arrow_ipc.spark import bridge, pyarrow_values
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, as_instants, cast_column
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
@@ -204,7 +204,7 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
 def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
     """Return the pyarrow scalar of a value in the unit of its type."""
     if pa.types.is_decimal(type_):
-        return pyarrow_values.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)  # checks its digits
+        return bridge.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)  # checks its digits
     return _scalars((raw,), type_)[0]
 
 
@@ -214,13 +214,13 @@ def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
         unscaled = b"".join(int(raw).to_bytes(16, "little", signed=True) for raw in raws)
         return pa.Array.from_buffers(type_, len(raws), [None, pa.py_buffer(unscaled)])
     if pa.types.is_temporal(type_):
-        return pyarrow_values.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
-    return pyarrow_values.array([bool(raw) for raw in raws] if pa.types.is_boolean(type_) else raws, type_)
+        return bridge.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
+    return bridge.array([bool(raw) for raw in raws] if pa.types.is_boolean(type_) else raws, type_)
 
 
-_UNKNOWN: Final = pyarrow_values.scalar(None, pa.bool_())
-_TRUE: Final = pyarrow_values.scalar(value=True, type_=pa.bool_())
-_FALSE: Final = pyarrow_values.scalar(value=False, type_=pa.bool_())
+_UNKNOWN: Final = bridge.scalar(None, pa.bool_())
+_TRUE: Final = bridge.scalar(value=True, type_=pa.bool_())
+_FALSE: Final = bridge.scalar(value=False, type_=pa.bool_())
 
 
 def _for_values(array: pa.Array, truth: pa.Scalar | pa.Array) -> Any:
@@ -270,11 +270,11 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
     if isinstance(lower, float) and math.isnan(lower):
         return lambda batch: pc.is_nan(get(batch))
     if bound.is_point:
-        point = pyarrow_values.scalar(lower, type_)
+        point = bridge.scalar(lower, type_)
         return lambda batch: pc.equal(get(batch), point)
     parts: list[Callable[[pa.Array], Any]] = []
     if lower is not None:
-        least = pyarrow_values.scalar(lower, type_)
+        least = bridge.scalar(lower, type_)
         if upper is None:  # NaN, too, which is greater than all other numbers
             parts.append(lambda array: pc.or_(pc.greater_equal(array, least), pc.is_nan(array)))
         else:
@@ -282,7 +282,7 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
     if isinstance(upper, float) and math.isnan(upper):
         parts.append(lambda array: pc.invert(pc.is_nan(array)))
     elif upper is not None:
-        bound_ = pyarrow_values.scalar(upper, type_)
+        bound_ = bridge.scalar(upper, type_)
         parts.append(lambda array: pc.less(array, bound_))
 
     return _all_of(get, parts)
@@ -320,7 +320,7 @@ def _like(bound: Like, source: Source) -> Mask:
     if suffix:
         parts.append(lambda array: pc.ends_with(array, suffix))
     if prefix and suffix:
-        both = pyarrow_values.scalar(len(bound.prefix) + len(bound.suffix), pa.int32())
+        both = bridge.scalar(len(bound.prefix) + len(bound.suffix), pa.int32())
         parts.append(lambda array: pc.greater_equal(pc.binary_length(array), both))
     if infix:
         parts.append(lambda array: pc.match_substring(array, infix))
@@ -396,7 +396,7 @@ def _pair(bound: Pair, source: Source) -> Mask:
 
 
 def _constant(bound: Constant, _source: Source) -> Mask:
-    truth = pyarrow_values.scalar(bound.truth, pa.bool_())
+    truth = bridge.scalar(bound.truth, pa.bool_())
     return lambda _: truth
 
 

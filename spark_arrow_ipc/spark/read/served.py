@@ -5,25 +5,66 @@ All but planning and opening is as for files: `ArrowIpcBatchReader`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBlocks
-from spark_arrow_ipc.dataset.scan.served import ServedPart, plan_parts, scan_served
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
+from spark_arrow_ipc.ipc.dissociated.location import MAX_PARTS, parse_location
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, SelectColumns
 from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.where import RowSelection
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """A table of a server, or a part of it."""
+
+    uri: str = field(repr=False)  # as `ipc.connect` takes it
+    path: str  # what people see of it: address, ticket, part
+    # None: a server says nothing of a file
+    nbytes: None = None
+    mtime_ns: None = None
+
+
+def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
+    """Return the parts that a table is read in. Asks no server."""
+    location = parse_location(uri)
+    of = location.of or (None if parts is None else min(parts, MAX_PARTS))
+    if of is None or location.part is not None or location.want_part is None:
+        return [ServedPart(uri, location.shown)]
+    cut = (replace(location, part=part, of=of) for part in range(of))
+    return [ServedPart(part.uri, part.shown) for part in cut]
+
+
+def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
+    """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning."""
+    how = options.read
+    with (
+        error_context(path=part.path),
+        ipc.connect(part.uri, columns=how.columns, validation=how.validation, limits=how.limits, token=token) as reader,
+    ):
+        yield ScannedFile(part, reader.schema, join_small(_numbered(reader), options.joined_rows), lambda: 0)
+
+
+def _numbered(batches: Iterable[RecordBatch]) -> Iterator[ScannedBatch]:
+    first_row = 0
+    for number, batch in enumerate(batches):
+        yield ScannedBatch(batch, number, first_row, (batch.num_rows,))
+        first_row += batch.num_rows
+
 
 _NO_FILES = Partitioning((), ())
 

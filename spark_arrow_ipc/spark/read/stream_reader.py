@@ -28,8 +28,15 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, OnOverwrite, StreamBatch, StreamMode
-from spark_arrow_ipc.dataset.stream.offsets import Offset
+from spark_arrow_ipc.dataset.stream.mode import (
+    ALL_AVAILABLE,
+    Backlog,
+    Limit,
+    Offset,
+    OnOverwrite,
+    StreamBatch,
+    StreamMode,
+)
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions

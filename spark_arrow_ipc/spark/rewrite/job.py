@@ -24,7 +24,7 @@ from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow.kernels.sample import RowSample
+from spark_arrow_ipc.cli.cat import RowSample
 
 
 @pytest.mark.parametrize("parts", [[1000], [1, 0, 998, 1], [500, 500]])

@@ -6,8 +6,8 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels import compare
-from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.ipc.columns.encode import zero_nulls
 
 VALID_0_AND_2 = memoryview(bytes([0b101]))
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow.validate import utf8
-from spark_arrow_ipc.arrow.validate.utf8 import any_continues, continues, invalid_utf8
+from spark_arrow_ipc.arrow.validate import text as utf8
+from spark_arrow_ipc.arrow.validate.text import any_continues, continues, invalid_utf8
 
 # The first and last byte of every row and column of Unicode's table 3-7, and their neighbours.
 BOUNDS = bytes.fromhex("00 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 ff")

@@ -9,8 +9,8 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions
-from spark_arrow_ipc.dataset.scan.served import ServedPart, plan_parts, scan_served
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.spark.read.served import ServedPart, plan_parts, scan_served
 
 KNOWS = "dissociated+tcp://h:1/t?want_data=1&want_part=2"
 PLANS = [

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, OffsetValues, make_offset, mode_of_offset
+from spark_arrow_ipc.dataset.stream.mode import MAX_OFFSET_CHARS, OffsetValues, make_offset, mode_of_offset
 from spark_arrow_ipc.errors import StreamOffsetError
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from spark_arrow_ipc.dataset.stream.admission import Readiness
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
-from spark_arrow_ipc.dataset.stream.offsets import make_offset
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, make_offset
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions

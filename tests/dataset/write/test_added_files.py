@@ -10,7 +10,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.write import commit, conflicts
 from spark_arrow_ipc.dataset.write.conflicts import added_since, may_stay
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
+from spark_arrow_ipc.dataset.write.existing_files import LiveFile, live_files
 from spark_arrow_ipc.errors import ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 

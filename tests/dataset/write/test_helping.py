@@ -11,7 +11,7 @@ from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING, help_marks, publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward, withdraw
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.storage.memory import MemoryStorage
 
 

@@ -7,7 +7,7 @@ from commit_jobs import dataset
 
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
+from spark_arrow_ipc.dataset.write.existing_files import LiveFile, live_files
 from spark_arrow_ipc.errors import NoFilesError, UnsupportedError
 
 

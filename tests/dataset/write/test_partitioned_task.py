@@ -16,8 +16,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.write import partitioned_task as module
 from spark_arrow_ipc.dataset.write import staged_file
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
-from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 
@@ -217,7 +216,7 @@ from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.dataset.write import partitioned_task as module
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.storage.local import LOCAL
 import numpy as np
 

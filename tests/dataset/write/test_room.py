@@ -12,10 +12,10 @@ from places import Place
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
-from spark_arrow_ipc.dataset.write import staging
+from spark_arrow_ipc.dataset.write import staged_file as staging
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import make_staging
-from spark_arrow_ipc.dataset.write.staging import Staging, keep_room
+from spark_arrow_ipc.dataset.write.staged_file import Staging, keep_room
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.local import LocalStorage

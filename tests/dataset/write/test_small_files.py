@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, fill_bins
+from spark_arrow_ipc.dataset.write.existing_files import LiveFile, fill_bins
 
 CASES = [
     # files as (path, bytes, time); the bins by their names, for an aim of 100 bytes

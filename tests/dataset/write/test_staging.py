@@ -3,7 +3,7 @@
 import pickle
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging, missing_staging
 from spark_arrow_ipc.storage.local import LOCAL
 
 STAGING = Staging(DatasetDirectory(LOCAL, "/data/t"), "job1", durable=False)

@@ -9,8 +9,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.dataset.write.task import write_empty, write_task
 from spark_arrow_ipc.storage.local import LOCAL
 

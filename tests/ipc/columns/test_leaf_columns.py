@@ -10,7 +10,7 @@ from arrow_from_pyarrow import from_pyarrow
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.kernels import compare
-from spark_arrow_ipc.arrow.lazy_columns import LazyColumns
+from spark_arrow_ipc.arrow.record_batch import LazyColumns
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.columns import leaf_columns, projection
 

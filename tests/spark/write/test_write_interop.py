@@ -16,7 +16,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import arrow_json, ipc
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.plan import plan_write
 from spark_arrow_ipc.storage.local import LOCAL
