@@ -268,7 +268,7 @@ class OptionError(ArrowIpcError, ValueError):
 
 
 class FunctionError(ArrowIpcError, TypeError):
-    """A function for workers cannot be sent to them, or what it returned is no record batch.
+    """A function for workers cannot be sent to them, or what it returned is not a record batch.
 
     Return an iterator of record batches from the function; what it uses must be possible to pickle.
     """

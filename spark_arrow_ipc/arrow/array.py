@@ -36,7 +36,7 @@ class Array(ArrayData):
         TypeError
             It has no such method.
         ArrowIpcError
-            What it gives is no array of the format.
+            It gives something that is not an array of the format.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 

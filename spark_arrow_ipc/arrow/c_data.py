@@ -155,7 +155,7 @@ _CLASSES: Final = (
     (NotImplementedError, NotImplementedError),
     ((ValueError, ArrowIpcError), ValueError),
 )
-"""What pyarrow has error codes for; all others are OSError."""
+"""The errors that pyarrow has codes for; all others are OSError."""
 
 
 def check_requested(fields: Iterable[t.Field], requested: object | None) -> None:

@@ -30,7 +30,7 @@ Lengths = TypeVar("Lengths", int, npt.NDArray[np.int64])
 
 
 class Family(Enum):
-    """How the slots of a type lie in its buffers and children."""
+    """The buffers and children of a type, and what each slot has in them."""
 
     NULL = auto()
     """No memory at all."""
@@ -61,7 +61,7 @@ class Family(Enum):
 
 
 class Role(Enum):
-    """What a buffer holds."""
+    """The content of a buffer."""
 
     VALIDITY = auto()
     """One bit a slot, 1 for a value; may be absent where there is no null."""
@@ -84,7 +84,7 @@ class Role(Enum):
 
 
 class Swap(Enum):
-    """What is reversed when a buffer comes in the other byte order."""
+    """The units that are reversed when a buffer comes in the other byte order."""
 
     NONE = auto()
     UNIT = auto()
@@ -115,12 +115,12 @@ class Layout:
 
     @property
     def has_validity(self) -> bool:
-        """Whether the first buffer is a validity bitmap."""
+        """True if the first buffer is a validity bitmap."""
         return bool(self.buffers) and self.buffers[0].role is Role.VALIDITY
 
     @property
     def is_variadic(self) -> bool:
-        """Whether the last entry stands for any number of buffers."""
+        """True if the last entry stands for any number of buffers."""
         return bool(self.buffers) and self.buffers[-1].role is Role.VARIADIC
 
     @property

@@ -46,7 +46,7 @@ _PER_SLOT = (Role.VALIDITY, Role.DATA, Role.OFFSETS, Role.POSITIONS, Role.SIZES,
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What is summed up: the bytes of slots, stored or decoded, and a price for each slot."""
+    """The quantities that are summed up: the bytes of slots, stored or decoded, and a price for each slot."""
 
     decoded: bool
     slot_bits: int = 0

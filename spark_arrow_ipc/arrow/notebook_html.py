@@ -32,7 +32,7 @@ _VALUE_NBYTES: Final = 10_000
 
 
 _UNSOUND: Final = (ArrowIpcError, ValueError, IndexError, OverflowError)
-"""What values raise that were not checked."""
+"""The errors of values that were not checked."""
 
 
 def schema_html(fields: Sequence[Field], custom_metadata: CustomMetadata = ()) -> str:

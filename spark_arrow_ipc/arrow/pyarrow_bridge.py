@@ -237,7 +237,7 @@ def metadata_to_pyarrow(pairs: t.CustomMetadata) -> pa.KeyValueMetadata | None:
 
 
 _METADATA_AT: Final = 2 * ctypes.sizeof(ctypes.c_void_p)
-"""Where ``struct ArrowSchema`` has the address of its metadata, after those of format and name."""
+"""The place of the address of the metadata in ``struct ArrowSchema``, after those of format and name."""
 
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)

@@ -153,7 +153,7 @@ class RecordBatch:
         Raises
         ------
         TypeError
-            It has no such method, or is no record batch.
+            It has no such method, or is not a record batch.
         ArrowIpcError
             What it gives is not sound.
         """
@@ -300,7 +300,7 @@ class RecordBatchStream:
         Raises
         ------
         TypeError
-            It has no such method, or gives arrays that are no record batches.
+            It has no such method, or gives arrays that are not record batches.
         ArrowIpcError
             It has an error, or a type that is none of the format.
         """

@@ -45,7 +45,7 @@ class Schema:
         Raises
         ------
         TypeError
-            It has no such method, or is no schema but the type of an array.
+            It has no such method, or is the type of an array.
         ArrowIpcError
             It has a type that is none of the format.
         """

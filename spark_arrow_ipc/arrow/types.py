@@ -515,7 +515,7 @@ class Dictionary(DataType):
 
     def __post_init__(self) -> None:
         _require(isinstance(self.index, Int), "a dictionary index of an integer type", self.index)
-        _require(not isinstance(self.value, Dictionary), "a dictionary value type that is no dictionary", self.value)
+        _require(not isinstance(self.value, Dictionary), "a dictionary value type that is not a dictionary", self.value)
 
     def __str__(self) -> str:
         return f"dictionary<{self.index}, {self.value}{', ordered' if self.ordered else ''}>"

@@ -123,7 +123,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     OSError
         The path cannot be opened.
     ValueError
-        `validation` or `threads` is no value of these.
+        `validation` or `threads` is not one of these values.
     TypeError
         There are options and keywords at once.
     """

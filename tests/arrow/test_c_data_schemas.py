@@ -119,7 +119,7 @@ HOSTILE = [
     ("many levels", lambda p: nested(p, 70), "ecursion level"),
     ("a released child", lambda p: p.schema(b"+l", children=(p.schema(released=True),)), "released ArrowSchema"),
     ("indices that are text", lambda p: p.schema(b"u", dictionary=p.schema()), "has a dictionary but is not an integer type"),
-    ("a dictionary of a dictionary", lambda p: p.schema(dictionary=p.schema(dictionary=p.schema())), "value type that is no dictionary"),
+    ("a dictionary of a dictionary", lambda p: p.schema(dictionary=p.schema(dictionary=p.schema())), "value type that is not a dictionary"),
     ("fewer than no pairs", lambda p: p.schema(metadata=metadata(-1)), "Invalid encoded metadata string"),
     ("a key of less than no bytes", lambda p: p.schema(metadata=metadata(1, -5)), "Invalid encoded metadata string"),
     ("a name that is no text", lambda p: p.schema(name=b"\xff"), "utf-8"),

@@ -1,7 +1,7 @@
 """One line on a terminal that says how far a command is, from its third second on.
 
 What reads counts files and rows here. The line is drawn on stderr when something is counted, at most five times a
-second, and erased before anything else is printed. Where stderr is no terminal, nothing is drawn.
+second, and erased before anything else is printed. Where stderr is not a terminal, nothing is drawn.
 """
 
 from __future__ import annotations

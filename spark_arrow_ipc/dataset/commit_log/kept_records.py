@@ -76,7 +76,7 @@ def read_kept(dataset: DatasetDirectory, seq: int) -> Record | None:
     except FileNotFoundError:
         return None
     except (LimitError, UnsupportedError) as error:
-        raise CommitError(f"this is no kept record: {error}", path=path) from error
+        raise CommitError(f"this is not a kept record: {error}", path=path) from error
     with error_context(path=path):
         record = Record.from_bytes(data)
         if record.seq != seq:
@@ -122,7 +122,7 @@ def outdated_records(dataset: DatasetDirectory, seconds: int) -> list[Status]:
 
 
 DEFAULT_SECONDS: Final = 7 * 24 * 3600
-"""How long records are kept if the file that says it is lost."""
+"""The time that records are kept if the file that says it is lost."""
 
 _PRUNED_EVERY: Final = 64
 """Records between two listings of the kept ones."""

@@ -211,7 +211,7 @@ class Record:
 
     @property
     def is_of_job(self) -> bool:
-        """Whether the record commits a job, and does not withdraw others."""
+        """True if the record commits a job, and does not withdraw others."""
         return self.mode not in {WITHDRAWN, TAKEN_BACK}
 
     @property

@@ -147,7 +147,7 @@ class Tally(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether there can be files with this tally."""
+        """True if there can be files with this tally."""
         return all(type(number) is int and number >= 0 for number in self) and self.digest < 1 << 8 * _DIGEST_NBYTES
 
 

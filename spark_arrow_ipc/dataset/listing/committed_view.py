@@ -36,14 +36,14 @@ class MetRecord(NamedTuple):
 
 
 class Progress(Enum):
-    """What became of datasets while they were listed."""
+    """The changes of datasets while they were listed."""
 
     SAME = auto()
     """Nothing was committed."""
     MOVED = auto()
     """Jobs were committed, and the listings are corrected by their records."""
     LOST = auto()
-    """What was committed cannot be found out any more; all listings must be discarded."""
+    """The committed files cannot be found out any more; all listings must be discarded."""
 
 
 class _Correction:
@@ -126,7 +126,7 @@ class CommittedView:
         """Datasets that are met by links to directories in them alone, so that their paths are other ones."""
         self._looked: dict[str, Listing] = {}
         self._looked_up: dict[str, Status | None] = {}
-        """What was asked for ahead and is not used yet."""
+        """Answers that were asked for ahead and are not used yet."""
 
     @property
     def heads(self) -> Mapping[str, MetRecord]:

@@ -53,7 +53,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """``lower <= value < upper`` in the order of the column's type; None is no bound.
+    """``lower <= value < upper`` in the order of the column's type; None stands for no bound.
 
     With `is_point`, `lower` is the only value inside.
     """

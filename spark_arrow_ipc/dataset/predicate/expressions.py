@@ -161,7 +161,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether an operand is null."""
+    """A test for null."""
 
     operand: Operand
     at: str = field(default="", compare=False)

@@ -31,7 +31,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What an expression may depend on besides its literals."""
+    """The surroundings of an expression that its value may depend on."""
 
     zone: tzinfo | None  # the session's time zone, `UNKNOWN_ZONE`, or None
     now: int | None = None  # the instant of planning, in microseconds

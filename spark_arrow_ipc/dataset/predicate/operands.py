@@ -76,7 +76,7 @@ _NOW_CALLS: Final = {**_NOW, "NOW": "CURRENT_TIMESTAMP"}
 _DATE_SUMS: Final = {"DATE_ADD": "+", "DATE_SUB": "-"}
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
 _BINDING: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
-"""How tightly a sign binds."""
+"""The binding strength of a sign."""
 
 Constant: TypeAlias = Literal | TimestampLiteral | Expression
 

@@ -42,7 +42,7 @@ _OPERATORS: Final[Mapping[str, Operator]] = {
     "!=": Operator.NE,
 }
 _PREDICATES: Final = (*_OPERATORS, "IS", "IN", "BETWEEN", "LIKE", "NOT")
-"""What can follow an operand and is no connector."""
+"""Words that can follow an operand without a connector."""
 
 _CONNECTORS: Final[Mapping[str, tuple[int, Callable[[tuple[Predicate, ...]], Predicate]]]] = {
     "OR": (1, Or),

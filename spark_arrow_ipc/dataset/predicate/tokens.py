@@ -81,7 +81,7 @@ class Tokens:
     token
         Its characters.
     key
-        A symbol, or a word in capitals; empty for all other kinds, so that a name in backticks is no keyword.
+        A symbol, or a word in capitals; empty for all other kinds, so that a name in backticks is not a keyword.
     start, stop
         Its range in the string.
     before

@@ -26,12 +26,12 @@ from spark_arrow_ipc.ipc.batch_reader import NumberedBatches
 _LOG: Final = logging.getLogger(__name__)
 
 CORRUPT: Final = (InvalidArrowError, NoTableError, NoTensorError, OSError)
-"""Errors of a file that is no table of Arrow (or no tensor, where tensors are read), or cannot be read. A missing file is handled before these."""
+"""Errors of a file that is not a table of Arrow (or not a tensor, where tensors are read), or cannot be read. A missing file is handled before these."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """Which errors of files a scan skips. None by default."""
+    """The errors of files that a scan skips. None by default."""
 
     ignore_corrupt_files: bool = False  # skip the rest of a broken file, and keep the rows that were read before it
     ignore_missing_files: bool = False  # skip files that were removed after the listing
@@ -39,18 +39,18 @@ class ErrorPolicy:
 
     @property
     def skips_corrupt(self) -> bool:
-        """Whether a scan goes on after a broken file."""
+        """True if a scan goes on after a broken file."""
         return self.ignore_corrupt_files or self.recover
 
     def skips(self, error: Exception) -> bool:
-        """Whether a file that cannot be opened because of this error is skipped."""
+        """Return whether a file that cannot be opened because of this error is skipped."""
         if isinstance(error, FileChangedError):
             return self.ignore_missing_files
         return self.skips_corrupt and isinstance(error, CORRUPT)
 
     @property
     def skips_any(self) -> bool:
-        """Whether a plan ignores files that cannot be read; the scan decides on them."""
+        """True if a plan ignores files that cannot be read; the scan decides on them."""
         return self.skips_corrupt or self.ignore_missing_files
 
 

@@ -24,7 +24,7 @@ from spark_arrow_ipc.ipc.stream_index import StreamStart
 
 
 class Origin(Protocol):
-    """Where rows are from: a range of a file, or what is no file and has no size and no time."""
+    """The origin of rows: a range of a file, or a part of something else that has neither size nor time."""
 
     @property
     def path(self) -> str:

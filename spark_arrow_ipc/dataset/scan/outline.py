@@ -37,7 +37,7 @@ _UNREADABLE: Final = (ArrowIpcError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a plan knows of one file."""
+    """The facts that a plan knows of one file."""
 
     schema: Schema | None = None  # of the whole file; None if it cannot be opened
     # bytes of each record batch; None for a stream, and for a file that cannot be opened
@@ -54,7 +54,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class OutlineOptions:
-    """What outlines are read with."""
+    """The options that outlines are read with."""
 
     read: ipc.ReadOptions = DEFAULT_READ  # how the codec reads each file, and the columns that will be read
     with_statistics: bool = False  # whether to read statistics

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again, or CREATE OR REPLACE TEMPORARY VIEW"
-"""What to do about a file of a batch read that changed."""
+"""The advice about a file of a batch read that changed."""
 
 
 SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "Callable[[int], bool] | None"]
@@ -69,7 +69,7 @@ SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "Callable[[int],
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How files are read."""
+    """The options that files are read with."""
 
     read: ipc.ReadOptions = DEFAULT_READ  # how the codec reads each file, and which columns
     # batches of fewer rows are joined with their neighbours until they reach this number; 0: never

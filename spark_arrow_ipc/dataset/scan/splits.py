@@ -40,7 +40,7 @@ _UNEVENNESS: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:
-    """How large input partitions are.
+    """The sizes of input partitions.
 
     Raises
     ------

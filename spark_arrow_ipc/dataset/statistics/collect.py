@@ -124,7 +124,7 @@ class StatisticsCollector:
 
     @property
     def collects(self) -> bool:
-        """Whether any column has statistics so far."""
+        """True if any column has statistics so far."""
         return bool(self._gathered)
 
     def statistics(self) -> BlockStatistics:

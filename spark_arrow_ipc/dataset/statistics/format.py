@@ -61,12 +61,12 @@ class Leaf:
 
     @property
     def is_string(self) -> bool:
-        """Whether values are strings, which are cut at code points."""
+        """True if values are strings, which are cut at code points."""
         return type(self.type) in t.UTF8_CLASSES
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether bounds may be shorter than the values."""
+        """True if bounds may be shorter than the values."""
         return self.is_string or isinstance(self.type, t.Binary | t.LargeBinary | t.BinaryView)
 
     def field(self) -> t.Field:

@@ -25,7 +25,7 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStati
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
 BlockFilter = Callable[[int], bool]
-"""Whether block `i` may have a matching row."""
+"""True if block `i` may have a matching row."""
 
 BlockTruths = Callable[[int], int]
 """The set of truths that rows of block `i` may have, as `prune.truths`."""

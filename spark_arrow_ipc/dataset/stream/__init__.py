@@ -1,1 +1,1 @@
-"""Which files a streaming query reads next: the modes of a stream, and their offsets."""
+"""The files that a streaming query reads next: the modes of a stream, and their offsets."""

@@ -67,7 +67,7 @@ _MAGIC_AT_END: Final = (
 
 
 class Readiness(Enum):
-    """Whether a file can be read."""
+    """The readiness of a file."""
 
     READY = auto()
     YOUNG = auto()
@@ -130,7 +130,7 @@ class Admission:
 
     @property
     def _patience_ns(self) -> float:
-        """How long a stream without an end marker must not have changed to be complete."""
+        """The time for which a complete stream without an end marker has not changed."""
         return inf if self.unfinished_seconds is None else self.unfinished_seconds * _SECOND
 
     def _is_taken(self, file: DataFile, wanted: str, age: int) -> bool:

@@ -33,7 +33,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cleaner:
-    """What is done with files that were read."""
+    """The treatment of files that were read."""
 
     storage: Storage
     # the directory that they are moved to, below which they keep their whole path; None to delete them

@@ -41,7 +41,7 @@ _SECOND: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How a directory is followed."""
+    """The options by which a directory is followed."""
 
     # files that were modified so long before the newest file that was read are not read; None for no limit
     max_age_seconds: int | None = None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # every planner imports this module for `OnOverwrite`, and fe
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much one batch takes at most. What it takes first it takes whole, however large: no query stands still."""
+    """The most that one batch takes. What it takes first it takes whole, however large: no query stands still."""
 
     max_files: int | None = None  # files; None for any number
     max_bytes: int | None = None  # sum of their sizes; None for any
@@ -68,7 +68,7 @@ ALL_AVAILABLE = Limit()
 
 
 class Backlog(NamedTuple):
-    """What is known to wait after the newest offset; for people, and so that it is read without a pause."""
+    """The files that are known to wait after the newest offset; for people, and so that it is read without a pause."""
 
     # files (of a growing file, record batches) that the next call of `latest` can give, and their bytes
     files: int = 0
@@ -77,7 +77,7 @@ class Backlog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """What one batch reads: whole files, or parts of files that the mode has cut itself."""
+    """The files of one batch: whole files, or parts of files that the mode has cut itself."""
 
     # Files that are read whole, with the state in which the mode saw them: path, size, modification time, version,
     # and the staged path of a file that has not got its name yet. Their partition values are not set: the plan finds
@@ -147,7 +147,7 @@ class StreamMode(Protocol):
 
 
 class OnOverwrite(StrEnum):
-    """What a stream does at a record that removed rows of earlier ones."""
+    """The answer of a stream to a record that removed rows of earlier ones."""
 
     FAIL = "fail"
     """Raise an error."""

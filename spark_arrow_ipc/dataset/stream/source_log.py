@@ -49,7 +49,7 @@ _SEEN: Final = re.compile(r"seen-([0-9]{20})\.bin", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a log notes before an offset is returned."""
+    """An entry that a log makes before an offset is returned."""
 
     batch: StreamBatch  # the files that are read
     after: int  # number of the entry before the offset that this one belongs to, -1 for none

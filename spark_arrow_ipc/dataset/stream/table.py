@@ -61,7 +61,7 @@ TABLE: Final = "table"
 _BEGIN: Final = ""
 _READ: Final = "/"
 _LATEST: Final = "//"
-"""Values of ``after`` that are no relative paths."""
+"""Values of ``after`` that are not relative paths."""
 
 _EMPTY_RECORDS: Final = 64
 """Records without files make an offset of their own only after so many: an empty batch takes half a second."""
@@ -76,7 +76,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a dataset is followed."""
+    """The options by which a dataset is followed."""
 
     # the record with which a new query begins; None for all files that are there, and then the records that follow
     first_record: int | None = None
@@ -110,12 +110,12 @@ class _State:
 
     @property
     def is_beginning(self) -> bool:
-        """Whether no record is fixed yet."""
+        """True if no record is fixed yet."""
         return self.seq == 0 and self.after in (_BEGIN, _LATEST)
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether files of the snapshot are left."""
+        """True if files of the snapshot are left."""
         return self.after not in (_READ, _LATEST)
 
 

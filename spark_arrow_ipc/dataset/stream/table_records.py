@@ -30,7 +30,7 @@ from spark_arrow_ipc.storage.storage import Status
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """What a record added to the dataset."""
+    """The files that a record added to the dataset."""
 
     # its number, its job, and the job of the record before it
     seq: int

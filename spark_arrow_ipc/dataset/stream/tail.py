@@ -45,7 +45,7 @@ _MOST_KEPT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
-    """How a file is followed."""
+    """The options by which a file is followed."""
 
     from_latest: bool = False  # whether a new query leaves out the record batches that are there
     split_nbytes: int = 128 << 20  # A batch of more bytes is shared by several tasks
@@ -85,9 +85,9 @@ class TailMode:
         self._backlog = Backlog()
         self._ends = False
         self._last_byte: int | None = None
-        """Where a query ends that reads what is there now alone."""
+        """The end of a query that reads what is there now alone."""
         self._is_whole = True
-        """Whether the index has all whole messages that were there, and did not end at `_MOST_KEPT`."""
+        """True if the index has all whole messages that were there, and did not end at `_MOST_KEPT`."""
 
     @property
     def name(self) -> str:

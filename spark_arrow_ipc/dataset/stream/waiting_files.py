@@ -70,7 +70,7 @@ class WaitingFiles:
 
     @property
     def needs_look(self) -> bool:
-        """Whether the directory is to be listed before the next batch."""
+        """True if the directory is to be listed before the next batch."""
         if self._looked_at is None:
             return True
         if self._only_now:

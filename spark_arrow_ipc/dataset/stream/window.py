@@ -54,7 +54,7 @@ _MOST_PATH_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class WindowOptions:
-    """How a directory is followed."""
+    """The options by which a directory is followed."""
 
     # how long before the newest file that was read a file may have been modified when it appears
     late_seconds: int = 3600

@@ -65,7 +65,7 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, paren
 from spark_arrow_ipc.storage.storage import Storage
 
 _ATTEMPTS: Final = 50
-"""How often a copy begins again with a newer state."""
+"""The number of times that a copy begins again with a newer state."""
 
 _SHORT_NBYTES: Final = 140
 """Each file system takes names of so many bytes; most take 255, one that encrypts names 143."""

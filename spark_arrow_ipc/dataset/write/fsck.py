@@ -102,7 +102,7 @@ class FsckReport:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are no faults."""
+        """True if there are no faults."""
         return all(finding.is_note for finding in self.findings)
 
 

@@ -30,7 +30,7 @@ from spark_arrow_ipc.storage.paths import join, name_of, parent
 from spark_arrow_ipc.storage.storage import Kind, Status
 
 _ATTEMPTS: Final = 20
-"""How often the directory is listed anew because a job was committed meanwhile."""
+"""The number of times that the directory is listed anew because a job was committed meanwhile."""
 
 _RECORDS: Final = KEPT_RECORDS + 2
 """Most records that are read; older ones are of no use."""
@@ -101,7 +101,7 @@ class Inventory:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the newest record is not applied, as far as is known."""
+        """True if the newest record is not applied, as far as is known."""
         return not self.head.done and self.record is not None
 
     @property

@@ -31,7 +31,7 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.storage import Kind, Status
 
 _ASIDE_SECONDS: Final = 7 * 24 * 3600
-"""How long a file of another program is kept whose name was taken again while it was moved."""
+"""The time that a file of another program is kept whose name was taken again while it was moved."""
 
 _DELETED_AT_ONCE: Final = 1000
 """Files that one request deletes; a step of the faults' tests."""

@@ -37,7 +37,7 @@ from spark_arrow_ipc.storage.storage import Status, Storage, Traits
 from spark_arrow_ipc.storage.url import split_url
 
 _ATTEMPTS: Final = 5
-"""How often a file is published, where other processes interfere each time."""
+"""The number of times that a file is published, where other processes interfere each time."""
 
 _SAMPLE: Final = 32
 """Files of a kind that are looked at to see whether a job goes on."""
@@ -57,7 +57,7 @@ _MAX_KEY_NBYTES: Final = 1024
 
 @dataclass(slots=True)
 class Timing:
-    """How long writers wait for each other where a storage copies, and the clock for it; the one place of these numbers.
+    """The times that writers wait for each other where a storage copies, and the clock for it; the one place of these numbers.
 
     Nothing waits unless a process died or stands still.
 

@@ -34,7 +34,7 @@ from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import name_of
 
 _ATTEMPTS: Final = 3
-"""How often a storage is asked to make a record, where it does not answer."""
+"""The number of times that a storage is asked to make a record, where it does not answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ def claim(dataset: DatasetDirectory, seq: int, purpose: Claim) -> Claim:
             if attempt == _CLAIM_ATTEMPTS - 1:
                 raise
         except (ValueError, LimitError, UnsupportedError) as error:
-            raise CommitError("this is no claim that a commit made; remove it", path=path) from error
+            raise CommitError("this is not a claim that a commit made; remove it", path=path) from error
     raise AssertionError  # the loop returns or raises
 
 

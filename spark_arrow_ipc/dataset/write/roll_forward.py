@@ -55,7 +55,7 @@ SUCCESS_FILE: Final = "_SUCCESS"
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
-"""How often a record is applied, where other processes interfere each time."""
+"""The number of times that a record is applied, where other processes interfere each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +328,7 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
             check_decides(dataset, head, due[0])
             record = Record(head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due).after(before)
             # Staged files go only after it is in the chain: no record ever names a file that a withdrawal deleted. A new head
-            # makes readers list again, and is no conflict for writers, which compare files.
+            # makes readers list again, and is not a conflict for writers, which compare files.
             if not append_record(dataset, record):
                 continue
             failpoint.hit("A.withdrawn")

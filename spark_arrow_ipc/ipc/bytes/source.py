@@ -182,7 +182,7 @@ class KeptEnds(ExactReads):
 
     # A reader asks for a few bytes at both ends of a file, one after the other: the magic, the length of the footer, the
     # footer, the schema message. Over a network each would wait as long as a read of 64 KiB does, so the first that lies in
-    # an end reads all of that end. A file that is no longer than this is read once.
+    # an end reads all of that end. A file of at most this length is read once.
     waits = True
 
     def __init__(self, source: ByteSource) -> None:

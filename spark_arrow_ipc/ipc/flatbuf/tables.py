@@ -61,7 +61,7 @@ class Feature(IntFlag):
 
 
 class UnionMode(IntEnum):
-    """Whether the children of a union have as many slots as the union (sparse) or only those used (dense)."""
+    """The slots of the children of a union: as many as the union (sparse), or only those used (dense)."""
 
     Sparse = 0
     Dense = 1
@@ -76,7 +76,7 @@ class IntervalUnit(IntEnum):
 
 
 class DictionaryKind(IntEnum):
-    """How a dictionary is stored."""
+    """The way in which a dictionary is stored."""
 
     DenseArray = 0
 

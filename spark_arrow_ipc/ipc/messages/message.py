@@ -128,7 +128,7 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     entry = _HEADERS.get(discriminant)
     if entry is None:
         raise NoTableError(
-            f"the file holds a {MessageHeader(discriminant).noun}, which is no table; ipc.read_tensor and the "
+            f"the file holds a {MessageHeader(discriminant).noun}, which is not a table; ipc.read_tensor and the "
             "option tensors read it, and in a directory the option pathGlobFilter leaves it out"
         )
     kind, decode_header = entry

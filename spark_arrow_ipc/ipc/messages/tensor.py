@@ -121,7 +121,7 @@ def decode_tensor_message(flatbuffer: memoryview, limits: Limits) -> TensorMessa
         _invalid("Message.header", "a message header", "none")
     if decode_header is None:
         raise NoTensorError(
-            f"the message is a {MessageHeader(discriminant).noun}, which is no tensor; tables are read with "
+            f"the message is a {MessageHeader(discriminant).noun}, which is not a tensor; tables are read with "
             "ipc.open, and in Spark without the option tensors"
         )
     body_nbytes = body_length(view)

@@ -83,7 +83,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
         Use.DIRECTORY,
         options,
         stream,
-        "the source is no data set that keeps the records of its commits (commitRetention)",
+        "the source is not a data set that keeps the records of its commits (commitRetention)",
     )
     if isinstance(stream.starting_from, int):
         raise OptionError(

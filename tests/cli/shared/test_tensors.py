@@ -152,4 +152,4 @@ def test_a_broken_index_is_bad_and_says_where(capsys, tmp_path):
 def test_other_commands_say_what_it_is(capsys, two, tmp_path):
     status, _, err = run(capsys, "concat", two, tmp_path / "all.arrow")
     assert 1 == status
-    assert "holds a tensor, which is no table" in err
+    assert "holds a tensor, which is not a table" in err

@@ -50,7 +50,7 @@ def test_columns_are_selected():
 
 
 REFUSED = [
-    ("a table", (DATA / "integers.arrows").read_bytes(), NoTensorError, "the message is a schema, which is no tensor"),
+    ("a table", (DATA / "integers.arrows").read_bytes(), NoTensorError, "the message is a schema, which is not a tensor"),
     ("a file", (DATA / "integers.arrow").read_bytes(), NoTensorError, "which holds a table and no tensor"),
     ("the end alone", b"\xff\xff\xff\xff\0\0\0\0", InvalidFramingError, "expected a tensor, found the end"),
     ("another number of dimensions", content(SQUARE, np.zeros(3)), SchemaMismatchError,

@@ -23,7 +23,7 @@ def test_the_first_claim_stays(tmp_path):
 def test_a_claim_of_others_is_refused_by_name(tmp_path, content):
     save(tmp_path, APPEND, "a")
     Path(dataset(tmp_path).claim(7)).write_text(content)
-    with pytest.raises(CommitError, match=r"7\.claim: this is no claim that a commit made; remove it"):
+    with pytest.raises(CommitError, match=r"7\.claim: this is not a claim that a commit made; remove it"):
         claim(dataset(tmp_path), 7, Claim.APPLY)
 
 

@@ -134,7 +134,7 @@ UNSUPPORTED = [
     (
         "a record batch",
         lambda: decoded(tables.RECORD_BATCH, {}, 0),
-        "the message is a record batch, which is no tensor",
+        "the message is a record batch, which is not a tensor",
     ),
 ]
 

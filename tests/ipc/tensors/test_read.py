@@ -157,7 +157,7 @@ EXAMPLE = (DATA / "tensor_f64_2x3.tensor").read_bytes()
 REFUSED = [
     ("nothing", b"", InvalidFramingError, "an empty file"),
     ("the end alone", b"\xff\xff\xff\xff\0\0\0\0", InvalidFramingError, "expected a tensor, found the end of the stream"),
-    ("a table", TABLE, UnsupportedError, "the message is a schema, which is no tensor.* ipc.open"),
+    ("a table", TABLE, UnsupportedError, "the message is a schema, which is not a tensor.* ipc.open"),
     ("a file", b"ARROW1\0\0" + bytes(100), UnsupportedError, "Arrow IPC file format, which holds a table"),
     ("text", b"a,b\n1,2\n" * 4, InvalidFramingError, "text"),
     ("cut in its body", EXAMPLE[:-1], InvalidFramingError, r"tensor 0: expected 48 bytes, found 47.*byte offset 256"),
