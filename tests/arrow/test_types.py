@@ -19,7 +19,7 @@ IMPOSSIBLE = [
     ("a union id above 127", lambda: t.DenseUnion((t.Field("x", t.int8),), (128,)), "0 to 127"),
     ("run ends of 8 bits", lambda: t.run_end_encoded(t.int8, t.utf8), "run ends of int16, int32 or int64"),
     ("an index that is no integer", lambda: t.dictionary(t.utf8, t.utf8), "index of an integer type"),
-    ("a dictionary of dictionaries", lambda: t.dictionary(t.int8, t.dictionary(t.int8, t.utf8)), "no dictionary"),
+    ("a dictionary of dictionaries", lambda: t.dictionary(t.int8, t.dictionary(t.int8, t.utf8)), "not a dictionary"),
 ]
 
 

@@ -24,8 +24,8 @@ DAMAGE = {
     "another number": (lambda path, other: path.write_bytes(other.read_bytes()), "kept record number 2"),
     "cut": (lambda path, other: path.write_bytes(path.read_bytes()[:-3]), "CRC-32"),
     "empty": (lambda path, other: path.write_bytes(b""), "CRC-32"),
-    "a link": (lambda path, other: (path.unlink(), path.symlink_to(other)), "no kept record"),
-    "a directory": (lambda path, other: (path.unlink(), path.mkdir()), "no kept record"),
+    "a link": (lambda path, other: (path.unlink(), path.symlink_to(other)), "not a kept record"),
+    "a directory": (lambda path, other: (path.unlink(), path.mkdir()), "not a kept record"),
 }
 
 
