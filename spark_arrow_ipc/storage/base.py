@@ -33,6 +33,10 @@ class LearnsByDoing:
         """Return the path: there are no links."""
         return path
 
+    def unique_path(self, path: str) -> str:
+        """Return the path, which has one spelling."""
+        return path
+
     def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
         """Return an unnamed file in the temporary directory of this machine."""
         return cast("BinaryIO", tempfile.TemporaryFile())

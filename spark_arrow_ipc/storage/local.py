@@ -67,6 +67,8 @@ class LocalStorage:
         """Return a path with all links on it followed."""
         return os.path.realpath(path)
 
+    unique_path = real_path
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a path, or None if nothing is there. One system call, and two for each level inside."""
         try:

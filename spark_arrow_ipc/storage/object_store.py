@@ -63,8 +63,8 @@ class ObjectStorage(RemoteStorage):
         """Return the URL that all calls write alike (`object_path`)."""
         return object_path(path)
 
-    def real_path(self, path: str) -> str:
-        """Return the path as all spellings of its bucket have it (`real_url`): there are no links."""
+    def unique_path(self, path: str) -> str:
+        """Return the path as all spellings of its bucket have it (`real_url`)."""
         account = dict(self.options).get("account_name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
         return real_url(path, account)
 
@@ -196,7 +196,7 @@ class ObjectStorage(RemoteStorage):
 
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
         """Copy an object on the server, without its bytes coming here. One request, more after errors."""
-        if len({split_url(self.real_path(path))[0] for path in (staged, final)}) > 1:
+        if len({split_url(self.unique_path(path))[0] for path in (staged, final)}) > 1:
             raise UnsupportedError(f"an object is copied within its bucket, and not to {final}", path=staged)
         store, key = self._at(staged, copies=True)
 

@@ -114,6 +114,9 @@ class Storage(Protocol):
     def real_path(self, path: str) -> str:
         """Return a path with all links on it followed, as far as it exists; itself where there are no links."""
 
+    def unique_path(self, path: str) -> str:
+        """Return the one text that all spellings of a place have, to compare two places; it need not be one to read from."""
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a path, or None if nothing is there."""
 

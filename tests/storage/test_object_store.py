@@ -53,7 +53,7 @@ def test_a_copy_to_another_bucket_is_refused(place):
 def test_the_place_of_a_url_is_that_of_its_account(monkeypatch):
     url = "abfss://c@acc.dfs.core.windows.net/a"
     for storage in (ObjectStorage((("account_name", "acc"),)), ObjectStorage()):
-        assert storage.real_path(url) == storage.real_path("az://c/a")
+        assert storage.unique_path(url) == storage.unique_path("az://c/a")
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acc")
 
 

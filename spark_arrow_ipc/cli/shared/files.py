@@ -92,7 +92,7 @@ def open_target(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO
 def _is_same(path: str, target: str, storage: Storage) -> bool:
     if is_remote(path) or is_remote(target):
         is_there = place_of(path) is place_of(target)
-        return is_there and storage.real_path(storage.resolve(path)) == storage.real_path(storage.resolve(target))
+        return is_there and storage.unique_path(storage.resolve(path)) == storage.unique_path(storage.resolve(target))
     try:
         return Path(path).samefile(storage.resolve(target))
     except OSError:  # the target is a new file

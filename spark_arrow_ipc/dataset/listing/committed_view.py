@@ -317,7 +317,7 @@ class CommittedView:
 
     def followed(self, directory: str) -> str:
         """Return a directory, and mind the jobs of the datasets into which it leads by links: their paths are other ones."""
-        real = self.storage.real_path(directory) if self.storage.traits.directories else directory
+        real = self.storage.real_path(directory)
         if real == directory:
             return directory
         own, met = self._dataset(directory, is_known=False), {*self._heads}

@@ -151,10 +151,11 @@ def names_below(storage: Storage, directory: str, root: str) -> tuple[str, ...] 
 
     The root itself gives no names. The directory need not exist.
     """
-    real, real_root = storage.real_path(directory), storage.real_path(root)
+    real, real_root = storage.unique_path(directory), storage.unique_path(root)
     if _is_below(real, real_root):
         return _names(relative(real, real_root))
-    if not storage.traits.directories or (wanted := storage.status(root)) is None or wanted.identity is None:
+    wanted = storage.status(root)
+    if wanted is None or wanted.identity is None:
         return None
     # Equal identities of other paths: a mount of the same directory, or names in another case.
     names: tuple[str, ...] = ()

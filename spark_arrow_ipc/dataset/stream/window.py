@@ -222,7 +222,7 @@ class WindowMode:
         if len(source.paths) != 1 or source.base_path is not None or self._cleaner is not None:
             return False  # basePath and cleanSource go by the name that is given now
         storage = source.storage
-        return storage.resolve(path) == path and storage.real_path(path) == storage.real_path(self._path)
+        return storage.resolve(path) == path and storage.unique_path(path) == storage.unique_path(self._path)
 
     def _new(self, files: Sequence[DataFile], state: _State) -> list[DataFile]:
         """Return the files that were not read and are not late; warn of those that are."""

@@ -149,7 +149,7 @@ def _check_apart(storage: Storage, source: str, target_storage: Storage, target:
     """Raise if a copy would lie in what it is of, or the other way round."""
     if type(storage) is not type(target_storage) or storage != target_storage:
         return
-    one, other = (f"{storage.real_path(path)}/" for path in (source, target))
+    one, other = (f"{storage.unique_path(path)}/" for path in (source, target))
     if one.startswith(other) or other.startswith(one):
         raise OptionError("the source and the target are one directory, or one is inside of the other", path=target)
 

@@ -209,7 +209,7 @@ def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckS
     _check_none_below(staging, head, intent.mode)
     if intent.mode is not WriteMode.OVERWRITE:
         check_kept_files(staging.dataset, intent.partition_by, check_existing)
-    _check_decides(staging, head)
+    _check_decides(staging)
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
 
@@ -307,7 +307,7 @@ def _begin(staging: Staging, head: Head) -> None:
         staging.storage.make_directory(staging.directory)
         if head.seq:
             staging.storage.check_writable(staging.dataset.commits)
-        _check_decides(staging, head)
+        _check_decides(staging)
         keep_room(staging)
     except OSError as error:
         delete_staging(staging.dataset, [staging.jobid])
@@ -315,10 +315,10 @@ def _begin(staging: Staging, head: Head) -> None:
         raise advised(error, then) from error
 
 
-def _check_decides(staging: Staging, head: Head) -> None:
+def _check_decides(staging: Staging) -> None:
     """Raise before any work is done if the storage cannot decide between two writers."""
     try:
-        check_decides(staging.dataset, head, staging.jobid)
+        check_decides(staging.dataset, staging.jobid)
     except UnsupportedError:
         staging.storage.delete_tree(staging.directory)
         raise

@@ -119,11 +119,8 @@ def _runs(dataset: DatasetDirectory, directory: str) -> ConcurrentWriteError:
 
 def _above(dataset: DatasetDirectory) -> list[str]:
     """Return the directories above a dataset's, innermost first, also of where links lead, in whose tree it is visible."""
-    storage, roots = dataset.storage.inside(None), [dataset.root]
-    if storage.traits.directories:
-        roots.append(storage.real_path(dataset.root))
     visible: dict[str, None] = {}
-    for root in roots:
+    for root in (dataset.root, dataset.storage.inside(None).real_path(dataset.root)):
         for directory in above(root):
             parts = relative(root, directory).split(SEPARATOR)
             if not any(is_hidden(part) and not part.startswith(_OURS) for part in parts):

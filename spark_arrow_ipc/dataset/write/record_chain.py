@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import follows_its_previous, is_there, read_record
@@ -39,12 +39,12 @@ _ATTEMPTS: Final = 3
 _log = logging.getLogger(__name__)
 
 
-def check_decides(dataset: DatasetDirectory, head: Head, jobid: str) -> None:
+def check_decides(dataset: DatasetDirectory, jobid: str) -> None:
     """Raise an `UnsupportedError` if the storage cannot decide between two writers; the job has a staging directory."""
     storage = dataset.storage  # asked by each process, as a data set may have been moved
-    has_commits = head.seq > 0 or not storage.traits.directories
+    place = dataset.commits if dataset.may_be_there(dataset.commits) else dataset.staging(jobid)
     with error_context(path=dataset.root):
-        storage.check_put_if_absent(dataset.commits if has_commits else dataset.staging(jobid))
+        storage.check_put_if_absent(place)
 
 
 def append_record(dataset: DatasetDirectory, record: Record) -> bool:

@@ -325,7 +325,7 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
         due = tuple(job for job in others if job not in withdrawn and dataset.may_be_there(dataset.staging(job)))
         failpoint.hit("A.looked")
         if due:
-            check_decides(dataset, head, due[0])
+            check_decides(dataset, due[0])
             record = Record(head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due).after(before)
             # Staged files go only after it is in the chain: no record ever names a file that a withdrawal deleted. A new head
             # makes readers list again, and is not a conflict for writers, which compare files.

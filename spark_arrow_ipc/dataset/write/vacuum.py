@@ -347,7 +347,7 @@ def _give_up(dataset: DatasetDirectory, jobid: str, older_than_seconds: float, *
         job = GivenUpJob(dataset.root, jobid, tuple(published), len(record.removes))
         if dry_run:
             return job
-        check_decides(dataset, Head(record.seq), jobid)
+        check_decides(dataset, jobid)
         if record.removes:
             _claim(dataset, record, older_than_seconds)
         if take_back(dataset, record):

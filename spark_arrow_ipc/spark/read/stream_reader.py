@@ -185,8 +185,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
         return None
     roots = tuple(storage.resolve(_plain_part(path)) for path in options.paths)
     for root in roots:
-        real = storage.real_path(root) if storage.traits.directories else root
-        for directory in dict.fromkeys([*_upwards(root), *_upwards(real)]):
+        for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
             if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
                 raise OptionError(
                     "cleanSource would take files out of a dataset that this package commits, and its records name them; "
@@ -197,7 +196,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
     if stream.source_archive_dir is not None:
         archive = storage.resolve(stream.source_archive_dir)
         for root in roots:
-            if root_of(storage.real_path(root)) != root_of(storage.real_path(archive)):
+            if root_of(storage.unique_path(root)) != root_of(storage.unique_path(archive)):
                 raise OptionError(
                     f"sourceArchiveDir is not in {root_of(root)}, and files are moved within it; give a directory there",
                     path=archive,

@@ -405,12 +405,12 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
     """Return whether the job may replace files that it reads."""
     if job.intent.mode is WriteMode.APPEND or reading.reads_servers:
         return False
-    root = job.staging.storage.real_path(job.staging.root).rstrip(SEPARATOR) + SEPARATOR
+    root = job.staging.storage.unique_path(job.staging.root).rstrip(SEPARATOR) + SEPARATOR
     for path in reading.paths:
         storage, read = storage_of(path, reading.storage)
         while is_pattern(read):  # what it may find lies below the directory before its first special character
             read = parent(read)
-        fixed = storage.real_path(read).rstrip(SEPARATOR) + SEPARATOR
+        fixed = storage.unique_path(read).rstrip(SEPARATOR) + SEPARATOR
         if fixed.startswith(root) or root.startswith(fixed):
             return True
     return False

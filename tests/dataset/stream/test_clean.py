@@ -118,5 +118,7 @@ def test_a_mount_or_a_name_in_another_case_is_known_by_its_identity(directory, e
     def status(path):
         return SimpleNamespace(identity=(1, 1 if path in same else hash(path)))
 
-    storage = SimpleNamespace(traits=LOCAL.traits, real_path=lambda path: path, status=status)
+    storage = SimpleNamespace(
+        traits=LOCAL.traits, real_path=lambda path: path, unique_path=lambda path: path, status=status
+    )
     assert expected == names_below(storage, directory, "/disk/in")
