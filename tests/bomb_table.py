@@ -29,7 +29,7 @@ import warnings
 from bombs import BOMBS, MIB
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli import cat, count, inspect, integration, main, repair, rewrite, validate  # noqa: F401 - before the fork
+from spark_arrow_ipc.cli import cat, inspect, integration, main, repair, rewrite, validate  # noqa: F401 - before the fork
 from spark_arrow_ipc.errors import ArrowIpcError
 
 MOST_MEMORY = 1536 * MIB

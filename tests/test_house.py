@@ -380,9 +380,7 @@ TESTED_ELSEWHERE = {
     "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/datasource.py": "every test with Spark goes through it",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
-    "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
-    "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",
-    "cli/shared/print_rows.py": "tests/cli/test_cat.py",
+    "cli/shared/rows.py": "options of commands, tests/cli/test_head.py, and tables, tests/cli/test_cat.py",
     "spark/read/matching_rows.py": "the option --where of commands: tests/cli/test_head.py",
 }
 """Modules without a test file of their own name, and why."""

@@ -1,4 +1,4 @@
-"""``arrowipc cat``, ``head``, ``tail`` and ``sample``: print rows of files, as tables or as JSON lines.
+"""``arrowipc cat``, ``head``, ``tail`` and ``sample``: print rows of files; ``count``: count them.
 
 A record batch is read when its rows are printed, and only if it has some: `tail` goes from the last file back, and
 from the end of each file; `sample` counts rows by headers first. A stream has no index and is read from its start.
@@ -11,7 +11,9 @@ import sys
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from itertools import chain
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,57 +22,24 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.count import count
-from spark_arrow_ipc.cli.shared import inputs, tensors
-from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_rows, print_tables
-from spark_arrow_ipc.cli.shared.rows import Chosen, add_number_argument, add_row_arguments, each_given, number_of_rows
-from spark_arrow_ipc.errors import NoTableError, error_context
-
-_AT_ONCE = 1 << 20
-"""Rows that get their numbers together: 8 MiB."""
-
-
-class RowSample:
-    """A sample of rows without replacement, each row with the same chance. Memory: O(size).
-
-    Parameters
-    ----------
-    size
-        Rows to choose; all if there are no more.
-    seed
-        Any number from 0 on; None for another sample each time.
-    """
-
-    def __init__(self, size: int, seed: int | None = None) -> None:
-        self._size = size
-        self._random = np.random.Generator(np.random.PCG64(seed))
-        self._keys = np.zeros(0)
-        self._rows = np.zeros(0, np.int64)
-        self._count = 0
-
-    def add(self, rows: int) -> None:
-        """Count the next rows. O(rows)."""
-        while rows:
-            length = min(rows, _AT_ONCE)
-            keys = self._random.random(length)
-            most = self._keys.max() if self._size and len(self._keys) == self._size else np.inf
-            chosen = np.flatnonzero(keys < most)
-            self._keys = np.concatenate([self._keys, keys[chosen]])
-            self._rows = np.concatenate([self._rows, chosen + self._count])
-            if len(self._keys) > self._size:
-                least = np.argsort(self._keys, kind="stable")[: self._size]
-                self._keys, self._rows = self._keys[least], self._rows[least]
-            self._count += length
-            rows -= length
-
-    def rows(self) -> npt.NDArray[np.int64]:
-        """Return the positions of the chosen rows among all rows, rising."""
-        return np.sort(self._rows)
+from spark_arrow_ipc.cli.shared import files, tensors, terminal
+from spark_arrow_ipc.cli.shared.files import Input
+from spark_arrow_ipc.cli.shared.rows import (
+    Chosen,
+    add_format_argument,
+    add_number_argument,
+    add_row_arguments,
+    each_given,
+    number_of_rows,
+    print_rows,
+    print_tables,
+)
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoTableError, error_context, printable
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     add_format_argument(parser)
     add_row_arguments(parser)
 
@@ -206,6 +175,47 @@ def _from_the_end(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordB
 
 # ---- sample
 
+_AT_ONCE = 1 << 20
+"""Rows that get their numbers together: 8 MiB."""
+
+
+class RowSample:
+    """A sample of rows without replacement, each row with the same chance. Memory: O(size).
+
+    Parameters
+    ----------
+    size
+        Rows to choose; all if there are no more.
+    seed
+        Any number from 0 on; None for another sample each time.
+    """
+
+    def __init__(self, size: int, seed: int | None = None) -> None:
+        self._size = size
+        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._keys = np.zeros(0)
+        self._rows = np.zeros(0, np.int64)
+        self._count = 0
+
+    def add(self, rows: int) -> None:
+        """Count the next rows. O(rows)."""
+        while rows:
+            length = min(rows, _AT_ONCE)
+            keys = self._random.random(length)
+            most = self._keys.max() if self._size and len(self._keys) == self._size else np.inf
+            chosen = np.flatnonzero(keys < most)
+            self._keys = np.concatenate([self._keys, keys[chosen]])
+            self._rows = np.concatenate([self._rows, chosen + self._count])
+            if len(self._keys) > self._size:
+                least = np.argsort(self._keys, kind="stable")[: self._size]
+                self._keys, self._rows = self._keys[least], self._rows[least]
+            self._count += length
+            rows -= length
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Return the positions of the chosen rows among all rows, rising."""
+        return np.sort(self._rows)
+
 
 def run_sample(arguments: argparse.Namespace) -> int:
     """Print the chosen rows, in the order of the files."""
@@ -277,3 +287,97 @@ class _Sampled:
             if len(of_batch):
                 yield take_rows(batch, of_batch)
             start = stop
+
+
+# ---- count
+
+_ATTEMPTS: Final = 5
+"""Attempts to count a directory whose files are replaced meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The number of rows and record batches of one file, or of cells and tensors."""
+
+    path: str
+    rows: int
+    record_batches: int
+    tensors: int = 0
+
+
+def count_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc count``."""
+    files.add_path_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each file, and no total")
+
+
+def run_count(arguments: argparse.Namespace) -> int:
+    """Print the rows of each file and of all; return 1 if one could not be counted.
+
+    Nothing is printed before all files are counted: where a writer replaces files meanwhile, they are listed again.
+    """
+    earlier: dict[DataFile, Count] = {}
+    for _ in range(_ATTEMPTS):
+        try:
+            counts, errors = _count_all(arguments, earlier)
+        except FileChangedError as error:
+            changed = error
+            continue
+        for refusal in errors:
+            files.complain(refusal)
+        for one in counts:
+            print(terminal.json_line(asdict(one)) if arguments.json else f"{one.rows}\t{printable(one.path)}")
+        if len(counts) > 1 and not arguments.json:
+            print(f"{sum(one.rows for one in counts)}\ttotal")
+        return 1 if errors else 0
+    raise changed
+
+
+def _count_all(
+    arguments: argparse.Namespace, earlier: dict[DataFile, Count]
+) -> tuple[list[Count], list[ArrowIpcError | OSError]]:
+    """Count the files that are there now; `earlier` has those of earlier attempts."""
+    counts: list[Count] = []
+    errors: list[ArrowIpcError | OSError] = []
+
+    def refused(_: str, error: ArrowIpcError | OSError) -> None:
+        errors.append(error)
+
+    for source in files.named_by(arguments, refused=refused):
+        try:
+            result = earlier.get(source.file) if source.file is not None else None
+            if result is None:
+                result = count(source)
+        except FileChangedError:
+            raise
+        except (ArrowIpcError, OSError) as error:
+            errors.append(error)
+            continue
+        if source.file is not None:
+            earlier[source.file] = result
+        counts.append(result)
+    return counts, errors
+
+
+def count(source: Input) -> Count:
+    """Count the rows of a file or stream, or the cells of tensors. Reads only headers."""
+    try:
+        return _count_table(source)
+    except NoTableError:
+        if not tensors.holds_tensors(source):
+            raise
+    with tensors.open_tensors(source) as stored:
+        cells = list(map(tensors.count_cells, stored))
+    return Count(source.path, sum(cells), 0, len(cells))
+
+
+def _count_table(source: Input) -> Count:
+    if source.is_served:
+        with Chosen(()).open_rows(source) as served:
+            lengths = [batch.num_rows for batch in served.batches]
+        return Count(source.path, sum(lengths), len(lengths))
+    with ipc.open(source.openable(), columns=[]) as reader:
+        rows = batches = 0
+        for batch in reader.read_headers():
+            rows, batches = rows + batch.rows, batches + 1
+    return Count(source.path, rows, batches)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import files, inputs, render
-from spark_arrow_ipc.cli.shared.inputs import STDIN
-from spark_arrow_ipc.cli.shared.print_rows import json_lines
-from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, one_table
+from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.files import STDIN
+from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, json_lines, one_table
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -205,7 +204,7 @@ _WRITERS: Final[Mapping[str, Callable[[BinaryIO, Table, str, str], int]]] = {
 
 def convert_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc convert``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write; - for stdout")
     parser.add_argument(
         "--from", dest="source_format", choices=("arrow", *_READERS),
@@ -231,7 +230,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
     with _source(arguments) as table, files.open_target(arguments, target) as sink:
         rows = _WRITERS[to](sink, table, to, arguments.compression)
     if target != STDIN:
-        print(f"{printable(target)}: {render.count(rows, 'row')}")
+        print(f"{printable(target)}: {terminal.count(rows, 'row')}")
     return 0
 
 
@@ -246,7 +245,7 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     elif chosen.columns is not None or chosen.where is not None:
         raise UnsupportedError("--columns and --where choose from Arrow files; convert first, then choose")
     else:
-        sources = list(map(inputs.Input, arguments.paths))
+        sources = list(map(files.Input, arguments.paths))
     if arguments.target != STDIN:
         files.check_target(arguments, arguments.target, sources)
     with _open_other(form, arguments.paths) if form in _READERS else one_table(sources, chosen) as table:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from spark_arrow_ipc.cli.shared import render
-from spark_arrow_ipc.cli.shared.inputs import add_storage_argument, storage_at
-from spark_arrow_ipc.cli.shared.progress import advance
+from spark_arrow_ipc.cli.shared import terminal
+from spark_arrow_ipc.cli.shared.files import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.terminal import advance
 from spark_arrow_ipc.dataset.write.copy import CopyReport, copy_dataset
 from spark_arrow_ipc.errors import printable
 
@@ -37,13 +37,11 @@ def run_copy(arguments: argparse.Namespace) -> int:
         target_storage=storage_at(arguments.target, arguments.target_storage or arguments.storage),
         copied=lambda: advance(files=1),
     )
-    print(render.json_line(asdict(report)) if arguments.json else printable(_copy_line(report)))
+    print(terminal.json_line(asdict(report)) if arguments.json else printable(_copy_line(report)))
     return 0
 
 
 def _copy_line(report: CopyReport) -> str:
     state = f"the state of record {report.record:,} of {report.source}" if report.record else f"of {report.source}"
     reused = f"; {report.reused:,} of them were there" if report.reused else ""
-    return (
-        f"{report.target}: {render.count(report.files, 'file')}, {render.count(report.nbytes, 'byte')}, {state}{reused}"
-    )
+    return f"{report.target}: {terminal.count(report.files, 'file')}, {terminal.count(report.nbytes, 'byte')}, {state}{reused}"

@@ -25,8 +25,8 @@ from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import inputs, render
-from spark_arrow_ipc.cli.shared.inputs import add_storage_argument
+from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.files import add_storage_argument
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Table,
@@ -94,7 +94,7 @@ def run_diff(arguments: argparse.Namespace) -> int:
     """Print what differs; return 1 if anything does."""
     chosen = Chosen.of(arguments)
     sides = [
-        list(inputs.each_input([path], recursive=arguments.recursive, columns=True, storage=arguments.storage))
+        list(files.each_input([path], recursive=arguments.recursive, columns=True, storage=arguments.storage))
         for path in (arguments.a, arguments.b)
     ]
     with one_table(sides[0], chosen) as a, one_table(sides[1], chosen) as b:
@@ -105,9 +105,9 @@ def run_diff(arguments: argparse.Namespace) -> int:
         else:
             _by_key(difference, a, b, common, arguments)
     print(
-        render.json_line(_to_json(difference))
+        terminal.json_line(_to_json(difference))
         if arguments.json
-        else "\n".join(render.fitted(_describe(difference, arguments)))
+        else "\n".join(terminal.fitted(_describe(difference, arguments)))
     )
     return int(difference.is_any)
 
@@ -248,24 +248,24 @@ def _compare(
 
 
 def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterator[str]:
-    yield f"A: {printable(arguments.a)}: {render.count(difference.rows_a, 'row')}"
-    yield f"B: {printable(arguments.b)}: {render.count(difference.rows_b, 'row')}"
+    yield f"A: {printable(arguments.a)}: {terminal.count(difference.rows_a, 'row')}"
+    yield f"B: {printable(arguments.b)}: {terminal.count(difference.rows_b, 'row')}"
     if not difference.is_any:
         yield "no difference"
         return
-    yield from (f"schema: {render.cut(sentence, 300)}" for sentence in difference.schema)
+    yield from (f"schema: {terminal.cut(sentence, 300)}" for sentence in difference.schema)
     parts = [(difference.differing, "differ"), (difference.only_a, "only in A"), (difference.only_b, "only in B")]
     counted = ", ".join(f"{count:,} {words}" for count, words in parts if count)
     yield f"rows: {counted or 'no difference'}"
     if difference.columns:
-        columns = ", ".join(f"{render.cut(name, 60)} {count:,}" for name, count in difference.columns.items())
+        columns = ", ".join(f"{terminal.cut(name, 60)} {count:,}" for name, count in difference.columns.items())
         yield f"differing rows by column: {columns}"
     if difference.shown:
         rows = [
-            (render.cut(name, 60), render.cut(column, 60), *_texts(column, a, b))
+            (terminal.cut(name, 60), terminal.cut(column, 60), *_texts(column, a, b))
             for name, column, a, b in difference.shown
         ]
-        yield from render.table(("row", "column", "A", "B"), rows)
+        yield from terminal.table(("row", "column", "A", "B"), rows)
 
 
 def _texts(column: str, a: Any, b: Any) -> tuple[str, str]:
@@ -273,7 +273,7 @@ def _texts(column: str, a: Any, b: Any) -> tuple[str, str]:
 
 
 def _text(value: Any) -> str:
-    return "null" if value is None else render.cut(str(value), 60)
+    return "null" if value is None else terminal.cut(str(value), 60)
 
 
 def _to_json(difference: _Difference) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from spark_arrow_ipc import __version__
-from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared import terminal
 from spark_arrow_ipc.errors import printable
 
 JAVA_MINIMUM = 17
@@ -117,7 +117,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
         for finding in findings
     ]
     print(f"arrowipc {__version__} at {Path(__file__).parents[1]}")
-    for line in render.table(("", "what", "found"), rows):
+    for line in terminal.table(("", "what", "found"), rows):
         print(printable(line))
     for finding in findings:
         if finding.remedy:
@@ -186,7 +186,7 @@ def _package(package: Package) -> Finding:
         module = importlib.import_module(package.module)
     except Exception as error:  # noqa: BLE001 - a broken build may raise anything at import, and is the finding
         missing = isinstance(error, ModuleNotFoundError)
-        installed = "" if missing else render.cut(f"{type(error).__name__}: {error}")
+        installed = "" if missing else terminal.cut(f"{type(error).__name__}: {error}")
         return Finding(name, installed, ok=False, remedy=install)
     installed = _installed_version(package, module)
     version = tuple(map(int, re.findall(r"\d+", installed)[:3]))
@@ -218,7 +218,7 @@ def _discovery() -> Finding:
         return Finding(name, f"{spec.origin}, without pyspark", ok=False, remedy="install pyspark as said above")
     why = getattr(source, "why", None)
     if why is not None:
-        return Finding(name, f"{spec.origin}: {render.cut(why)}", ok=False, remedy=f"fix the error, or {remedy}")
+        return Finding(name, f"{spec.origin}: {terminal.cut(why)}", ok=False, remedy=f"fix the error, or {remedy}")
     return Finding(name, str(spec.origin), ok=True)
 
 

@@ -6,8 +6,8 @@ import argparse
 from dataclasses import asdict
 from typing import Final
 
-from spark_arrow_ipc.cli.shared import render
-from spark_arrow_ipc.cli.shared.inputs import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared import terminal
+from spark_arrow_ipc.cli.shared.files import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.fsck import Finding, FsckReport, fsck, go_back, repair
 from spark_arrow_ipc.errors import printable
 
@@ -45,7 +45,7 @@ def run_fsck(arguments: argparse.Namespace) -> int:
     else:
         report = (repair if arguments.repair else fsck)(arguments.path, storage)
     if arguments.json:
-        print(render.json_line(asdict(report)))
+        print(terminal.json_line(asdict(report)))
     else:
         for finding in (*report.done, *report.findings):
             print(printable(_finding_line(finding)))
@@ -62,6 +62,6 @@ def _fsck_line(report: FsckReport) -> str:
     state = _STATES[report.is_whole].format(record=report.record) if report.record else "no records"
     faults = sum(not finding.is_note for finding in report.findings)
     return (
-        f"{report.path}: {render.count(report.files, 'file')}, {render.count(report.nbytes, 'byte')}, {state}; "
-        f"{render.count(faults, 'fault')}"
+        f"{report.path}: {terminal.count(report.files, 'file')}, {terminal.count(report.nbytes, 'byte')}, {state}; "
+        f"{terminal.count(faults, 'fault')}"
     )

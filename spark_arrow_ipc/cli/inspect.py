@@ -14,8 +14,7 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.cli.shared import inputs, render, tensors
-from spark_arrow_ipc.cli.shared.describe import (
+from spark_arrow_ipc.cli.schema import (
     describe_fields,
     describe_statistics,
     field_json,
@@ -23,7 +22,8 @@ from spark_arrow_ipc.cli.shared.describe import (
     statistics_json,
     without_statistics,
 )
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared import files, tensors, terminal
+from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, read_outline
 from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
@@ -58,7 +58,7 @@ class ServedTable:
 def read_served(source: Input) -> ServedTable:
     """Read a table's schema and the rows of its record batches. Bodies travel only from servers that know no parts."""
     location = parse_location(source.path)
-    schema = read_served_schema(source.path, token=inputs.given_token())
+    schema = read_served_schema(source.path, token=files.given_token())
     with Chosen(()).open_rows(source) as rows:
         metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
     return ServedTable(location.shown, _bodies(location), _parts(location), schema, metadata, batches)
@@ -83,7 +83,7 @@ _SHOWN_BATCHES = 20
 
 def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc inspect``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
     parser.add_argument(
         "--all", action="store_true", help=f"all batches, not only the first {_SHOWN_BATCHES}; --json has them always"
@@ -92,9 +92,9 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_inspect(arguments: argparse.Namespace) -> int:
     """Print the outline of each file; return 1 if a file cannot be read."""
-    refused = inputs.Refusals()
+    refused = files.Refusals()
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
-    for i, source in enumerate(inputs.named_by(arguments, refused=refused)):
+    for i, source in enumerate(files.named_by(arguments, refused=refused)):
         try:
             lines = _lines(source, most, as_json=arguments.json)
         except (ArrowIpcError, OSError) as error:
@@ -108,14 +108,14 @@ def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
     """Return the text to print about a file, which holds a table or tensors, or about a server's table."""
     if source.is_served:
         table = read_served(source)
-        return [render.json_line(_served_json(table))] if as_json else _describe_served(table, most)
+        return [terminal.json_line(_served_json(table))] if as_json else _describe_served(table, most)
     try:
         outline = read_outline(source.openable(), measure=most)
     except NoTableError:
         if not tensors.holds_tensors(source):
             raise
         return _tensor_lines(source, as_json=as_json)
-    return [render.json_line(to_json(outline, source))] if as_json else describe(outline, source, most)
+    return [terminal.json_line(to_json(outline, source))] if as_json else describe(outline, source, most)
 
 
 def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
@@ -123,7 +123,7 @@ def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
         every = list(stored)
     nbytes = every[0].source.nbytes or 0
     if as_json:
-        return [render.json_line(tensors.to_json(source.path, nbytes, every))]
+        return [terminal.json_line(tensors.to_json(source.path, nbytes, every))]
     return tensors.describe(source.path, nbytes, every)
 
 
@@ -131,10 +131,10 @@ def describe(outline: FileOutline, source: Input, most: int | None = None) -> It
     """Yield the lines of the text output."""
     schema = outline.schema
     yield printable(outline.path)
-    yield f"  Arrow IPC {outline.format}, {render.count(outline.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
-    batches = render.count(len(outline.record_batches), "record batch", "record batches")
+    yield f"  Arrow IPC {outline.format}, {terminal.count(outline.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
+    batches = terminal.count(len(outline.record_batches), "record batch", "record batches")
     codecs = ", ".join(outline.compressions) or "none"
-    yield f"  {render.count(outline.num_rows, 'row')} in {batches}, compression {codecs}"
+    yield f"  {terminal.count(outline.num_rows, 'row')} in {batches}, compression {codecs}"
     yield from _sizes(outline)
     if outline.next_offset is not None:
         yield f"  another stream begins at byte {outline.next_offset:,}, which is not shown here"
@@ -151,7 +151,7 @@ def describe(outline: FileOutline, source: Input, most: int | None = None) -> It
 
 def _schema(schema: Schema) -> Iterator[str]:
     yield ""
-    yield f"schema: {render.count(len(schema), 'column')}"
+    yield f"schema: {terminal.count(len(schema), 'column')}"
     yield from describe_fields(schema.fields)
 
 
@@ -165,8 +165,8 @@ def _describe_served(table: ServedTable, most: int | None) -> Iterator[str]:
     """Yield the lines of the text output of a server's table."""
     yield printable(table.path)
     yield f"  Dissociated IPC, bodies {table.bodies}, {table.schema.endianness.name.lower()}-endian"
-    batches = render.count(len(table.batches), "record batch", "record batches")
-    yield f"  {render.count(table.num_rows, 'row')} in {batches}"
+    batches = terminal.count(len(table.batches), "record batch", "record batches")
+    yield f"  {terminal.count(table.num_rows, 'row')} in {batches}"
     yield f"  {table.parts}"
     yield from _schema(table.schema)
     yield from _schema_metadata(table.schema)
@@ -175,7 +175,7 @@ def _describe_served(table: ServedTable, most: int | None) -> Iterator[str]:
         yield ""
         yield "record batches:"
         rows = [(str(i), f"{batch.num_rows:,}") for i, batch in enumerate(table.batches[:most])]
-        yield from render.table(("#", "rows"), rows, render.RIGHT * 2)
+        yield from terminal.table(("#", "rows"), rows, terminal.RIGHT * 2)
         yield from _rest(len(table.batches), most)
         for i, batch in enumerate(table.batches[:most]):
             yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
@@ -200,8 +200,10 @@ def _partition(source: Input) -> Iterator[str]:
     if source.fields:
         yield ""
         yield f"columns of the path: {len(source.fields)}"
-        rows = [(render.cut(name), type_, render.cut(str(value))) for name, type_, value in _partition_values(source)]
-        yield from render.table(("name", "type", "value"), rows)
+        rows = [
+            (terminal.cut(name), type_, terminal.cut(str(value))) for name, type_, value in _partition_values(source)
+        ]
+        yield from terminal.table(("name", "type", "value"), rows)
 
 
 def _partition_values(source: Input) -> Iterator[tuple[str, str, Any]]:
@@ -220,10 +222,12 @@ def _statistics(outline: FileOutline, source: Input) -> BlockStatistics | None:
 def _sizes(outline: FileOutline) -> Iterator[str]:
     every = (*outline.record_batches, *outline.dictionaries)
     metadata, bodies = (sum(getattr(b.block, part) for b in every) for part in ("metadata_nbytes", "body_nbytes"))
-    yield f"  bodies of {render.count(bodies, 'byte')}, their metadata {render.count(metadata, 'byte')}"
+    yield f"  bodies of {terminal.count(bodies, 'byte')}, their metadata {terminal.count(metadata, 'byte')}"
     measured, body_nbytes, uncompressed_nbytes = outline.measured
     if measured and body_nbytes:
-        which = "" if measured == len(every) else f", in {measured:,} of {render.count(len(every), 'batch', 'batches')}"
+        which = (
+            "" if measured == len(every) else f", in {measured:,} of {terminal.count(len(every), 'batch', 'batches')}"
+        )
         ratio = f"{uncompressed_nbytes / body_nbytes:,.2f}"
         yield f"  compression ratio {ratio}: {uncompressed_nbytes:,} bytes in {body_nbytes:,}{which}"
 
@@ -232,25 +236,25 @@ def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
     if pairs:
         yield ""
         yield f"{title}:"
-        yield from (f"  {render.cut(key)}: {render.cut(value)}" for key, value in pairs)
+        yield from (f"  {terminal.cut(key)}: {terminal.cut(value)}" for key, value in pairs)
 
 
 def _dictionaries(outline: FileOutline, most: int | None) -> Iterator[str]:
     if not outline.dictionaries:
         return
     yield ""
-    yield f"dictionaries: {render.count(len(outline.dictionaries), 'batch', 'batches')}"
+    yield f"dictionaries: {terminal.count(len(outline.dictionaries), 'batch', 'batches')}"
     rows = [
         (
             *_place(batch),
             str(batch.dictionary_id),
             "yes" if batch.is_delta else "no",
-            render.cut(", ".join(outline.dictionary_fields.get(batch.dictionary_id or 0, ())) or "none"),
+            terminal.cut(", ".join(outline.dictionary_fields.get(batch.dictionary_id or 0, ())) or "none"),
         )
         for batch in outline.dictionaries[:most]
     ]
     head = ("byte offset", "metadata", "body", "uncompressed", "values", "compression", "id", "delta", "fields")
-    yield from render.table(head, rows, render.RIGHT * 5 + render.LEFT + render.RIGHT)
+    yield from terminal.table(head, rows, terminal.RIGHT * 5 + terminal.LEFT + terminal.RIGHT)
     yield from _rest(len(outline.dictionaries), most)
 
 
@@ -261,7 +265,7 @@ def _record_batches(outline: FileOutline, most: int | None) -> Iterator[str]:
     yield "record batches:"
     rows = [(str(i), *_place(batch)) for i, batch in enumerate(outline.record_batches[:most])]
     head = ("#", "byte offset", "metadata", "body", "uncompressed", "rows", "compression")
-    yield from render.table(head, rows, render.RIGHT * 6)
+    yield from terminal.table(head, rows, terminal.RIGHT * 6)
     yield from _rest(len(outline.record_batches), most)
     for i, batch in enumerate(outline.record_batches[:most]):
         yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.arrow.layout import Role
-from spark_arrow_ipc.cli.shared import files, inputs, render
-from spark_arrow_ipc.cli.shared.inputs import STDIN
-from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, FileLayout, Group, read_layout
+from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.files import STDIN
+from spark_arrow_ipc.cli.shared.outline import FILE, MEASURED, MEMORY, FileLayout, Group, read_layout
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.columns.batch_layout import ROLES
 from spark_arrow_ipc.ipc.constants import Int64s
@@ -71,7 +71,7 @@ _BUFFERS: Final = {
 
 def page(layout: FileLayout, drawn: str) -> str:
     """Return the picture as a page."""
-    title = escape(render.cut(layout.path, 200))
+    title = escape(terminal.cut(layout.path, 200))
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         "<style>body{margin:24px;background:#fff}svg{min-width:900px;max-width:100%;height:auto}"
@@ -175,14 +175,14 @@ def _size(nbytes: float) -> str:
 def _head(canvas: _Canvas, layout: FileLayout) -> None:
     outline = layout.outline
     canvas.y = 30
-    canvas.text(0, render.cut(layout.path, 110), "h")
+    canvas.text(0, terminal.cut(layout.path, 110), "h")
     canvas.y += 22
     codecs = ", ".join(outline.compressions) or "none"
     canvas.text(
         0,
-        f"Arrow IPC {outline.format} of {_size(outline.nbytes)}: {render.count(outline.num_rows, 'row')} of "
-        f"{render.count(len(outline.schema), 'column')} in "
-        f"{render.count(len(outline.record_batches), 'record batch', 'record batches')}; compression: {codecs}",
+        f"Arrow IPC {outline.format} of {_size(outline.nbytes)}: {terminal.count(outline.num_rows, 'row')} of "
+        f"{terminal.count(len(outline.schema), 'column')} in "
+        f"{terminal.count(len(outline.record_batches), 'record batch', 'record batches')}; compression: {codecs}",
         "n",
     )
     canvas.y += 34
@@ -218,7 +218,7 @@ def _parts(layout: FileLayout) -> Iterator[tuple[int, int, str, str, str]]:
     for start, stop, group in places:
         sizes = group.columns.sum(axis=1).tolist()
         name = _name(group)
-        about = f"{name}: {render.count(group.rows, 'row')}, {_size(stop - start)}{_compression(sizes)}, from byte {start:,}"
+        about = f"{name}: {terminal.count(group.rows, 'row')}, {_size(stop - start)}{_compression(sizes)}, from byte {start:,}"
         label = name if group.first == group.last else f"{group.first:,}…"
         parts.append((start, stop, _colour(layout, sizes), about, label))
     for start, stop in _runs(dictionaries, [place[0] for place in places]):
@@ -302,10 +302,12 @@ def _batches(canvas: _Canvas, layout: FileLayout) -> None:
         x += group.metadata_nbytes * scale
         for begin, end, sizes in _neighbours(group.columns, scale):
             name = names[begin] if begin == end else f"columns {begin:,} to {end:,}"
-            about = f"{render.cut(name)}: {_size(sizes[FILE])}{_compression(sizes)}; {_name(group)}"
-            canvas.box(x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, _short(render.cut(name), 40))
+            about = f"{terminal.cut(name)}: {_size(sizes[FILE])}{_compression(sizes)}; {_name(group)}"
+            canvas.box(
+                x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, _short(terminal.cut(name), 40)
+            )
             x += sizes[FILE] * scale
-        words = f"{_size(group.stop - group.start)}, {render.count(group.rows, 'row')}"
+        words = f"{_size(group.stop - group.start)}, {terminal.count(group.rows, 'row')}"
         canvas.text(x + 8, words, "r", y=canvas.y + 15)
         canvas.y += _ROW
     canvas.y += 34
@@ -346,19 +348,17 @@ def _columns(canvas: _Canvas, layout: FileLayout) -> None:
     fields = layout.outline.schema.fields
     for i in most.tolist():
         field = fields[i]
-        canvas.text(_LEFT - 10, _short(render.cut(field.name), 26), y=canvas.y + 16, anchor="end")
+        canvas.text(_LEFT - 10, _short(terminal.cut(field.name), 26), y=canvas.y + 16, anchor="end")
         x = float(_LEFT)
         for role, sizes in zip(ROLES, layout.buffers[:, i].T.tolist(), strict=True):
             if sizes[FILE]:
-                about = f"{render.cut(field.name)} ({render.cut(str(field.type), 200)}), {_BUFFERS[role]}: {_size(sizes[FILE])}{_compression(sizes)}"
+                about = f"{terminal.cut(field.name)} ({terminal.cut(str(field.type), 200)}), {_BUFFERS[role]}: {_size(sizes[FILE])}{_compression(sizes)}"
                 canvas.box(x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, _BUFFERS[role])
                 x += sizes[FILE] * scale
         total = totals[:, i].tolist()
         ratio = _ratio(total)
         plain = ratio is None or layout.outline.compressions == ("none",)
-        words = (
-            f"{_size(total[FILE])}{'' if plain else f', ratio {ratio:.2f}'}, {_short(render.cut(str(field.type)), 60)}"
-        )
+        words = f"{_size(total[FILE])}{'' if plain else f', ratio {ratio:.2f}'}, {_short(terminal.cut(str(field.type)), 60)}"
         canvas.text(x + 8, _fitting(words, _WIDTH - x - 8), "r", y=canvas.y + 15)
         canvas.y += _ROW
     if count > len(most):
@@ -377,7 +377,7 @@ _ENDINGS = {"svg": "svg", "html": "html", "htm": "html"}
 
 def layout_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc layout``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument(
         "target", metavar="TARGET", help="the picture to write: .svg, or .html; - writes HTML to stdout"
     )
@@ -387,7 +387,7 @@ def layout_arguments(parser: argparse.ArgumentParser) -> None:
 def run_layout(arguments: argparse.Namespace) -> int:
     """Write the picture of one file."""
     target = arguments.target
-    sources = list(inputs.named_by(arguments))
+    sources = list(files.named_by(arguments))
     if len(sources) != 1:
         raise OptionError(f"a picture is of one file, and the paths stand for {len(sources):,}; name one of them")
     form = "html" if target == STDIN else files.format_of(target, _ENDINGS, "give another name")
@@ -399,5 +399,5 @@ def run_layout(arguments: argparse.Namespace) -> int:
     with files.open_target(arguments, target) as sink:
         sink.write(text.encode())
     if target != STDIN:
-        print(f"{printable(target)}: {render.count(len(text.encode()), 'byte')}")
+        print(f"{printable(target)}: {terminal.count(len(text.encode()), 'byte')}")
     return 0

@@ -15,9 +15,9 @@ from itertools import chain
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared import files, inputs, render
-from spark_arrow_ipc.cli.shared.inputs import Input, storage_at
-from spark_arrow_ipc.cli.shared.progress import advance
+from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.files import Input, storage_at
+from spark_arrow_ipc.cli.shared.terminal import advance
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -35,7 +35,7 @@ class Lost:
 
 def repair_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc repair``."""
-    inputs.add_path_arguments(parser, "sources", "SOURCE")
+    files.add_path_arguments(parser, "sources", "SOURCE")
     parser.add_argument(
         "target",
         metavar="TARGET",
@@ -50,7 +50,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
     target = arguments.target
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
-    sources = list(inputs.each_input(arguments.sources, recursive=arguments.recursive, storage=arguments.storage))
+    sources = list(files.each_input(arguments.sources, recursive=arguments.recursive, storage=arguments.storage))
     if len(sources) == 1 and sources[0].below is None:
         files.check_ending(arguments, target)
         return _repair(sources[0], target, arguments)
@@ -62,7 +62,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
             storage.make_directory(parent(storage.resolve(own_target)))
             status |= _repair(source, own_target, arguments)
         except (ArrowIpcError, OSError) as error:
-            inputs.complain(error)
+            files.complain(error)
             status = 1
     return status
 
@@ -92,7 +92,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
                 writer.write(batch)
                 advance(batch.num_rows)
                 kept, rows = kept + 1, rows + batch.num_rows
-    print(f"{printable(target)}: kept {_batches(kept)}, {render.count(rows, 'row')}")
+    print(f"{printable(target)}: kept {_batches(kept)}, {terminal.count(rows, 'row')}")
     _print_losses(lost, recovered)
     return 0
 
@@ -164,7 +164,7 @@ def _rows(reader: ipc.FileReader, number: int) -> int | None:
 
 def _losses(lost: list[Lost], recovered: Recovered) -> Iterator[str]:
     for one in lost:
-        rows = "an unknown number of rows" if one.rows is None else render.count(one.rows, "row")
+        rows = "an unknown number of rows" if one.rows is None else terminal.count(one.rows, "row")
         yield f"  lost: record batch {one.number}, {rows}: {one.error}"
     if recovered.lost is not None:
         yield f"  lost: everything after the last complete record batch: {recovered.lost}"
@@ -173,4 +173,4 @@ def _losses(lost: list[Lost], recovered: Recovered) -> Iterator[str]:
 
 
 def _batches(number: int) -> str:
-    return render.count(number, "record batch", "record batches")
+    return terminal.count(number, "record batch", "record batches")

@@ -18,8 +18,8 @@ from spark_arrow_ipc.arrow.kernels.order import sort_batches
 from spark_arrow_ipc.arrow.kernels.slice import rechunk
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import files, inputs, render
-from spark_arrow_ipc.cli.shared.inputs import Input, storage_at
+from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.files import Input, storage_at
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Table,
@@ -46,7 +46,7 @@ _BATCHES_IN_PART: Final = 4
 
 def rewrite_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc rewrite``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write")
     add_row_arguments(parser)
     parser.add_argument(
@@ -71,7 +71,7 @@ def rewrite_arguments(parser: argparse.ArgumentParser) -> None:
 
 def concat_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc concat``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write")
     parser.add_argument(
         "--batch-rows", type=positive, metavar="ROWS",
@@ -83,7 +83,7 @@ def concat_arguments(parser: argparse.ArgumentParser) -> None:
 
 def split_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc split``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the directory of the files to write; it must not exist")
     add_row_arguments(parser)
     size = parser.add_mutually_exclusive_group(required=True)
@@ -127,7 +127,7 @@ def _inputs(arguments: argparse.Namespace) -> list[Input]:
 
 
 def _rows_in_batches(rows: int, batches: int) -> str:
-    return f"{render.count(rows, 'row')} in {render.count(batches, 'record batch', 'record batches')}"
+    return f"{terminal.count(rows, 'row')} in {terminal.count(batches, 'record batch', 'record batches')}"
 
 
 def _arranged(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatch]:
@@ -164,7 +164,7 @@ def run_concat(arguments: argparse.Namespace) -> int:
         most = ipc.Limits().max_batch_bytes
         batches = rechunk(_batches(sources, schema), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
         written, rows = files.write_all(writer, batches)
-    print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {render.count(len(sources), 'file')}")
+    print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {terminal.count(len(sources), 'file')}")
     return 0
 
 
@@ -200,7 +200,7 @@ def run_split(arguments: argparse.Namespace) -> int:
         with _Parts(arguments, storage, table) as parts:
             for batch in _cut_batches(arguments, table.batches):
                 parts.write(batch)
-    print(f"{printable(target)}: {render.count(parts.rows, 'row')} in {render.count(parts.count, 'file')}")
+    print(f"{printable(target)}: {terminal.count(parts.rows, 'row')} in {terminal.count(parts.count, 'file')}")
     return 0
 
 

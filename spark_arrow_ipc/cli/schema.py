@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import inputs, render
-from spark_arrow_ipc.cli.shared.describe import describe_fields, field_json, pairs_json
+from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.rows import needs_spark, read_schema
+from spark_arrow_ipc.dataset.predicate.coercion import order_key
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
+from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY
 
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc schema``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--ddl",
@@ -26,9 +33,9 @@ def schema_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_schema(arguments: argparse.Namespace) -> int:
     """Print each schema once, with the number of its files; return 1 if a file cannot be read."""
-    refused = inputs.Refusals()
+    refused = files.Refusals()
     paths_of: dict[Schema, list[str]] = {}
-    for source in inputs.named_by(arguments, refused=refused):
+    for source in files.named_by(arguments, refused=refused):
         try:
             with error_context(path=source.path):
                 paths_of.setdefault(read_schema(source), []).append(source.path)
@@ -39,15 +46,15 @@ def run_schema(arguments: argparse.Namespace) -> int:
             with error_context(path=paths[0]):
                 print(printable(_ddl(schema)))
         elif arguments.json:
-            print(render.json_line(_to_json(schema, paths)))
+            print(terminal.json_line(_to_json(schema, paths)))
         else:
             print("\n".join([*([""] if number else []), *_describe(schema, paths)]))
     return refused.status
 
 
 def _describe(schema: Schema, paths: list[str]) -> Iterator[str]:
-    more = "" if len(paths) == 1 else f" and {render.count(len(paths) - 1, 'other file')}"
-    yield f"{printable(paths[0])}{more}: {render.count(len(schema), 'column')}"
+    more = "" if len(paths) == 1 else f" and {terminal.count(len(paths) - 1, 'other file')}"
+    yield f"{printable(paths[0])}{more}: {terminal.count(len(schema), 'column')}"
     yield from describe_fields(schema.fields)
 
 
@@ -67,3 +74,98 @@ def _ddl(schema: Schema) -> str:
     except ModuleNotFoundError as error:
         raise needs_spark("--ddl", error) from error
     return to_ddl(schema)
+
+
+# ---- fields and statistics, as tables for people and as JSON
+
+
+def describe_fields(fields: Sequence[t.Field]) -> Iterator[str]:
+    """Yield the lines of a table of fields."""
+    rows = [
+        (str(i), terminal.cut(f.name), terminal.cut(str(f.type), 200), "yes" if f.nullable else "no")
+        for i, f in enumerate(fields)
+    ]
+    yield from terminal.table(("#", "name", "type", "nullable"), rows, terminal.RIGHT)
+
+
+def field_json(field: t.Field) -> dict[str, Any]:
+    """Convert a field and its children for `json.dumps`."""
+    # The children of a dictionary-encoded field are those of its values.
+    type_ = field.type.value if isinstance(field.type, t.Dictionary) else field.type
+    return {
+        "name": field.name,
+        "type": str(field.type),
+        "nullable": field.nullable,
+        "custom_metadata": pairs_json(field.custom_metadata),
+        "children": [field_json(child) for child in type_.children],
+    }
+
+
+def pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
+    """Convert custom metadata for `json.dumps`."""
+    # A list and not an object: a key may occur twice, and the order is the file's.
+    return [{"key": key, "value": value} for key, value in pairs]
+
+
+def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
+    """Return a footer's metadata without statistics and checksums, which are not for people."""
+    return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY})
+
+
+def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
+    """Yield the lines of a table that sums up all record batches for each column."""
+    yield ""
+    yield f"statistics: {terminal.count(len(statistics.columns), 'column')}, of each record batch"
+    rows = [
+        (
+            terminal.cut(".".join(path)),
+            f"{sum(column.null_counts):,}",
+            "-" if None in column.nan_counts else f"{sum(map(int, filter(None, column.nan_counts))):,}",
+            *_bounds(column),
+        )
+        for path, column in statistics.columns.items()
+    ]
+    yield from terminal.table(
+        ("column", "nulls", "NaNs", "least", "greatest"), rows, terminal.LEFT + terminal.RIGHT * 2
+    )
+    if statistics.dropped:
+        yield f"  without statistics for lack of space: {terminal.cut(', '.join('.'.join(path) for path in statistics.dropped), 200)}"
+
+
+def _bounds(column: ColumnStatistics) -> tuple[str, str]:
+    least = min((value for value in column.least if value is not None), key=order_key, default=None)
+    greatest = max((value for value in column.greatest if value is not None), key=order_key, default=None)
+    return _shown(least, column.type), _shown(greatest, column.type)
+
+
+def _shown(value: Raw | None, type_: t.DataType) -> str:
+    return "-" if value is None else terminal.cut(str(shown_value(value, type_)))
+
+
+def shown_value(value: Raw | None, type_: t.DataType) -> Any:
+    """Return a bound in the unit of its type as a value for people."""
+    return to_text(array_of([value], type_))[0]
+
+
+def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
+    """Convert statistics for `json.dumps`; bounds are strings."""
+
+    def strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
+        return [None if value is None else str(shown_value(value, type_)) for value in values]
+
+    return {
+        "row_counts": list(statistics.row_counts),
+        "columns": [
+            {
+                "path": list(path),
+                "null_counts": list(column.null_counts),
+                "nan_counts": list(column.nan_counts),
+                "least": strings(column.least, column.type),
+                "least_exact": list(column.least_exact),
+                "greatest": strings(column.greatest, column.type),
+                "greatest_exact": list(column.greatest_exact),
+            }
+            for path, column in statistics.columns.items()
+        ],
+        "dropped": [list(path) for path in statistics.dropped],
+    }

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli.shared import inputs
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared import files
+from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.rows import Chosen, each_given
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.dissociated.location import Selection, parse_address
@@ -28,7 +28,7 @@ _NONE: Final = "none"
 
 def serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc serve``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument(
         "--listen",
         default="dissociated+tcp://127.0.0.1:0",
@@ -60,8 +60,8 @@ def serve_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--token",
-        default=os.environ.get(inputs.TOKEN_VARIABLE),
-        help=f"what clients have to know; needed where the host is not the loopback. The variable {inputs.TOKEN_VARIABLE} says it too, "
+        default=os.environ.get(files.TOKEN_VARIABLE),
+        help=f"what clients have to know; needed where the host is not the loopback. The variable {files.TOKEN_VARIABLE} says it too, "
         "and no list of processes shows that",
     )
 

@@ -18,11 +18,10 @@ from spark_arrow_ipc.arrow.kernels.order import DistinctValues, has_order
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import inputs, render
-from spark_arrow_ipc.cli.shared.describe import shown_value
-from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.layout_bytes import BufferSizes
-from spark_arrow_ipc.cli.shared.outline import BatchOutline, read_outline
+from spark_arrow_ipc.cli.schema import shown_value
+from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.files import Input
+from spark_arrow_ipc.cli.shared.outline import BatchOutline, BufferSizes, read_outline
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Rows,
@@ -111,7 +110,7 @@ _Bound = tuple[Raw, bool] | None
 
 def stats_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc stats``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     add_row_arguments(parser)
     parser.add_argument(
         "--scan",
@@ -158,9 +157,9 @@ def run_stats(arguments: argparse.Namespace) -> int:
     has_sizes = chosen.where is None
     if arguments.json:
         for column in columns:
-            print(render.json_line(_to_json(column, rows, sizes if has_sizes else None)))
+            print(terminal.json_line(_to_json(column, rows, sizes if has_sizes else None)))
     else:
-        print("\n".join(render.fitted(_describe(columns, rows, sizes if has_sizes else None))))
+        print("\n".join(terminal.fitted(_describe(columns, rows, sizes if has_sizes else None))))
     return 0
 
 
@@ -268,7 +267,7 @@ def _best(best: Any, so_far: _Bound, values: Sequence[Raw | None], exact: Sequen
 
 
 def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) -> Iterator[str]:
-    yield f"{render.count(rows, 'row')}, {render.count(len(columns), 'column')}"
+    yield f"{terminal.count(rows, 'row')}, {terminal.count(len(columns), 'column')}"
     head = ("column", "type", "nulls", "min", "max", "distinct", "bytes", "ratio", "compression")
     lines = []
     shown_tops: set[int] = set()
@@ -278,8 +277,8 @@ def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) 
         place = sizes.of_column(column.top) if sizes is not None and is_top else None
         lines.append(
             (
-                render.cut(".".join(column.path), 60),
-                render.cut(column.type, 40),
+                terminal.cut(".".join(column.path), 60),
+                terminal.cut(column.type, 40),
                 "-" if column.nulls is None else f"{column.nulls:,}",
                 _bound_text(column.least, column),
                 _bound_text(column.greatest, column),
@@ -287,7 +286,7 @@ def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) 
                 *(("-", "-", "-") if place is None else place.texts()),
             )
         )
-    yield from render.table(head, lines, render.LEFT * 2 + render.RIGHT * 6)
+    yield from terminal.table(head, lines, terminal.LEFT * 2 + terminal.RIGHT * 6)
 
 
 def _distinct_text(column: _Column) -> str:
@@ -299,7 +298,7 @@ def _distinct_text(column: _Column) -> str:
 def _bound_text(bound: _Bound, column: _Column) -> str:
     if bound is None or column.leaf is None:
         return "-"
-    return render.cut(str(shown_value(bound[0], column.leaf.type)), 30) + ("" if bound[1] else "...")
+    return terminal.cut(str(shown_value(bound[0], column.leaf.type)), 30) + ("" if bound[1] else "...")
 
 
 def _to_json(column: _Column, rows: int, sizes: ColumnSizes | None) -> dict[str, Any]:

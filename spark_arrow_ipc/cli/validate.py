@@ -23,11 +23,11 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared import inputs, render, tensors
+from spark_arrow_ipc.cli.shared import files, tensors, terminal
 from spark_arrow_ipc.cli.shared.differences import Comparison
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.outline import FileOutline, read_outline
-from spark_arrow_ipc.cli.shared.progress import count_rows
+from spark_arrow_ipc.cli.shared.terminal import count_rows
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
@@ -141,7 +141,7 @@ class Verdict:
 
 def validate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc validate``."""
-    inputs.add_path_arguments(parser)
+    files.add_path_arguments(parser)
     parser.add_argument(
         "--values",
         action="store_true",
@@ -157,14 +157,14 @@ def run_validate(arguments: argparse.Namespace) -> int:
     def tell(verdict: Verdict) -> None:
         nonlocal bad
         bad = bad or verdict.error is not None
-        lines = [render.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
+        lines = [terminal.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
         print("\n".join(lines), flush=True)
 
     def refused(path: str, error: ArrowIpcError | OSError) -> None:
         # A signed URL is refused because its signature would be shown.
         tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
-    for source in inputs.named_by(arguments, refused=refused):
+    for source in files.named_by(arguments, refused=refused):
         tell(examine(source, values=arguments.values))
     return 1 if bad else 0
 
@@ -273,7 +273,7 @@ def _end_notes(source: Input, outline: FileOutline) -> Iterator[str]:
     if outline.next_offset is not None:
         yield f"another stream begins at byte {outline.next_offset:,}, after the end of this one: most readers ignore it"
     elif trailing:
-        yield f"{render.count(trailing, 'byte')} after the end-of-stream marker, which readers ignore"
+        yield f"{terminal.count(trailing, 'byte')} after the end-of-stream marker, which readers ignore"
 
 
 class _Ranges:
@@ -309,10 +309,10 @@ def _describe(verdict: Verdict) -> list[str]:
     path = printable(verdict.path)
     if verdict.error is not None:
         return [f"{path}: bad: {printable(_words(verdict))}"]
-    contents = render.count(verdict.tensors, "tensor")
+    contents = terminal.count(verdict.tensors, "tensor")
     if verdict.format != "tensor":
-        batches = render.count(verdict.record_batches, "record batch", "record batches")
-        contents = f"{batches}, {render.count(verdict.num_rows, 'row')}"
+        batches = terminal.count(verdict.record_batches, "record batch", "record batches")
+        contents = f"{batches}, {terminal.count(verdict.num_rows, 'row')}"
     sound = f"{path}: ok: {verdict.format}, {contents}"
     return [sound, *(f"  note: {printable(note)}" for note in verdict.notes)]
 

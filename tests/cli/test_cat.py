@@ -142,7 +142,7 @@ def test_rows_before_a_broken_batch_are_printed(capsys, path):
 def test_a_row_of_too_many_values_is_an_error_after_the_rows_before_it(capsys, tmp_path, monkeypatch):
     """A list over a run of billions was a MemoryError, though only five rows were asked for."""
     for budget in ("_ROW_NBYTES", "_TOGETHER_NBYTES"):
-        monkeypatch.setattr(f"spark_arrow_ipc.cli.shared.print_rows.{budget}", 10_000)
+        monkeypatch.setattr(f"spark_arrow_ipc.cli.shared.rows.{budget}", 10_000)
     path = write(tmp_path / "x.arrow", pa.table({"a": [[1], list(range(1000)), [2]]}), step=3)
     status, lines, err = printed(capsys, path)
     assert (1, ["  a", "  [1]"]) == (status, lines)

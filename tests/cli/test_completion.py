@@ -5,8 +5,7 @@ import subprocess
 
 import pytest
 
-from spark_arrow_ipc.cli.completion import script
-from spark_arrow_ipc.cli.main import COMMANDS, main, parsers
+from spark_arrow_ipc.cli.main import COMMANDS, main, parsers, script
 
 CASES = [
     ("commands", "he", ["head"]),

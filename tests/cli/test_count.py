@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_arrow_ipc.cli import count as count_module
+from spark_arrow_ipc.cli import cat
 from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 
@@ -68,7 +68,7 @@ def test_bodies_are_not_read(capsys, tmp_path):
 
 def replacing(directory, times):
     """Return a stand-in for the count of one file, which a writer overtakes: it replaces all files."""
-    left, real = iter(range(times)), count_module.count
+    left, real = iter(range(times)), cat.count
 
     def count(given):
         if (number := next(left, None)) is not None:
@@ -85,7 +85,7 @@ def replacing(directory, times):
 def test_a_directory_whose_files_are_replaced_meanwhile_is_listed_again(capsys, tmp_path, monkeypatch):
     for name in "ab":
         write(tmp_path / name, 10)
-    monkeypatch.setattr(count_module, "count", replacing(tmp_path, 2))
+    monkeypatch.setattr(cat, "count", replacing(tmp_path, 2))
     rows = "".join(f"100\t{tmp_path}/new-1-{i}\n" for i in range(2))
     assert (0, f"{rows}200\ttotal\n", "") == counted(capsys, str(tmp_path))
 
@@ -94,7 +94,7 @@ def test_a_directory_whose_files_are_replaced_meanwhile_is_listed_again(capsys, 
 def test_a_directory_that_never_rests_gives_no_partial_total(capsys, tmp_path, monkeypatch, json):
     for name in "ab":
         write(tmp_path / name, 10)
-    monkeypatch.setattr(count_module, "count", replacing(tmp_path, 99))
+    monkeypatch.setattr(cat, "count", replacing(tmp_path, 99))
     status, out, err = counted(capsys, *json, str(tmp_path))
     assert (1, "") == (status, out)
     assert "the directory changed while it was read" in err

@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.validate import OutOfRange, examine, out_of_range
 from spark_arrow_ipc.ipc.constants import EOS
 from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY

@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.types import type_object
-from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared import terminal
 
 _MAP_LEVELS = 2
 """Levels below a map: its entries, and their key and value."""
@@ -49,7 +49,7 @@ class Comparison:
         for number, (ours, theirs) in enumerate(zip_longest(a, b)):
             if ours is None or theirs is None:
                 short, long = (self.a, self.b) if ours is None else (self.b, self.a)
-                return f"{short} has {render.count(number, 'record batch', 'record batches')}, {long} has more"
+                return f"{short} has {terminal.count(number, 'record batch', 'record batches')}, {long} has more"
             place = f"record batch {number}"
             if ours.num_rows != theirs.num_rows:
                 return self._sentence(place, "number of rows", ours.num_rows, theirs.num_rows)
@@ -90,7 +90,7 @@ class Comparison:
         return self._sentence(place, "custom metadata", list(a), list(b))
 
     def _sentence(self, place: str, what: str, a: object, b: object) -> str:
-        ours, theirs = (render.cut(str(value), _SHOWN) for value in (a, b))
+        ours, theirs = (terminal.cut(str(value), _SHOWN) for value in (a, b))
         return f"{place}: {what} is {ours} in {self.a}, {theirs} in {self.b}"
 
 

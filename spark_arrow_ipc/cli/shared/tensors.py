@@ -13,8 +13,8 @@ import numpy as np
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import render
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared import terminal
+from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.rows import Chosen, ChosenColumns
 from spark_arrow_ipc.errors import LimitError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
@@ -128,20 +128,20 @@ def layout_of(header: TensorHeader) -> str:
 def describe(path: str, nbytes: int, tensors: list[StoredTensor]) -> Iterator[str]:
     """Yield the lines of the text output of ``inspect``."""
     yield printable(path)
-    yield f"  Arrow IPC tensors, {render.count(nbytes, 'byte')}, little-endian"
-    yield f"  {render.count(len(tensors), 'tensor')}"
+    yield f"  Arrow IPC tensors, {terminal.count(nbytes, 'byte')}, little-endian"
+    yield f"  {terminal.count(len(tensors), 'tensor')}"
     for stored in tensors:
         header, message = stored.message.header, stored.message
         yield ""
         yield f"tensor {stored.number}:"
-        yield f"  {kind_of(stored)}, {header.type}, shape {render.cut(shape_text(header.shape, header.dim_names), 200)}"
+        yield f"  {kind_of(stored)}, {header.type}, shape {terminal.cut(shape_text(header.shape, header.dim_names), 200)}"
         if isinstance(header, TensorHeader):
             yield f"  {layout_of(header)}, strides {list(header.strides)}"
         else:
-            yield f"  {render.count(header.non_zero_length, 'value')}, index of {index_type(header)}"
-        body = f"body of {render.count(message.body_nbytes, 'byte')} at {stored.body_offset:,}"
+            yield f"  {terminal.count(header.non_zero_length, 'value')}, index of {index_type(header)}"
+        body = f"body of {terminal.count(message.body_nbytes, 'byte')} at {stored.body_offset:,}"
         yield f"  message at byte {stored.byte_offset:,}, {body}, metadata {message.version.name}"
-        yield from (f"  {render.cut(key)}: {render.cut(value)}" for key, value in message.custom_metadata)
+        yield from (f"  {terminal.cut(key)}: {terminal.cut(value)}" for key, value in message.custom_metadata)
 
 
 def index_type(header: SparseTensorHeader) -> str:

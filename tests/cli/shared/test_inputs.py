@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from spark_arrow_ipc.cli.shared import inputs
-from spark_arrow_ipc.cli.shared.inputs import Input, each_input
+from spark_arrow_ipc.cli.shared import files
+from spark_arrow_ipc.cli.shared.files import Input, each_input
 from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, SchemaMismatchError
 
@@ -189,5 +189,5 @@ def test_what_is_opened_begins_at_the_first_byte():
 
 
 def test_an_error_is_one_line(capsys):
-    inputs.complain(OSError("two\nlines"))
+    files.complain(OSError("two\nlines"))
     assert "arrowipc: two\\nlines\n" == capsys.readouterr().err

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from spark_arrow_ipc.cli.shared import progress as module
-from spark_arrow_ipc.cli.shared.progress import Progress, advance, count_files, shown
+from spark_arrow_ipc.cli.shared import terminal as module
+from spark_arrow_ipc.cli.shared.terminal import Progress, advance, count_files, shown
 
 ERASE = "\r\x1b[K"
 
