@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+import json
+from base64 import b64encode
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.arrow.types import DataType, Field, bool_, date32, int8, int16, int32, int64, utf8
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
@@ -98,8 +100,8 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
         Selects the rows for Spark; None for all.
     newest
         As in `PartitionPlan`.
-    size
-        ``arrowipc-size:BYTES:``, which the optimizer's rule reads in the pickle; empty if the bytes are unknown.
+    note
+        For the optimizer's rule, which reads it in the pickle (`_notes`); empty if the bytes are unknown.
     """
 
     ranges: tuple[FileRange, ...]
@@ -107,7 +109,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None
     newest: DataFile | None = None
-    size: str = ""
+    note: str = ""  # the last field: in the pickle nothing that others choose stands behind it
 
 
 @dataclass(frozen=True)
@@ -181,10 +183,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        sizes = _sizes(plan.splits)
+        notes = _notes(plan.splits, plan.fields, self._own)
         partitions = [
-            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, size)
-            for ranges, size in zip(plan.splits, sizes, strict=True)
+            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note)
+            for ranges, note in zip(plan.splits, notes, strict=True)
         ]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
             return [SessionCheck((), plan.fields, planned_at, plan.selection)]
@@ -292,15 +294,39 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                             yield made
 
 
-def _sizes(splits: Sequence[Sequence[FileRange]]) -> list[str]:
-    """Return `ArrowIpcInputPartition.size` of each split; a file counts where its first range is."""
+_MOST_NOTED: Final = 64
+"""Partitions of which a split has files: of more, the values are not noted."""
+
+_NOTED: Final[Mapping[DataType, s.DataType]] = {
+    utf8: s.StringType(), bool_: s.BooleanType(), date32: s.DateType(),
+    int64: s.LongType(), int32: s.IntegerType(), int16: s.ShortType(), int8: s.ByteType(),
+}  # fmt: skip
+"""Types of partition columns whose values are noted, with Spark's: of a column that the frame has in another type they are not."""
+
+
+def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], own: s.StructType) -> list[str]:
+    """Return `ArrowIpcInputPartition.note` of each split.
+
+    It is ``arrowipc-plan:NOTE:``, in base64 the JSON of the bytes of the files that begin in the split, and of its partition
+    values, as Spark has them inside, in the columns whose type is that of the frame.
+    """
+    of_frame = {field.name: field.dataType for field in own}
+    types = [_NOTED.get(field.type) for field in fields]
+    columns = [
+        (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
+    ]
     counted: set[str] = set()
-    sizes = []
+    notes = []
     for ranges in splits:
         fresh = {part.path: part.nbytes for part in ranges if part.path not in counted}
         counted.update(fresh)
-        sizes.append(f"arrowipc-size:{sum(fresh.values())}:")
-    return sizes
+        rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
+        names, values = [fields[i].name for i, _ in columns], []
+        if len(rows) <= _MOST_NOTED:
+            values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
+        note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
+        notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")
+    return notes
 
 
 def _is_case_sensitive() -> bool:

@@ -3,12 +3,9 @@ package sparkarrowipc;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -37,7 +34,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
   private static final String MODULE = "spark_arrow_ipc.spark.push_down.narrow";
-  private static final Pattern SIZE = Pattern.compile("arrowipc-size:(\\d+):");
+  /** Planning what a join may leave out costs more than a table of this size. */
+  private static final long SMALL_BYTES = 8 << 20;
 
   private final NarrowTable table;
   private final CaseInsensitiveStringMap options;
@@ -47,6 +45,8 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private final Conjuncts conjuncts;
   private final int limit;
   private ArrayNode ofJoins = JsonNodeFactory.instance.arrayNode();
+  private Predicate[] joined = new Predicate[0];
+  private List planned = null;
 
   NarrowScan(NarrowTable table, CaseInsensitiveStringMap options, StructType schema, Conjuncts conjuncts, int limit, Aggregates aggregates) {
     this.table = table;
@@ -73,6 +73,24 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     return table.source().getOrCreateReadInfo(table.name(), options, table.schema(), false);
   }
 
+  /** The input partitions of the frame that may have rows of this scan. */
+  private List planned() {
+    if (planned == null) {
+      PythonDataSourceReadInfo whole = wholePlan();
+      List all = new ArrayList();
+      try {
+        Inside.step("partitions");
+        for (int i = 0; i < whole.partitions().length(); i++) all.add(Planned.of((byte[]) whole.partitions().apply(i)));
+        planned = Planned.kept(all, table.condition, table.schema());
+      } catch (Throwable error) {
+        Inside.warnOnce("tasks start for all files", error);
+        planned = new ArrayList();
+        for (int i = 0; i < whole.partitions().length(); i++) planned.add(Planned.unknown((byte[]) whole.partitions().apply(i)));
+      }
+    }
+    return planned;
+  }
+
   private String request() {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("schema", asked.json());
@@ -91,9 +109,9 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     PythonDataSourceV2 narrow = new PythonDataSourceV2();
     narrow.setShortName(table.name());
     // What is wrong with the files is said here, as without this rule.
-    PythonDataSourceReadInfo whole = wholePlan();
+    List planned = planned();
     try {
-      narrow.setReadInfo(narrowed(whole));
+      narrow.setReadInfo(narrowed(planned));
     } catch (Throwable error) {
       if (aggregates != null || !conjunctsAreHints()) throw error instanceof RuntimeException ? (RuntimeException) error : new IllegalStateException(error);
       Inside.warnOnce("the columns are planned as a read of their schema", error);
@@ -106,18 +124,19 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     return true;
   }
 
-  private PythonDataSourceReadInfo narrowed(PythonDataSourceReadInfo whole) {
+  private PythonDataSourceReadInfo narrowed(List planned) {
     Inside.step("plan");
     byte[] source = table.source().getOrCreateDataSourceInPython(table.name(), options, scala.Option.apply(table.schema())).dataSource();
     List partitions = new ArrayList();
-    for (int i = 0; i < whole.partitions().length(); i++) {
-      byte[] partition = (byte[]) whole.partitions().apply(i);
-      partitions.add(ofJoins.isEmpty() ? partition : Inside.pickledCall(MODULE, "filtered", partition, ofJoins.toString()));
+    for (int i = 0; i < planned.size(); i++) {
+      Planned one = (Planned) planned.get(i);
+      if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || i + 1 < planned.size())) continue;
+      partitions.add(ofJoins.isEmpty() ? one.pickle : Inside.pickledCall(MODULE, "filtered", one.pickle, ofJoins.toString()));
     }
     return new PythonDataSourceReadInfo(Inside.pickledCall(MODULE, "command", source, request()), Inside.seq(partitions));
   }
 
-  public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, request() + ofJoins); }
+  public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins); }
 
   public CustomMetric[] supportedCustomMetrics() { return table.table.newScanBuilder(options).build().supportedCustomMetrics(); }
 
@@ -126,29 +145,45 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public Statistics estimateStatistics() {
-    long bytes = 0;
+    long bytes;
     try {
       Inside.step("statistics");
-      PythonDataSourceReadInfo whole = wholePlan();
-      for (int i = 0; i < whole.partitions().length(); i++) {
-        Matcher size = SIZE.matcher(new String((byte[]) whole.partitions().apply(i), StandardCharsets.ISO_8859_1));
-        if (!size.find()) return new Size(-1);
-        bytes += Long.parseLong(size.group(1));
-      }
+      bytes = bytes();
     } catch (Throwable error) {
       // What is wrong with the files is said when the query runs, as without this rule.
-      return new Size(-1);
+      bytes = -1;
     }
+    if (bytes < 0) return new Size(-1);
     // As Spark estimates a projection of a file source: by the default widths of the columns.
     return new Size((long) Math.ceil((double) bytes * (8 + asked.defaultSize()) / (8 + table.schema().defaultSize())));
   }
 
+  /** Bytes of the files, -1 where they are unknown. */
+  private long bytes() {
+    long bytes = 0;
+    List planned = planned();
+    for (int i = 0; i < planned.size(); i++) {
+      if (((Planned) planned.get(i)).bytes < 0) return -1;
+      bytes += ((Planned) planned.get(i)).bytes;
+    }
+    return bytes;
+  }
+
   public NamedReference[] filterAttributes() {
     // Below an aggregate that tasks compute, a join has nothing to filter.
-    String[] names = aggregates == null ? schema.fieldNames() : new String[0];
+    String[] names = aggregates == null && !isSmall() ? schema.fieldNames() : new String[0];
     NamedReference[] columns = new NamedReference[names.length];
     for (int i = 0; i < names.length; i++) columns[i] = Expressions.column("`" + names[i].replace("`", "``") + "`");
     return columns;
+  }
+
+  private boolean isSmall() {
+    try {
+      long bytes = bytes();
+      return bytes >= 0 && bytes < SMALL_BYTES;
+    } catch (Throwable error) {
+      return true; // what is wrong with the files is said when the query runs
+    }
   }
 
   public void filter(Predicate[] predicates) {
@@ -160,6 +195,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
         if (node != null) fresh.add(node);
       }
       ofJoins = fresh;
+      joined = predicates;
     } catch (Throwable error) {
       Inside.warnOnce("a join filters nothing that is read", error);
     }
@@ -177,12 +213,20 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   public static class NarrowBatch implements Batch {
     private final Batch inner;
     private final NarrowTable table;
+    private final List planned;
     private final String request;
-    NarrowBatch(Batch inner, NarrowTable table, String request) { this.inner = inner; this.table = table; this.request = request; }
+    NarrowBatch(Batch inner, NarrowTable table, List planned, String request) {
+      this.inner = inner;
+      this.table = table;
+      this.planned = planned;
+      this.request = request;
+    }
     public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
     public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory()); }
     public boolean equals(Object other) {
-      return other instanceof NarrowBatch && ((NarrowBatch) other).table.equals(table) && ((NarrowBatch) other).request.equals(request);
+      if (!(other instanceof NarrowBatch)) return false;
+      NarrowBatch batch = (NarrowBatch) other;
+      return batch.table.equals(table) && batch.request.equals(request) && batch.planned.equals(planned);
     }
     public int hashCode() { return request.hashCode(); }
   }

@@ -25,7 +25,7 @@ public class NarrowScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
     this.wanted = table.schema();
     try {
       Inside.step("conditions");
-      if (table.condition != null) conjuncts.add(table.condition);
+      if (table.condition != null && table.computed == null) conjuncts.add(table.condition);
     } catch (Throwable error) {
       Inside.warnOnce("fewer rows are left out", error);
     }

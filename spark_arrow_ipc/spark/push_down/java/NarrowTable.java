@@ -24,7 +24,7 @@ public class NarrowTable implements SupportsRead {
 
   /**
    * `condition` is that of the filter above, null if there is none. `computed` is not null where Spark may hand over the
-   * aggregate above, and so the whole filter below that.
+   * aggregate above, and so the whole filter below that, and forget it.
    */
   NarrowTable(PythonTable table, Expression condition, Map computed) {
     this.table = table;

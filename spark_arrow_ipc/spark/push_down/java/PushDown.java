@@ -66,8 +66,6 @@ public class PushDown extends Rule {
   private static LogicalPlan withNarrowTable(DataSourceV2Relation relation, Map computed, Expression condition) {
     if (!(relation.table() instanceof PythonTable) || !NarrowTable.takes((PythonTable) relation.table(), relation.options())) return relation;
     if (relation.options().containsKey("metadataonly")) computed = null;
-    // Of an aggregated one Spark hands over the filter, and forgets it.
-    if (computed != null) condition = null;
     Object[] arguments = new Object[relation.productArity()];
     for (int i = 0; i < arguments.length; i++) {
       Object argument = relation.productElement(i);

@@ -1,0 +1,166 @@
+package sparkarrowipc;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * One input partition of a frame's plan: its pickle, its bytes, and the values of the hive partitions that it has rows of.
+ *
+ * Python notes bytes and values in the pickle (`plan_note` in `spark/read/reader.py`). Spark's own conditions are evaluated
+ * over the values, so that no task starts for files that cannot match; what cannot be evaluated keeps them.
+ */
+class Planned {
+  private static final String NOTE = "arrowipc-plan:";
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  final byte[] pickle;
+  /** Of the files that begin here, -1 if they are unknown. */
+  final long bytes;
+  private final String[] names;
+  private final JsonNode values;
+
+  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values) {
+    this.pickle = pickle;
+    this.bytes = bytes;
+    this.names = names;
+    this.values = values;
+  }
+
+  static Planned unknown(byte[] pickle) { return new Planned(pickle, -1, new String[0], null); }
+
+  static Planned of(byte[] pickle) throws java.io.IOException {
+    String text = new String(pickle, StandardCharsets.ISO_8859_1);
+    // The last one: paths, which others choose, stand before it.
+    int start = text.lastIndexOf(NOTE);
+    if (start < 0) return unknown(pickle);
+    int end = text.indexOf(':', start + NOTE.length());
+    JsonNode note = JSON.readTree(Base64.getDecoder().decode(text.substring(start + NOTE.length(), end)));
+    JsonNode columns = (JsonNode) note.get("names");
+    String[] names = new String[columns.size()];
+    for (int i = 0; i < names.length; i++) names[i] = ((JsonNode) columns.get(i)).asText();
+    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"));
+  }
+
+  /** Two of one plan are equal: Spark keeps each pickle once. */
+  public boolean equals(Object other) { return other instanceof Planned && ((Planned) other).pickle == pickle; }
+  public int hashCode() { return System.identityHashCode(pickle); }
+
+  /** Those that may have rows for which a condition is true; at least one, whose task says what is wrong with the read. */
+  static List kept(List planned, Expression condition, StructType schema) {
+    List conjuncts = new ArrayList();
+    if (condition != null) take(condition, conjuncts);
+    List kept = new ArrayList();
+    for (int i = 0; i < planned.size(); i++) {
+      Planned one = (Planned) planned.get(i);
+      boolean may = true;
+      for (int c = 0; may && c < conjuncts.size(); c++) may = one.mayMatch((Expression) conjuncts.get(c), schema);
+      if (may) kept.add(one);
+    }
+    return kept.isEmpty() && !planned.isEmpty() ? planned.subList(0, 1) : kept;
+  }
+
+  private static void take(Expression condition, List conjuncts) {
+    if (condition instanceof And) {
+      take(((And) condition).left(), conjuncts);
+      take(((And) condition).right(), conjuncts);
+    } else if (condition.deterministic()) conjuncts.add(condition);
+  }
+
+  private boolean mayMatch(Expression condition, StructType schema) {
+    if (names.length == 0) return true;
+    try {
+      boolean[] isColumn = new boolean[1];
+      Expression bound = bound(condition, schema, isColumn);
+      if (bound == null || !isColumn[0]) return true;
+      for (int row = 0; row < values.size(); row++) if (Boolean.TRUE.equals(bound.eval(new GenericInternalRow(row(row, schema))))) return true;
+      return false;
+    } catch (Throwable error) {
+      // A cast that fails for one value, a subquery that has not run: Spark says what is to be said of them.
+      return true;
+    }
+  }
+
+  /** A condition over the values; null if it has other columns. */
+  private Expression bound(Expression condition, StructType schema, boolean[] isColumn) {
+    if (condition instanceof Attribute) {
+      int i = position(((Attribute) condition).name(), schema);
+      isColumn[0] = true;
+      return i < 0 ? null : new BoundReference(i, condition.dataType(), true);
+    }
+    List children = new ArrayList();
+    for (int i = 0; i < condition.children().length(); i++) {
+      Expression child = bound((Expression) condition.children().apply(i), schema, isColumn);
+      if (child == null) return null;
+      children.add(child);
+    }
+    return children.isEmpty() ? condition : (Expression) condition.withNewChildren(Inside.seq(children));
+  }
+
+  private int position(String name, StructType schema) {
+    for (int i = 0; i < names.length; i++) if (names[i].equals(name) && Typed.isPlain(schema, name)) return i;
+    return -1;
+  }
+
+  private Object[] row(int row, StructType schema) {
+    Object[] made = new Object[names.length];
+    for (int i = 0; i < made.length; i++) made[i] = value(row, i, schema.apply(names[i]).dataType());
+    return made;
+  }
+
+  private Object value(int row, int column, DataType type) {
+    JsonNode value = (JsonNode) ((JsonNode) values.get(row)).get(column);
+    if (value.isNull()) return null;
+    if (type instanceof StringType) return UTF8String.fromString(value.asText());
+    if (type instanceof BooleanType) return Boolean.valueOf(value.asBoolean());
+    if (type instanceof LongType) return Long.valueOf(value.asLong());
+    if (type instanceof IntegerType || type instanceof DateType) return Integer.valueOf(value.asInt());
+    if (type instanceof ShortType) return Short.valueOf((short) value.asInt());
+    if (type instanceof ByteType) return Byte.valueOf((byte) value.asInt());
+    throw new IllegalStateException("a partition value of the type " + type);
+  }
+
+  /** False if none of the keys that a join has found is a value of this partition. */
+  boolean mayJoin(Predicate[] predicates, StructType schema) {
+    for (int i = 0; i < predicates.length; i++) {
+      org.apache.spark.sql.connector.expressions.Expression[] inside = predicates[i].children();
+      if (!predicates[i].name().equals("IN") || !(inside[0] instanceof NamedReference)) continue;
+      String[] path = ((NamedReference) inside[0]).fieldNames();
+      int column = path.length == 1 ? position(path[0], schema) : -1;
+      if (column >= 0 && !hasOne(column, inside, schema)) return false;
+    }
+    return true;
+  }
+
+  private boolean hasOne(int column, org.apache.spark.sql.connector.expressions.Expression[] inside, StructType schema) {
+    DataType type = schema.apply(names[column]).dataType();
+    java.util.Set keys = new java.util.HashSet();
+    for (int i = 1; i < inside.length; i++) {
+      if (!(inside[i] instanceof Literal) || !((Literal) inside[i]).dataType().equals(type)) return true;
+      keys.add(((Literal) inside[i]).value());
+    }
+    for (int row = 0; row < values.size(); row++) if (keys.contains(value(row, column, type))) return true;
+    return false;
+  }
+}

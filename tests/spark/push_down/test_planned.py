@@ -1,0 +1,117 @@
+"""Input partitions that are left out before tasks start: by conditions on hive partitions, and by the keys of joins."""
+
+import base64
+import json
+
+import pyarrow as pa
+import pytest
+
+from spark_arrow_ipc import ipc
+
+ROWS = """
+    id AS k, if(id % 6 = 5, null, cast(id % 6 AS int)) AS p, if(id % 6 = 4, null, concat('n', cast(id % 2 AS string))) AS name,
+    date_add(DATE '2024-01-30', cast(id % 3 AS int)) AS day, cast(id % 6 AS double) AS x,
+    repeat('x', 200000) AS pad
+"""
+
+
+@pytest.fixture(scope="module")
+def view(pushed, tmp_path_factory):
+    """A file of its own in each of six partitions, read by a task each."""
+    path = str(tmp_path_factory.mktemp("planned") / "data")
+    rows = pushed.sql(f"SELECT {ROWS} FROM range(0, 60, 1, 1)")
+    rows.write.format("arrowipc").mode("append").options(partitionBy="p,name,day,x", compression="none").save(path)
+    frame = pushed.read.format("arrowipc").option("minPartitionNum", 6).load(path)
+    frame.createOrReplaceTempView("lake")
+    return pushed
+
+
+def n_tasks(frame):
+    return frame._jdf.queryExecution().executedPlan().execute().getNumPartitions()
+
+
+CONDITIONS = [
+    ("p = 2", 1),
+    ("p IN (1, 2, 7)", 2),
+    ("p IS NULL", 1),
+    ("p <=> NULL", 1),
+    ("p % 2 = 0 AND k >= 0", 3),
+    ("p > 1 AND p < 4", 2),
+    ("day = DATE '2024-02-01'", 2),
+    ("year(day) = 2024 AND month(day) = 2", 2),
+    ("day = current_date()", 1),
+    ("name LIKE 'n%' AND upper(name) = 'N1'", 3),
+    ("name = 'n0' OR k < 5", 6),
+    ("name = 'n0' OR p = 3", 3),
+    ("p = 99", 1),
+    ("p + k > 10", 5),
+    ("x = 3.0", 6),
+    ("cast(name AS int) = 3", 1),
+    ("p = (SELECT max(p) FROM lake)", 5),
+    ("exists(array(p, 2), e -> e = 2)", 6),
+    ("k = 7", 6),
+    ("rand() < 2", 6),
+]
+
+
+@pytest.mark.parametrize(("condition", "tasks"), CONDITIONS, ids=[c[0] for c in CONDITIONS])
+def test_tasks_start_for_partitions_that_may_match(view, without, condition, tasks):
+    sql = f"SELECT k, p, name, day, x FROM lake WHERE {condition}"
+    view.conf.set("spark.sql.ansi.enabled", "false")
+    view.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        frame = view.sql(sql)
+        assert tasks == n_tasks(frame)
+        assert sorted(frame.collect(), key=str) == sorted(without(sql), key=str)
+    finally:
+        view.conf.unset("spark.sql.ansi.enabled")
+        view.conf.unset("spark.sql.adaptive.enabled")
+
+
+@pytest.mark.parametrize("condition", ["p = 2", "p = 99", "p IS NULL"])
+def test_aggregates_of_partitions(view, without, condition):
+    sql = f"SELECT count(*), min(k), max(p) FROM lake WHERE {condition}"
+    assert view.sql(sql).collect() == without(sql)
+
+
+def test_scans_of_other_partitions_are_not_taken_for_each_other(view, without):
+    """Their columns and pushed conditions are the same, and Spark reads what it exchanges once."""
+    half = "SELECT x, count(k) AS n FROM lake WHERE p % 2 = {} GROUP BY x"
+    sql = f"SELECT a.x, a.n, b.x, b.n FROM ({half.format(0)}) a FULL JOIN ({half.format(1)}) b ON a.x = b.x"
+    assert sorted(view.sql(sql).collect(), key=str) == sorted(without(sql), key=str)
+
+
+def test_a_condition_that_fails_for_a_partition_fails_as_without_it(view, without):
+    sql = "SELECT k FROM lake WHERE cast(name AS int) = 3"
+    view.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        for run in (lambda: view.sql(sql).collect(), lambda: without(sql)):
+            with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+                run()
+    finally:
+        view.conf.unset("spark.sql.ansi.enabled")
+
+
+@pytest.mark.parametrize(("keys", "tasks"), [("3", 1), ("2, 4", 2), ("99", 1)])
+def test_keys_of_a_join_leave_out_partitions(view, without, keys, tasks):
+    view.sql(f"SELECT explode(array({keys})) AS p, 'a' AS what").write.mode("overwrite").saveAsTable("few")
+    view.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        sql = "SELECT k, what FROM lake JOIN few ON lake.p = few.p WHERE few.what LIKE 'a%'"
+        frame = view.sql(sql)
+        assert tasks == n_tasks(frame)
+        assert sorted(frame.collect()) == sorted(without(sql))
+    finally:
+        view.conf.unset("spark.sql.adaptive.enabled")
+        view.sql("DROP TABLE few")
+
+
+def test_a_name_with_a_note_in_it_is_not_believed(pushed, tmp_path):
+    """The note of a partition is found in its pickle, where the paths of files stand as well."""
+    note = base64.b64encode(json.dumps({"bytes": 0, "names": ["p"], "values": [[1]]}).encode()).decode().rstrip("=")
+    folder = tmp_path / "p=2" / f"arrowipc-plan:{note}==:"
+    folder.mkdir(parents=True)
+    ipc.write(folder / f"arrowipc-plan:{note}==:.arrow", pa.table({"k": [1, 2]}))
+    frame = pushed.read.format("arrowipc").option("recursiveFileLookup", "false").load(str(tmp_path / "p=2" / "*"))
+    frame = frame.selectExpr("k", "2 AS p")
+    assert [row.k for row in frame.filter("p = 2").collect()] == [1, 2]
