@@ -171,6 +171,11 @@ class Process:
     def inside(self, directory):
         return self
 
+    def real_path(self, path):
+        return path
+
+    unique_path = real_path
+
     def resolve(self, path):
         return self.inner.resolve(path)
 
