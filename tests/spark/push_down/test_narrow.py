@@ -177,13 +177,6 @@ def test_a_cached_frame_stays_cached(view):
         frame.unpersist()
 
 
-def test_a_join_filters_what_is_read(view, without):
-    sql = "SELECT count(*), sum(l.x) FROM t l JOIN (SELECT k FROM t WHERE a = 3 AND k < 60) r ON l.k = r.k"
-    frame = view.sql(sql)
-    assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString()
-    assert frame.collect() == without(sql)
-
-
 def nbytes(frame):
     """Return the size by which Spark plans joins."""
     return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())

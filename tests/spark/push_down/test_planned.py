@@ -106,6 +106,13 @@ def test_keys_of_a_join_leave_out_partitions(view, without, keys, tasks):
         view.sql("DROP TABLE few")
 
 
+def test_keys_of_a_join_leave_out_rows(view, without):
+    sql = "SELECT count(*), sum(l.x) FROM lake l JOIN (SELECT k FROM lake WHERE x = 3 AND k < 60) r ON l.k = r.k"
+    frame = view.sql(sql)
+    assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString()
+    assert frame.collect() == without(sql)
+
+
 def test_a_name_with_a_note_in_it_is_not_believed(pushed, tmp_path):
     """The note of a partition is found in its pickle, where the paths of files stand as well."""
     note = base64.b64encode(json.dumps({"bytes": 0, "names": ["p"], "values": [[1]]}).encode()).decode().rstrip("=")
