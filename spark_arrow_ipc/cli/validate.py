@@ -37,7 +37,7 @@ from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, decode_checksu
 from spark_arrow_ipc.ipc.messages.framing import read_stream_message
 from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.storage.url import has_query
+from spark_arrow_ipc.storage.paths import has_query
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

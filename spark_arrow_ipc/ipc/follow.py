@@ -23,9 +23,8 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.messages.framing import SNIFF_NBYTES, sniff
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
-from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.local_files import GrowingSource
-from spark_arrow_ipc.storage.url import is_remote
+from spark_arrow_ipc.storage.byte_source import ByteSource, GrowingSource
+from spark_arrow_ipc.storage.paths import is_remote
 
 _NO_END_YET: Final = (
     "this is the file format, which is read by what its writer puts at the end; only the stream format can be followed "

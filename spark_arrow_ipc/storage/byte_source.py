@@ -1,17 +1,26 @@
-"""`ByteSource`: read exact byte ranges of one file or stream.
+"""`ByteSource`: exact byte ranges of one file or stream, in memory or on a disk; and local files that are written.
 
-A source returns each range whole, or raises a `TruncatedError` that says where the bytes end. No memory is
-allocated for a length before the source knows that the bytes exist.
+A source returns each range whole, or raises a `TruncatedError` that says where the bytes end. No memory is allocated for
+a length before the source knows that the bytes exist.
+
+A local file is copied into private memory: if it is truncated or rewritten meanwhile, that is a typed error, never a
+SIGBUS and never data that change while they are used. Mapping (`open_mapped`) is for files that do not change. A file
+that grows is read up to its length at the last look.
 """
 
 from __future__ import annotations
 
+import errno
+import io
+import mmap
+import os
+import zlib
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, Self
 
 import numpy as np
 
-from spark_arrow_ipc.errors import TruncatedError
+from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, TruncatedError
 
 _STEP_NBYTES: Final = 4 << 10
 """Buffers are rounded up to a multiple of this, or of a sixteenth of the read if that is larger."""
@@ -125,3 +134,231 @@ class BufferSource(ExactReads):
 
     def close(self) -> None:
         """Do nothing: the bytes belong to the caller."""
+
+
+# ---- local files
+
+_PREAD_NBYTES: Final = 1 << 30
+"""Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
+
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+"""Does not wait for the other end of a pipe that was put in a file's place."""
+
+
+class FileSource(ExactReads):
+    """A local file, read with ``pread``."""
+
+    _close = staticmethod(os.close)  # still there when Python ends, when names of modules may be None
+
+    def __init__(self, descriptor: int, path: str, nbytes: int) -> None:
+        self._descriptor = descriptor
+        self.path: str | None = path
+        self.nbytes: int | None = nbytes
+
+    @classmethod
+    def open(cls, path: str, descriptor: int | None = None) -> Self:
+        """Open a local file, or take its descriptor; OSError of the file system stays OSError."""
+        descriptor = os.open(path, _READ) if descriptor is None else descriptor
+        try:
+            return cls(descriptor, path, os.fstat(descriptor).st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a copy of the bytes from `byte_offset` on, at most `nbytes`."""
+        assert self.nbytes is not None
+        if self._descriptor < 0:
+            raise ValueError(f"{self.path}: the reader is closed")
+        left = min(nbytes, self.nbytes - byte_offset)
+        if left <= 0:
+            return memoryview(b"")
+        data = new_buffer(left)
+        done = 0
+        while done < left:
+            count = os.preadv(self._descriptor, [data[done : done + _PREAD_NBYTES]], byte_offset + done)
+            if not count:
+                break
+            done += count
+        return data[:done].toreadonly()
+
+    def close(self) -> None:
+        """Close the file; closing twice does nothing."""
+        if self._descriptor >= 0:
+            self._close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        """Close the file if `close` was not called, as Python does for its own files."""
+        self.close()
+
+
+class MappedSource(ExactReads):
+    """A local file, mapped into memory. `open_mapped` documents the risk."""
+
+    _close = staticmethod(os.close)  # as in FileSource
+
+    def __init__(self, descriptor: int, path: str, data: memoryview) -> None:
+        self._descriptor = descriptor
+        self._data = data
+        self.path: str | None = path
+        self.nbytes: int | None = len(data)
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the file's pages; nothing is read until they are touched."""
+        if self._descriptor < 0:
+            raise ValueError(f"{self.path}: the reader is closed")
+        _check_mapped(os.fstat(self._descriptor).st_size, len(self._data))
+        return self._data[byte_offset : byte_offset + nbytes]
+
+    def close(self) -> None:
+        """Close the file; closing twice does nothing. Pages with views stay mapped."""
+        if self._descriptor >= 0:
+            self._close(self._descriptor)
+            self._descriptor = -1
+            self._data = memoryview(b"")
+
+    def __del__(self) -> None:
+        """Close the file if `close` was not called."""
+        self.close()
+
+
+def open_mapped(path: str, descriptor: int | None = None) -> ByteSource:
+    """Memory-map a local file, or that of a descriptor, which it takes. A reader from `ipc.open` closes it.
+
+    Saves the copy out of the page cache, and costs safety: if the file is truncated while a view of it is in use, the
+    operating system ends the process with SIGBUS, and if it is written to, data change after they were checked. The
+    size is compared before each read, which narrows that gap and cannot close it. There is no risk for files that are
+    replaced by new ones and never written in place, as this package writes them.
+
+    If the file system cannot map files (some in user space), the file is read as usual.
+    """
+    descriptor = os.open(path, _READ) if descriptor is None else descriptor
+    try:
+        nbytes = os.fstat(descriptor).st_size
+        if not nbytes:  # an empty file cannot be mapped
+            return MappedSource(descriptor, path, memoryview(b""))
+        data = memoryview(mmap.mmap(descriptor, nbytes, access=mmap.ACCESS_READ))
+        _check_mapped(os.fstat(descriptor).st_size, nbytes)
+        return MappedSource(descriptor, path, data)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError) and error.errno in _UNMAPPABLE:
+            return FileSource.open(path)
+        raise
+
+
+_UNMAPPABLE: Final = (errno.ENODEV, errno.EINVAL)
+"""Errors of file systems that cannot map files."""
+
+
+def _check_mapped(nbytes_now: int, nbytes: int) -> None:
+    if nbytes_now < nbytes:
+        raise InvalidFramingError(
+            expected=f"a file of {nbytes:,} bytes, as it was mapped", found=f"one that was cut to {nbytes_now:,} bytes"
+        )
+
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+DEVICE_ERRORS: Final = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, or ask for a larger quota",
+    errno.EFBIG: "write smaller files (maxFileBytes), or raise the limit of this process (ulimit -f)",
+    errno.EIO: "look at the device",
+    errno.EROFS: "look why the file system is read-only; one whose device failed is often mounted so",
+}
+"""Errors of a device or its file system, not of a path, and what to do."""
+
+_BUFFER_NBYTES: Final = 1 << 13
+"""Small buffers are combined into writes of this size; larger ones are written as they are."""
+
+
+def named_file(descriptor: int, path: str) -> BinaryIO:
+    """Return the file of a descriptor that is open for writing."""
+    return io.BufferedWriter(_NamedFile(descriptor, "wb", path), _BUFFER_NBYTES)
+
+
+def scratch_file(descriptor: int, directory: str) -> BinaryIO:
+    """Return the file of a descriptor that is open for reading and writing, which has no name but its directory's."""
+    return io.BufferedRandom(_NamedFile(descriptor, "w+b", directory))
+
+
+def sync_named(file: BinaryIO) -> None:
+    """Flush a file and make its bytes durable."""
+    file.flush()
+    try:
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise _explained(error, str(file.name), file.fileno()) from None
+
+
+class _NamedFile(io.FileIO):
+    def __init__(self, descriptor: int, mode: str, path: str) -> None:
+        super().__init__(descriptor, mode)
+        self.name = path
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _explained(error, self.name, self.fileno()) from None
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError as error:  # NFS may say only now that there is no room
+            raise _explained(error, self.name, None) from None
+
+
+def _explained(error: OSError, path: str, descriptor: int | None) -> OSError:
+    text = error.strerror or str(error)
+    if error.errno in DEVICE_ERRORS and descriptor is not None:
+        state, device = os.fstat(descriptor), os.fstatvfs(descriptor)
+        text += f" after {state.st_size:,} bytes of this file, with {device.f_bavail * device.f_frsize:,} bytes free"
+    return OSError(error.errno, text, path)
+
+
+MARK_NBYTES: Final = 64
+"""Bytes before a position whose checksum tells the file from another one of the same length."""
+
+
+class GrowingSource(FileSource):
+    """A local file that grows."""
+
+    _mark: tuple[int, int] | None = None
+
+    def grow(self, position: int) -> bool:
+        """Look for the length of the file again, and return whether there is more. Two system calls, six if it grew."""
+        nbytes = self.nbytes
+        assert nbytes is not None
+        assert self.path is not None
+        state = os.fstat(self._descriptor)
+        try:
+            named = os.stat(self.path)
+        except FileNotFoundError:
+            raise _changed("the file was removed while it was read", self.path) from None
+        if (named.st_dev, named.st_ino) != (state.st_dev, state.st_ino):
+            raise _changed("another file has taken the place of the one that is read", self.path)
+        if state.st_size < max(position, nbytes):
+            words = f"it was cut to {state.st_size:,} bytes, after {max(position, nbytes):,} had been read"
+            raise _changed(words, self.path)
+        if self._mark is None or self._mark[0] != position:
+            self._mark = position, mark_before(self, position)
+        if state.st_size == nbytes:
+            return False
+        if mark_before(self, position) != self._mark[1]:
+            raise _changed(f"the bytes before byte {position:,}, which were read, are others now", self.path)
+        self.nbytes = state.st_size
+        return True
+
+
+def mark_before(source: ByteSource, position: int) -> int:
+    """Return the CRC-32 of the bytes before a position, at most `MARK_NBYTES`. One read."""
+    start = max(0, position - MARK_NBYTES)
+    return zlib.crc32(source.read_up_to(start, position - start))
+
+
+def _changed(words: str, path: str) -> FileChangedError:
+    return FileChangedError(f"{words}; a file that is followed is only appended to. Open it again", path=path)

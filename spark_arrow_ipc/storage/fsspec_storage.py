@@ -23,13 +23,11 @@ from typing import Any, ClassVar, Final, NoReturn
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, LimitError, OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage.base import Connections, RemoteStorage, missing
+from spark_arrow_ipc.storage.base import Connections, RemoteSource, RemoteStorage, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_files import ObjectSource
 from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
-from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
+from spark_arrow_ipc.storage.paths import ONE_KIND, SEPARATOR, Place, clean_url, join, name_of, place_of, split_url
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
-from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, split_url
 
 _WRAPPERS: Final = frozenset((
     "abstract", "async_wrapper", "asyncwrapper", "asynclocal", "blockcache", "cached", "data", "dir", "file",
@@ -305,7 +303,7 @@ class FsspecStorage(RemoteStorage):
         status = self._file(path)
         if known is not None and has_changed(known, status):
             raise FileChangedError("the file was replaced after it was listed; read the path again", path=path)
-        return ObjectSource(partial(self._fill, path), path, status.nbytes)
+        return RemoteSource(partial(self._fill, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small file whole."""

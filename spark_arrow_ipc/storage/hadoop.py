@@ -21,9 +21,20 @@ from spark_arrow_ipc.storage.base import Connections, RemoteStorage
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, NewFile, connect, load_fs
 from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
-from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent, root_of
+from spark_arrow_ipc.storage.paths import (
+    ONE_KIND,
+    SEPARATOR,
+    TEMPORARY_SUFFIX,
+    Place,
+    clean_url,
+    join,
+    name_of,
+    parent,
+    place_of,
+    root_of,
+    split_url,
+)
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
-from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, split_url
 
 _ATTEMPTS: Final = 5
 """Attempts to put a file in place of one that other processes replace at the same time."""

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.object_files import ObjectSource
+from spark_arrow_ipc.storage.base import RemoteSource
 from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
 
 _ENVIRONMENT: Final = (
@@ -135,7 +135,7 @@ class NewFile(io.RawIOBase):
                     self._file.close()
 
 
-class HadoopSource(ObjectSource):
+class HadoopSource(RemoteSource):
     """A file of HDFS. It is closed when the last read of it has ended: closing it below a read is not safe."""
 
     def close(self) -> None:

@@ -19,8 +19,14 @@ from typing import BinaryIO, ClassVar, Final
 
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage import beneath, failpoint
-from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.local_files import FileSource, named_file, open_mapped, scratch_file, sync_named
+from spark_arrow_ipc.storage.byte_source import (
+    ByteSource,
+    FileSource,
+    named_file,
+    open_mapped,
+    scratch_file,
+    sync_named,
+)
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, local_path
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 

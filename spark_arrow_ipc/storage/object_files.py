@@ -1,109 +1,27 @@
-"""Objects that are open: `ObjectSource` reads one in ranges, `ObjectUpload` writes one, which appears when it is closed.
+"""Requests to object stores: their errors as builtin ones, what is asked again, and `ObjectUpload`, which writes an object.
 
-Each request waits about 30 ms for its first byte, and one connection carries about 90 MB/s. So a long range is read in
-pieces by several threads at once, and an object that does not fit into a buffer is uploaded in parts while it is
-written. Every request names the version that the listing saw, so that a replaced object is an error and never half of
-two. An upload that is dropped, or whose ``with`` block fails, leaves nothing that anybody sees.
+The library's errors hold twenty lines of inner state, and some hold the answer of the store. A status that the library
+has no class for is read from the text. An object that does not fit into a buffer is uploaded in parts while it is
+written. An upload that is dropped, or whose ``with`` block fails, leaves nothing that anybody sees.
 """
 
 from __future__ import annotations
 
 import errno
+import html
 import io
+import random
+import re
+import time
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
-from itertools import starmap
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
-from spark_arrow_ipc.storage.object_options import load_obstore
-
-TAIL_NBYTES: Final = 64 << 10
-"""It holds every footer with statistics that was seen, and costs no more than 8 KiB: waiting is what costs."""
-
-PIECE_NBYTES: Final = 8 << 20
-"""Bytes of one request of a long range."""
-
-_THREADS: Final = 8
-"""Requests of one source at once."""
-
-
-class ObjectSource(ExactReads):
-    """An object, read with ranged requests. Several threads may read at once."""
-
-    waits = True
-
-    def __init__(self, fetch: Callable[[int, memoryview], None], path: str, nbytes: int) -> None:
-        # Fills memory with the bytes from an offset on, of the version that is meant. Raises what the reader's caller
-        # shall see
-        self._fetch = fetch
-        self.path: str | None = path
-        self.nbytes: int | None = nbytes
-        self._tail_start = max(0, nbytes - TAIL_NBYTES)
-        self._tail: memoryview | None = None
-        self._lock = Lock()
-        self._pool: ThreadPoolExecutor | None = None
-
-    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`. One request for each 8 MiB, 8 at once."""
-        assert self.nbytes is not None
-        stop = min(byte_offset + nbytes, self.nbytes)
-        if stop <= byte_offset:
-            return memoryview(b"")
-        if byte_offset >= self._tail_start:
-            # Once: that is the footer of almost all files, and all of a small one.
-            tail = self._last()
-            return tail[byte_offset - self._tail_start : stop - self._tail_start]
-        data = new_buffer(stop - byte_offset)
-        if len(data) <= PIECE_NBYTES:
-            self._fetch(byte_offset, data)
-        else:
-            starts = range(0, len(data), PIECE_NBYTES)
-            pieces = [(byte_offset + start, data[start : start + PIECE_NBYTES]) for start in starts]
-            list(self._threads().map(self._fetch, *zip(*pieces, strict=True)))
-        return data.toreadonly()
-
-    def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into`, by one request: its bytes are stored as they come, and no second copy is held."""
-        assert self.nbytes is not None
-        if byte_offset + len(into) > self._tail_start:
-            super().read_into(byte_offset, into)
-        else:
-            self._fetch(byte_offset, into)
-
-    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each (byte offset, nbytes), several at once."""
-        if len(ranges) < 2 or any(nbytes > PIECE_NBYTES for _, nbytes in ranges):
-            return list(starmap(self.read_at, ranges))
-        # One by one: the library joins neighbours into one long request, which reads what lies between.
-        return list(self._threads().map(self.read_at, *zip(*ranges, strict=True)))
-
-    def close(self) -> None:
-        """Wait for nothing and keep nothing; reading afterwards is an error."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
-        self._tail = None
-
-    def _last(self) -> memoryview:
-        with self._lock:
-            if self._tail is None:
-                assert self.nbytes is not None
-                tail = new_buffer(self.nbytes - self._tail_start)
-                self._fetch(self._tail_start, tail)
-                self._tail = tail.toreadonly()
-            return self._tail
-
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS, "arrowipc-ranges")
-            return self._pool
-
+from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
+from spark_arrow_ipc.storage.base import missing
+from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -243,3 +161,147 @@ class ObjectUpload(io.RawIOBase):
 
 class _Abort(Exception):  # noqa: N818 - not an error of ours
     """Tells the library's writer that its block failed."""
+
+
+# ---- errors
+
+_MOST_CHARACTERS: Final = 400
+
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+
+_REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
+"""The library's words for a connection that ended in the middle of an answer, or for none in time."""
+
+_ANSWERED: Final = re.compile(r"status code: (429|500|503)|Server returned error response")
+"""The library's words for a store that did not do it; a gateway (502, 504) may not know what the store does."""
+
+_PAUSE_SECONDS: Final = 0.1
+"""Before a copy is asked for a second time; each pause is twice the one before, less up to a half of it."""
+
+_MOST_SECONDS: Final = 15.0
+
+_GAVE_UP: Final = re.compile(r"after \d+ retries")
+
+_MARKUP: Final = re.compile(r"[:\s]*<(\?xml|!DOCTYPE|[A-Za-z]+[\s/>]).*")
+"""The body of a store's answer; a text may end anywhere in it."""
+
+_NO_BUCKET: Final = "no such bucket or container"
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
+    """Raise the library's errors as builtin ones of one line, with the path and without a secret."""
+    exceptions = load_obstore().exceptions
+    try:
+        yield
+    except FileNotFoundError:
+        raise missing(path) from None
+    except exceptions.PreconditionError:
+        raise _changed(path) from None
+    except exceptions.NotSupportedError as error:
+        raise UnsupportedError(_one_line(error, options), path=path) from None
+    except (exceptions.BaseError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # one of ours: those of the library's writers have no number
+        if not isinstance(error, exceptions.AlreadyExistsError) and _status(error) == "412":
+            # While a body that broke off was resumed.
+            raise _changed(path) from None
+        raise _builtin(error, path, _one_line(error, options)) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        # A bug of the library, which gave up; no handler of errors would catch it.
+        text = f"the library for object stores has failed ({_one_line(error, options)})"
+        raise OSError(errno.EIO, text, path) from None
+
+
+@contextmanager
+def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
+    """Raise errors as `object_errors` does, of a request that makes an object: what is missing then is the bucket."""
+    try:
+        with object_errors(path, options):
+            yield
+    except FileNotFoundError:
+        # Jobs take that for a directory that another one deleted, and go on.
+        raise OSError(errno.EIO, _NO_BUCKET, path) from None
+
+
+def _changed(path: str) -> FileChangedError:
+    return FileChangedError("the object was replaced after it was listed; read the path again", path=path)
+
+
+def repeated(call: Callable[[], _T]) -> _T:
+    """Call, and once more where the reply broke off.
+
+    The library repeats most requests itself, but none whose reply had begun, and no bulk deletion that was not answered
+    in time. For calls that may happen twice.
+    """
+    try:
+        return call()
+    except OSError as error:
+        text = error.strerror or ""
+        if _REPLY_BROKE.search(text) is None or _GAVE_UP.search(text) is not None:
+            raise
+    return call()
+
+
+def copied(call: Callable[[], None], repetitions: int) -> bool:
+    """Ask for a copy until the store has made it; return whether an earlier request may still be under way.
+
+    The library repeats no copies (`connect`), so that this is known.
+    """
+    is_under_way = False
+    for number in range(repetitions):
+        try:
+            call()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            is_under_way = is_under_way or _ANSWERED.search(error.strerror or "") is None
+        else:
+            return is_under_way
+        pause = min(_MOST_SECONDS, _PAUSE_SECONDS * 2**number)
+        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that 64 at once do not come at once again
+    call()
+    return is_under_way
+
+
+def _builtin(error: Exception, path: str, line: str) -> OSError:
+    exceptions = load_obstore().exceptions
+    status = _status(error)
+    if isinstance(error, exceptions.InvalidPathError):
+        number, text = errno.EINVAL, "a key here has an empty part (//) or one that no path can have; rename it"
+    elif isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)) or status in {
+        "401",
+        "403",
+    }:
+        number, text = errno.EACCES, "the store refuses it; check the credentials and their rights"
+    elif status == "404":
+        # Of a listing. No FileNotFoundError: that would say that a directory is empty.
+        number, text = errno.EIO, _NO_BUCKET
+    elif isinstance(error, exceptions.AlreadyExistsError):
+        number, text = errno.EEXIST, "the store says that it is there, or being written by another request"
+    else:
+        return OSError(errno.EIO, line, path)
+    return OSError(number, f"{text} ({line})", path)  # of the class that Python has for the number
+
+
+def _status(error: Exception) -> str:
+    """Return the status of the store's answer; empty where there was none."""
+    match = _STATUS.search(str(error))
+    return "" if match is None else match[1]
+
+
+def _said(markup: re.Match[str]) -> str:
+    """Return the code and the message of a store's answer, which is XML; of a page for people nothing."""
+    parts = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
+    said = ": ".join(html.unescape(part[1]).strip() for part in parts if part is not None)
+    return f": {said}" if said else ""
+
+
+def _one_line(error: BaseException, options: StorageOptions) -> str:
+    """Return the text of an error without the library's inner state and the values of options."""
+    text = without_secrets(_MARKUP.sub(_said, " ".join(str(error).partition("\n\n")[0].split())), options)
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.url import StoreKind, kind_of, split_url
+from spark_arrow_ipc.storage.paths import StoreKind, kind_of, split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

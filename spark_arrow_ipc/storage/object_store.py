@@ -18,14 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
-from spark_arrow_ipc.storage.base import Connections, RemoteStorage, missing
+from spark_arrow_ipc.storage.base import Connections, RemoteSource, RemoteStorage, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_errors import copied, object_errors, repeated, write_errors
-from spark_arrow_ipc.storage.object_files import WRITER, ObjectSource, ObjectUpload
+from spark_arrow_ipc.storage.object_files import WRITER, ObjectUpload, copied, object_errors, repeated, write_errors
 from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, repetitions
-from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.paths import StoreKind, join_url, kind_of, name_of, object_path, real_url, split_url
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
-from spark_arrow_ipc.storage.url import StoreKind, join_url, kind_of, object_path, real_url, split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -117,7 +115,7 @@ class ObjectStorage(RemoteStorage):
             status = self._file_status(store, path, key) if key else None
             if status is None:
                 raise missing(path)
-        return ObjectSource(self._fetch(path, status.nbytes, status.version), path, status.nbytes)
+        return RemoteSource(self._fetch(path, status.nbytes, status.version), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small object whole. One request."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.paths import Place, place_of
 from spark_arrow_ipc.storage.storage import Storage
-from spark_arrow_ipc.storage.url import Place, place_of
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.storage.object_options import StorageOptions

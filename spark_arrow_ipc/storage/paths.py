@@ -1,6 +1,8 @@
-"""Paths as calls use them, and `local_path`, which makes one of a person's local path.
+"""Paths as calls use them, local ones and URLs: which storage one is in, and the one way in which every call writes it.
 
-They are absolute strings with parts separated by ``/``, or URLs, whose root is ``scheme://bucket``.
+They are absolute strings with parts separated by ``/``, or URLs without a slash at the end, ``s3://bucket/a/b``, whose root
+is the part that names the bucket, container or host; what follows is the key. Percent signs are characters of a name like
+others, as in Hadoop's paths; `local_path` decodes them in a ``file:`` URI.
 """
 
 from __future__ import annotations
@@ -8,12 +10,229 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage.url import ONE_KIND, is_remote
+
+ONE_KIND: Final = (
+    "one read takes either local paths or those of object stores, of Hadoop, or of other schemes; read each and unite "
+    "them with union()"
+)
+
+
+"""Error for paths of several storages."""
+
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
+
+
+_WEB: Final = frozenset({"http", "https"})
+
+
+_QUERY: Final = {
+    True: re.compile(r"\?"),
+    False: re.compile(r"\?.*(sig|signature|token|credentials?|secret|key|password)[^&/]*=", re.IGNORECASE | re.DOTALL),
+}
+
+
+"""The pattern of a query, for web servers and for others, in whose names ``?`` is a character or a pattern's."""
+
+
+"""Length of a path or pattern; keys of object stores have 1,024 bytes at most, paths of HDFS 8,000 characters."""
+
+
+def url_scheme(path: str) -> str | None:
+    """Return the scheme of a URL with ``://``, in lower case; None for every other path, such as ``file:/a``."""
+    if "://" not in path:
+        return None
+    match = _URL.fullmatch(path)
+    return None if match is None else match[1].lower()
+
+
+def has_query(path: str) -> bool:
+    """Return True if a path is a URL with a query, as signed ones have, or that may hold a secret in one."""
+    match = _URL.fullmatch(path)
+    return match is not None and _QUERY[match[1].lower() in _WEB].search(f"{match[2]}{match[3]}") is not None
+
+
+def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
+    """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
+
+    `place` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password.
+    """
+    match = _URL.fullmatch(path)
+    if match is None:
+        raise UnsupportedError(ONE_KIND, path=path)
+    if len(path) > _MOST_CHARACTERS:
+        raise OptionError(
+            expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
+        )
+    scheme, host, key = match[1].lower(), match[2], match[3]
+    if has_query(path):
+        raise OptionError(
+            f"the path {scheme}://... has a query (?...), as signed URLs have, and paths are shown in plans and logs; "
+            "read the object by its store's own URL and credentials (s3://, gs://, abfss://, storage.*), or download it"
+        )
+    user, at, _ = host.rpartition("@")
+    if at and not may_name(user):
+        raise OptionError(
+            f"the path {scheme}://... holds a password or a key before @, and paths are shown in plans and logs; "
+            "leave it to the machine's own credentials, or give it by the options storage.*"
+        )
+    if not host:
+        raise OptionError(expected=f"{place} after {scheme}://", found=cut_repr(path))
+    parts = [part for part in key.split("/") if part]
+    if {".", ".."} & set(parts):
+        raise OptionError(expected="a path without . and .. in it", found=cut_repr(path))
+    if "\0" in path or (not path.isascii() and _lone_surrogate(path)):
+        raise OptionError(expected="a path", found=f"a NUL or a lone surrogate in {cut_repr(path)}")
+    return "/".join([f"{scheme}://{host}", *parts])
+
+
+def split_url(path: str) -> tuple[str, str]:
+    """Return the root and the key of a path from `clean_url`; the key of the root itself is ``""``."""
+    scheme, _, rest = path.partition("://")
+    place, _, key = rest.partition("/")
+    return f"{scheme}://{place}", key
+
+
+def _lone_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+class StoreKind(Enum):
+    """The kinds of object stores."""
+
+    S3 = "S3"
+    GCS = "Google Cloud Storage"
+    AZURE = "Azure Blob Storage"
+    HTTP = "a web server"
+    MEMORY = "memory"
+
+
+_KINDS: Final = {
+    "s3": StoreKind.S3,
+    "s3a": StoreKind.S3,
+    "gs": StoreKind.GCS,
+    "az": StoreKind.AZURE,
+    "abfs": StoreKind.AZURE,
+    "abfss": StoreKind.AZURE,
+    "https": StoreKind.HTTP,
+    "http": StoreKind.HTTP,
+    "memory": StoreKind.MEMORY,
+}
+
+
+OBJECT_SCHEMES: Final = tuple(_KINDS)
+
+
+"""Schemes of object stores."""
+
+
+_SAME: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
+
+
+"""Schemes that are other names of one."""
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+"""Characters that obstore takes in no key."""
+
+
+def scheme_of(path: str) -> str | None:
+    """Return the scheme of a URL of an object store, in lower case; None for every other path."""
+    scheme = url_scheme(path)
+    return scheme if scheme in _KINDS else None
+
+
+def kind_of(path: str) -> StoreKind:
+    """Return the kind of store of a URL, whose scheme is known."""
+    scheme = scheme_of(path)
+    assert scheme is not None
+    return _KINDS[scheme]
+
+
+def object_path(path: str | os.PathLike[str]) -> str:
+    """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end."""
+    text = os.fspath(path)
+    scheme = scheme_of(text)
+    if scheme is None:
+        raise UnsupportedError(ONE_KIND, path=text)
+    cleaned = clean_url(text, place="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
+    if _CONTROL.search(cleaned):
+        raise OptionError(
+            "the path has a tab, line end or other control character, and the client of object stores takes none of them: "
+            "give the object or directory another name",
+            path=cleaned,
+        )
+    return cleaned
+
+
+def join_url(root: str, key: str) -> str:
+    """Return the path of a key; the reverse of `split_url`."""
+    return f"{root}/{key}" if key else root
+
+
+def real_url(path: str, account: str) -> str:
+    """Return the one URL that all spellings of a path have, to compare two: ``s3a`` is ``s3``, ``abfss`` is ``az``.
+
+    `account` is the one of Azure where the path names none.
+    """
+    root, key = split_url(path)
+    scheme, _, place = root.partition("://")
+    if _KINDS[scheme] is StoreKind.AZURE:
+        container, at, host = place.partition("@")
+        place = f"{container}@{(host.partition('.')[0] if at else account).lower()}"
+    return join_url(f"{_SAME.get(scheme, scheme)}://{place}", key)
+
+
+def _is_container(kind: StoreKind, user: str) -> bool:
+    """Return whether what stands before an @ is a container's name, as in abfss://container@account."""
+    return kind is StoreKind.AZURE and ":" not in user
+
+
+class Place(Enum):
+    """The storages that a path can be in."""
+
+    LOCAL = auto()
+    OBJECTS = auto()
+    """An object store (`object_store`)."""
+    HADOOP = auto()
+    """Hadoop's file system (`hadoop`)."""
+    OTHER = auto()
+    """A scheme that an installed fsspec may know (`fsspec_storage`)."""
+
+
+_PLACES: Final = {
+    "file": Place.LOCAL,
+    "hdfs": Place.HADOOP,
+    "viewfs": Place.HADOOP,
+    **dict.fromkeys(OBJECT_SCHEMES, Place.OBJECTS),
+}
+
+
+def place_of(path: str) -> Place:
+    """Return the storage of a path as a person writes it. Without ``://`` it is local."""
+    scheme = url_scheme(path)
+    return Place.LOCAL if scheme is None else _PLACES.get(scheme, Place.OTHER)
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is in another storage than the local one."""
+    return place_of(path) is not Place.LOCAL
+
+
+# ---- paths and their parts
 
 SEPARATOR: Final = "/"
 

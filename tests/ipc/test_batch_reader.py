@@ -18,7 +18,7 @@ from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader, decode_message, expect, inside
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
-from spark_arrow_ipc.storage.local_files import open_mapped
+from spark_arrow_ipc.storage.byte_source import open_mapped
 
 
 def test_batches_outlive_their_reader(tmp_path):

@@ -4,15 +4,14 @@ import threading
 
 import pytest
 
-from spark_arrow_ipc.storage import concurrent
-from spark_arrow_ipc.storage.concurrent import each
+from spark_arrow_ipc.storage.storage import each
 
 CASES = [(slow, number) for slow in (False, True) for number in (0, 1, 31, 32, 33, 500)]
 
 
 @pytest.mark.parametrize(("slow", "number"), CASES, ids=[f"{'slow' if slow else 'quick'} {n}" for slow, n in CASES])
 def test_each_item_once(monkeypatch, slow, number):
-    monkeypatch.setattr(concurrent, "_SLOW_SECONDS", -1 if slow else 10)
+    monkeypatch.setattr("spark_arrow_ipc.storage.storage._SLOW_SECONDS", -1 if slow else 10)
     done, threads = [], set()
 
     def call(item):
@@ -36,7 +35,7 @@ def test_calls_that_wait_are_made_at_once_from_the_first_one_on():
 @pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
 @pytest.mark.parametrize("bad", [0, 40, 499])
 def test_an_error_is_raised(monkeypatch, slow, bad):
-    monkeypatch.setattr(concurrent, "_SLOW_SECONDS", -1 if slow else 10)
+    monkeypatch.setattr("spark_arrow_ipc.storage.storage._SLOW_SECONDS", -1 if slow else 10)
 
     def call(item):
         if item == bad:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spark_arrow_ipc.errors import FileChangedError
-from spark_arrow_ipc.storage.local_files import MARK_NBYTES, GrowingSource, mark_before
+from spark_arrow_ipc.storage.byte_source import MARK_NBYTES, GrowingSource, mark_before
 
 
 def test_the_length_is_that_of_the_last_look(tmp_path):

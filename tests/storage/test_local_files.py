@@ -9,8 +9,8 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.storage import local_files as module
-from spark_arrow_ipc.storage.local_files import FileSource, MappedSource, open_mapped
+from spark_arrow_ipc.storage import byte_source as module
+from spark_arrow_ipc.storage.byte_source import FileSource, MappedSource, open_mapped
 
 DATA = bytes(range(256)) * 4
 FILE = Path(__file__).parents[1] / "data" / "integers.arrow"

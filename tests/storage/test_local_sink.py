@@ -19,8 +19,8 @@ from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
 from spark_arrow_ipc.dataset.write.task import write_task
+from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS, named_file
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.local_files import DEVICE_ERRORS, named_file
 
 SCHEMA = Schema.of([types.field("k", types.int32), types.field("n", types.int64)])
 NOISE = np.random.default_rng(1)

@@ -4,7 +4,7 @@ import obstore
 import pytest
 
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
-from spark_arrow_ipc.storage.object_errors import missing, object_errors, repeated
+from spark_arrow_ipc.storage.object_files import missing, object_errors, repeated
 
 SECRET = "hunter2-very-secret"
 of = obstore.exceptions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.storage.object_files import PIECE_NBYTES, TAIL_NBYTES, ObjectSource
+from spark_arrow_ipc.storage.base import PIECE_NBYTES, TAIL_NBYTES, RemoteSource
 
 NBYTES = 3 * PIECE_NBYTES + 100_000
 DATA = np.random.default_rng(1).integers(0, 256, NBYTES, np.uint8).tobytes()
@@ -26,7 +26,7 @@ class Server:
         into[:] = self.data[start : start + len(into)]
 
     def source(self):
-        return ObjectSource(self.fetch, "s3://b/a", len(self.data))
+        return RemoteSource(self.fetch, "s3://b/a", len(self.data))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_ranges_are_under_way_at_once():
         together.wait()
         into[:] = DATA[start : start + len(into)]
 
-    source = ObjectSource(fetch, "s3://b/a", NBYTES)
+    source = RemoteSource(fetch, "s3://b/a", NBYTES)
     assert [b"".join([DATA[i : i + 1]]) for i in range(4)] == list(
         map(bytes, source.read_ranges([(i, 1) for i in range(4)]))
     )
@@ -105,7 +105,7 @@ def test_an_error_of_a_piece_is_raised():
             raise PermissionError(13, "refused")
         into[:] = DATA[: len(into)]
 
-    source = ObjectSource(fetch, "s3://b/a", NBYTES)
+    source = RemoteSource(fetch, "s3://b/a", NBYTES)
     with pytest.raises(PermissionError):
         source.read_at(0, 3 * PIECE_NBYTES)
     source.close()

@@ -7,7 +7,7 @@ import pytest
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage import object_options
 from spark_arrow_ipc.storage.object_options import _CLIENT_OPTIONS, _STORE_OPTIONS, connect, is_secret
-from spark_arrow_ipc.storage.url import StoreKind
+from spark_arrow_ipc.storage.paths import StoreKind
 
 KEYS = (("access_key_id", "AKIDEXAMPLE"), ("secret_access_key", "hunter2-very-secret"))
 URLS = {StoreKind.S3: "s3://b", StoreKind.GCS: "gs://b", StoreKind.AZURE: "abfss://c@acc.dfs.core.windows.net"}

@@ -3,8 +3,17 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.paths import parent, root_of
-from spark_arrow_ipc.storage.url import StoreKind, join_url, kind_of, object_path, real_url, scheme_of, split_url
+from spark_arrow_ipc.storage.paths import (
+    StoreKind,
+    join_url,
+    kind_of,
+    object_path,
+    parent,
+    real_url,
+    root_of,
+    scheme_of,
+    split_url,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.storage.url import OBJECT_SCHEMES, Place, is_remote, place_of
+from spark_arrow_ipc.storage.paths import OBJECT_SCHEMES, Place, is_remote, place_of
 
 PLACES = {
     "/a": Place.LOCAL, "a.arrow": Place.LOCAL, "file:/a": Place.LOCAL, "FILE:///a": Place.LOCAL, "dbfs:/a": Place.LOCAL,

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.url import clean_url, split_url, url_scheme
+from spark_arrow_ipc.storage.paths import clean_url, split_url, url_scheme
 
 
 def clean(path, may_name=lambda _: True):

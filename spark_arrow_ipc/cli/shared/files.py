@@ -50,9 +50,8 @@ from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, name_of, parent, relative
+from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, name_of, parent, place_of, relative
 from spark_arrow_ipc.storage.storage import Storage
-from spark_arrow_ipc.storage.url import is_remote, place_of
 
 
 def add_storage_argument(

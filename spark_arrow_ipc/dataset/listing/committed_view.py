@@ -23,9 +23,8 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, Stage
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, look
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
-from spark_arrow_ipc.storage.storage import Status, Storage
+from spark_arrow_ipc.storage.storage import Status, Storage, each
 
 
 class MetRecord(NamedTuple):

@@ -13,9 +13,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTO
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import NoFilesError
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, parent
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Kind, Storage, each
 
 _COPYING: Final = "._COPYING_"
 """Suffix that Hadoop's shell gives to a file until it is complete."""

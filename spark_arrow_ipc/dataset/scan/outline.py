@@ -27,9 +27,8 @@ from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Storage, each
 
 _UNREADABLE: Final = (ArrowIpcError, OSError)
 """Errors of a file. Where the plan does not raise them, the task that reads the file does."""

@@ -21,8 +21,8 @@ from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError, NotArrowError
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import ENDINGS, Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
+from spark_arrow_ipc.storage.storage import each
 
 
 class Outlines:

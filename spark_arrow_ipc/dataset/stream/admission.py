@@ -35,8 +35,7 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.framing import SNIFF_NBYTES, sniff
 from spark_arrow_ipc.ipc.stream_index import ends_in_marker
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Kind, Storage, each
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -24,9 +24,8 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
-from spark_arrow_ipc.storage.storage import Kind, Status, Storage
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage, each
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -53,8 +53,8 @@ from spark_arrow_ipc.dataset.stream.table_records import (
     status_where_it_lives,
 )
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, SourceOverwrittenError, StreamOffsetError, printable
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, relative
+from spark_arrow_ipc.storage.storage import each
 
 TABLE: Final = "table"
 

@@ -23,9 +23,8 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import Backlog
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.storage.storage import Status
+from spark_arrow_ipc.storage.storage import Status, each
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, Offset, OffsetVa
 from spark_arrow_ipc.errors import FileChangedError, TruncatedError, error_context
 from spark_arrow_ipc.ipc.follow import open_growing
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
-from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.local_files import mark_before
+from spark_arrow_ipc.storage.byte_source import ByteSource, mark_before
 from spark_arrow_ipc.storage.storage import Status, Storage
 
 TAIL: Final = "tail"

@@ -36,9 +36,8 @@ from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import CommitError, FileChangedError, LimitError, TruncatedError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of, relative
-from spark_arrow_ipc.storage.storage import Kind, Status, Storage, discard
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage, discard, each
 
 _OPEN_AT_ONCE: Final = 200
 """Files that are opened before the first of them is copied; a process may have 256 open on some systems."""

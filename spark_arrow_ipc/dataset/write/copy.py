@@ -60,9 +60,8 @@ from spark_arrow_ipc.errors import (
     listed,
 )
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, parent, relative
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Storage, each
 
 _ATTEMPTS: Final = 50
 """The number of times that a copy begins again with a newer state."""

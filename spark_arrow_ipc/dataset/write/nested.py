@@ -23,9 +23,8 @@ from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, look, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Storage, each
 
 _OURS = "_ipc_"
 """Prefix of the directories that a dataset makes for itself."""

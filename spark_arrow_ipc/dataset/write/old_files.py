@@ -27,8 +27,7 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import (
 )
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.storage import Kind, Status
+from spark_arrow_ipc.storage.storage import Kind, Status, each
 
 _ASIDE_SECONDS: Final = 7 * 24 * 3600
 """The time that a file of another program is kept whose name was taken again while it was moved."""

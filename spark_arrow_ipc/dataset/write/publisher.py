@@ -31,10 +31,8 @@ from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.old_files import delete_listed, delete_one_by_one
 from spark_arrow_ipc.errors import CommitError, OptionError, cut_repr
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import name_of, parent
-from spark_arrow_ipc.storage.storage import Status, Storage, Traits
-from spark_arrow_ipc.storage.url import split_url
+from spark_arrow_ipc.storage.paths import name_of, parent, split_url
+from spark_arrow_ipc.storage.storage import Status, Storage, Traits, each
 
 _ATTEMPTS: Final = 5
 """The number of times that a file is published, where other processes interfere each time."""

@@ -46,8 +46,8 @@ from spark_arrow_ipc.dataset.write.record_chain import Claim, append_record, che
 from spark_arrow_ipc.dataset.write.staged_file import is_full, keeps_room, with_room
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
+from spark_arrow_ipc.storage.storage import each
 
 SUCCESS_FILE: Final = "_SUCCESS"
 """Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""

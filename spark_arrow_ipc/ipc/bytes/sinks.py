@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.bytes.source import storage_options
-from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ByteSource, FileSource, named_file
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.local_files import FileSource, named_file
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, is_remote, join, name_of, parent
 from spark_arrow_ipc.storage.storage import Storage, discard
-from spark_arrow_ipc.storage.url import is_remote
 
 _IN_MEMORY_NBYTES: Final = 16 << 20
 """Bytes that wait in memory; more of them wait in a temporary file."""

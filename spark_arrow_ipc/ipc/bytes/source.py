@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
-from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, truncated
-from spark_arrow_ipc.storage.local_files import FileSource
+from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, FileSource, truncated
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.url import is_remote
+from spark_arrow_ipc.storage.paths import is_remote
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

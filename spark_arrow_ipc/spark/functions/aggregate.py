@@ -320,8 +320,7 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
     from spark_arrow_ipc.dataset.scan.outline import count_rows
     from spark_arrow_ipc.spark.datasource import read_options
     from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
-    from spark_arrow_ipc.storage.paths import is_relative
-    from spark_arrow_ipc.storage.url import Place, place_of
+    from spark_arrow_ipc.storage.paths import Place, is_relative, place_of
 
     try:
         _ = spark.sparkContext

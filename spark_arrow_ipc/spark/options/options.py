@@ -18,7 +18,7 @@ from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.storage.url import is_remote
+from spark_arrow_ipc.storage.paths import is_remote
 
 _ANY = ".*"
 """End of the name of an option with keys, such as ``metadata.*``."""

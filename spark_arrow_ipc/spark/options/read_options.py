@@ -31,8 +31,8 @@ from spark_arrow_ipc.spark.options.values import (
     Vectors,
 )
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import is_remote
 from spark_arrow_ipc.storage.storage import Storage
-from spark_arrow_ipc.storage.url import is_remote
 
 PATH = d.Option(
     values.not_blank, None, "a path", "/data/flights",

@@ -55,9 +55,8 @@ from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import join, parent, root_of
+from spark_arrow_ipc.storage.paths import is_remote, join, parent, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
-from spark_arrow_ipc.storage.url import is_remote
 
 # Choose the mode of a stream by its options, and set it up.
 #

@@ -14,7 +14,7 @@ from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, read_outline
 from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
-from spark_arrow_ipc.storage.local_files import FileSource
+from spark_arrow_ipc.storage.byte_source import FileSource
 
 pa = pytest.importorskip("pyarrow")
 

@@ -13,8 +13,8 @@ from spark_arrow_ipc.dataset.stream import tail
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, StreamOffsetError, UnsupportedError
+from spark_arrow_ipc.storage.byte_source import FileSource
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.local_files import FileSource
 
 pa = pytest.importorskip("pyarrow")
 

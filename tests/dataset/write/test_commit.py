@@ -27,7 +27,7 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage import concurrent, failpoint
+from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LocalStorage
 
 pytestmark = pytest.mark.usefixtures("publishing")
@@ -75,7 +75,7 @@ def test_partitioned_job_without_rows_stages_no_empty_file(tmp_path):
 
 @pytest.mark.parametrize("slow", [False, True], ids=["local disk", "network storage"])
 def test_many_files_are_published(tmp_path, monkeypatch, slow):
-    monkeypatch.setattr(concurrent, "_SLOW_SECONDS", 0 if slow else 1)
+    monkeypatch.setattr("spark_arrow_ipc.storage.storage._SLOW_SECONDS", 0 if slow else 1)
     save(tmp_path, APPEND, *(f"k={i % 7}:{i}" for i in range(300)))
     assert sorted(f"k={i % 7}:{i}" for i in range(300)) == foreign(tmp_path)
     save(tmp_path, OVERWRITE, "a")

@@ -13,9 +13,7 @@ import pytest
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc.bytes import source as module
 from spark_arrow_ipc.ipc.bytes.source import ForwardSource, SeekableSource, open_source
-from spark_arrow_ipc.storage import local_files
-from spark_arrow_ipc.storage.byte_source import BufferSource
-from spark_arrow_ipc.storage.local_files import FileSource
+from spark_arrow_ipc.storage.byte_source import BufferSource, FileSource
 
 DATA = bytes(range(256)) * 4
 
@@ -113,7 +111,7 @@ def test_positions_count_from_where_the_file_object_stood():
 
 
 def test_reads_larger_than_the_system_takes_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files, "_PREAD_NBYTES", 100)
+    monkeypatch.setattr("spark_arrow_ipc.storage.byte_source._PREAD_NBYTES", 100)
     source = open_source(_path(tmp_path))
     assert DATA[3:900] == bytes(source.read_at(3, 897))
     source.close()

@@ -13,8 +13,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.storage.byte_source import BufferSource
-from spark_arrow_ipc.storage.local_files import FileSource
+from spark_arrow_ipc.storage.byte_source import BufferSource, FileSource
 
 TESTS = Path(__file__).parents[2]
 CUBE = np.arange(24.0).reshape(2, 3, 4)

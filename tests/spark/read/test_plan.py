@@ -17,7 +17,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.storage.local_files import FileSource
+from spark_arrow_ipc.storage.byte_source import FileSource
 
 FINE = {"maxPartitionBytes": "20k", "openCostInBytes": "1k", "minPartitionNum": "1"}
 """Splits so small that most files are large, and so are some record batches."""
