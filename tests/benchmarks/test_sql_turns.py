@@ -1,0 +1,34 @@
+"""The programs that set SQL beside Parquet run, with equal answers, on small tables. No figure is judged here."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the benchmarks read Linux' /proc"),
+]
+ROOT = Path(__file__).parents[2]
+NO_GENERATOR = pytest.mark.skipif(shutil.which("tpchgen-cli") is None, reason="tpchgen-cli is not on PATH")
+PROGRAMS = [
+    pytest.param("groupby.py", ["--rows", "5000", "--files", "2", "--contenders", "pushed", "plain", "parquet"], 12, id="groupby"),
+    pytest.param("tpch.py", ["--scale", "0.01", "--queries", "1", "6", "14"], 3, id="tpch", marks=NO_GENERATOR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "words", "queries"), PROGRAMS)
+def test_answers_are_equal(program, words, queries, tmp_path):
+    figures = tmp_path / "figures.json"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, str(ROOT / "benchmarks" / program), "--folder", str(tmp_path / "data"), "--turns", "1"]
+    done = subprocess.run([*command, "--json", str(figures), *words], capture_output=True, text=True, env=env)
+    assert 0 == done.returncode, done.stderr[-2000:]
+    assert f"answers that differ: none of {queries}" in done.stdout
+    assert "geometric mean: " in done.stdout
+    assert queries == len(json.loads(figures.read_text()))
