@@ -15,8 +15,14 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context
-from spark_arrow_ipc.ipc.batch_reader import BatchReader
-from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
+from spark_arrow_ipc.ipc.batch_reader import (
+    BatchesAhead,
+    BatchReader,
+    small_neighbours,
+    windows,
+    with_blocks,
+    with_headers,
+)
 from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
 from spark_arrow_ipc.ipc.bytes.source import MOST_NBYTES, SMALL_NBYTES, KeptEnds

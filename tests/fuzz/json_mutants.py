@@ -39,8 +39,7 @@ from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.dataset.stream import log, table, tail, window
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles
-from spark_arrow_ipc.dataset.stream.source_files import files_to_json
+from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, files_to_json
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.types import field_metadata

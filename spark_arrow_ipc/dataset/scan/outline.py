@@ -18,7 +18,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
-from spark_arrow_ipc.ipc.batches_ahead import with_headers
+from spark_arrow_ipc.ipc.batch_reader import with_headers
 from spark_arrow_ipc.ipc.bytes.source import keep_ends
 from spark_arrow_ipc.ipc.columns.coalesce import Shapes
 from spark_arrow_ipc.ipc.columns.projection import known_columns

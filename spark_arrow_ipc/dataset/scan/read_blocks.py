@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat_batches
 from spark_arrow_ipc.arrow.measure import buffers_nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead
+from spark_arrow_ipc.ipc.batch_reader import BatchesAhead
 from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES
 from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT, BatchRows

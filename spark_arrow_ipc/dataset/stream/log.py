@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.stream.mode import (
     StreamBatch,
     make_offset,
 )
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
+from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.source_log import EARLIEST, MOST_FILES, Entry, SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles
 from spark_arrow_ipc.errors import StreamOffsetError

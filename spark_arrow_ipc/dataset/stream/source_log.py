@@ -21,8 +21,14 @@ from typing import Any, Final
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch, refuse_change
-from spark_arrow_ipc.dataset.stream.seen import Hashes, SeenFiles, hashes_of, seconds_of
-from spark_arrow_ipc.dataset.stream.source_files import files_from_json, files_to_json
+from spark_arrow_ipc.dataset.stream.source_files import (
+    Hashes,
+    SeenFiles,
+    files_from_json,
+    files_to_json,
+    hashes_of,
+    seconds_of,
+)
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
 from spark_arrow_ipc.storage.storage import Storage

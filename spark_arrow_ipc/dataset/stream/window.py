@@ -36,8 +36,14 @@ from spark_arrow_ipc.dataset.stream.mode import (
     make_offset,
     refuse_change,
 )
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
-from spark_arrow_ipc.dataset.stream.source_files import files_from_text, files_to_text
+from spark_arrow_ipc.dataset.stream.source_files import (
+    SeenFiles,
+    files_from_text,
+    files_to_text,
+    hashes_of,
+    seconds_of,
+    unread,
+)
 from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles
 from spark_arrow_ipc.errors import LimitError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import bitmap
-from spark_arrow_ipc.arrow.validate import many
+from spark_arrow_ipc.ipc.columns import leaf_columns as many
 
 SEED = 20_240_229
 LENGTHS = [1, 5, 8, 63, 64, 65, 200, 256, 257, 1000]

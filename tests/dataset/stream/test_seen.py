@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, hashes_of, seconds_of
 from spark_arrow_ipc.errors import StreamOffsetError
 
 

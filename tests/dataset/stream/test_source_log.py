@@ -8,7 +8,7 @@ import pytest
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, hashes_of, seconds_of
 from spark_arrow_ipc.dataset.stream.source_log import Entry, SourceLog
 from spark_arrow_ipc.errors import StreamOffsetError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL, LocalStorage
