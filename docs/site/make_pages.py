@@ -130,7 +130,7 @@ def decisions() -> str:
 def commands() -> str:
     """Return the page of the command line's arguments, from the parsers of its commands."""
     parts = ["# Commands", "What each command takes. [The command line](../cli.md) says what it reads and how it ends."]
-    for name, arguments in parsers().items():
+    for name, arguments in parsers()[1].items():
         arguments.prog, arguments.description = f"arrowipc {name}", COMMANDS[name].description
         arguments.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
         parts.append(f"## arrowipc {name}\n\n```text\n{arguments.format_help().rstrip()}\n```")
