@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tempfile
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import starmap
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, Generic, Self, TypeVar, cast
+from typing import BinaryIO, Final, Generic, Self, TypeAlias, TypeVar, cast
 
-from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
-if TYPE_CHECKING:
-    from spark_arrow_ipc.storage.object_options import StorageOptions
+StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
+"""Names without the prefix, and values."""
+
+PREFIX: Final = "storage."
 
 _T = TypeVar("_T")
 
@@ -124,9 +127,62 @@ class Connections(Generic[_T]):
         return connection
 
 
+# ---- options and errors, which hold no value of an option
+
+_SECRET: Final = re.compile(
+    r"secret|token|key|password|credential|sas|proxy_url|header|account|client_id", re.IGNORECASE
+)
+"""Options whose values no text may show. Generous: an account's name is hidden as well."""
+
+_LEAST_SECRET: Final = 4
+"""Characters of a value that is looked for in texts; shorter ones are part of words."""
+
+_MOST_CHARACTERS: Final = 400
+"""Most characters of an error of a library."""
+
+
+def is_secret(name: str) -> bool:
+    """Return whether no text may show the value of an option; `name` is without the prefix."""
+    return _SECRET.search(name) is not None
+
+
+def without_secrets(text: str, options: StorageOptions) -> str:
+    """Return a text with three stars for each value of a secret option."""
+    for name, value in options:
+        if is_secret(name) and len(value) >= _LEAST_SECRET:
+            text = text.replace(value, "***")
+    return text
+
+
+def unknown_option(name: str, names: Iterable[str], of: str, otherwise: str) -> OptionError:
+    """Return the error of an option that is not there; without one of a similar name it says something else."""
+    import difflib  # only for errors
+
+    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
+    hint = f"did you mean {PREFIX}{near[0]}" if near else otherwise
+    return OptionError(f"there is no option {PREFIX}{name[:100]} for {of}; {hint}")
+
+
+def one_line(text: str, options: StorageOptions = ()) -> str:
+    """Return a library's text on one line of at most 400 characters, without a secret."""
+    text = without_secrets(" ".join(text.split()), options)
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+
+
 def missing(path: str) -> FileNotFoundError:
     """Return the error of a file that is not there."""
     return FileNotFoundError(errno.ENOENT, "No such file", path)
+
+
+def replaced(path: str, thing: str = "file") -> FileChangedError:
+    """Return the error of a file that is another one than a listing said."""
+    return FileChangedError(f"the {thing} was replaced after it was listed; read the path again", path=path)
+
+
+def check_small(path: str, nbytes: int, max_nbytes: int) -> None:
+    """Raise if a file that is read whole is larger than it may be."""
+    if nbytes > max_nbytes:
+        raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
 
 
 # ---- bytes

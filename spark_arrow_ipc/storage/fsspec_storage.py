@@ -22,10 +22,21 @@ from functools import partial
 from typing import Any, ClassVar, Final, NoReturn
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, LimitError, OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage.base import Connections, RemoteSource, RemoteStorage, missing
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, OptionError, UnsupportedError, cut_repr
+from spark_arrow_ipc.storage.base import (
+    PREFIX,
+    Connections,
+    RemoteSource,
+    RemoteStorage,
+    StorageOptions,
+    check_small,
+    missing,
+    one_line,
+    replaced,
+    unknown_option,
+    without_secrets,
+)
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
 from spark_arrow_ipc.storage.paths import ONE_KIND, SEPARATOR, Place, clean_url, join, name_of, place_of, split_url
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
@@ -67,7 +78,7 @@ def filesystem_class(scheme: str, path: str) -> Any:
         return get_filesystem_class(scheme)
     except ImportError as error:
         raise UnsupportedError(
-            f"fsspec knows paths with the scheme {scheme}://, and needs a package for them: {one_line(error)}",
+            f"fsspec knows paths with the scheme {scheme}://, and needs a package for them: {_text(error)}",
             path=path,
         ) from None
 
@@ -83,17 +94,16 @@ def connect(cls: Any, root: str, options: StorageOptions) -> Any:
     try:
         return cls(skip_instance_cache=True, **arguments)
     except TypeError as error:
-        text = one_line(error)
+        text = _text(error)
         wrong = next((name for name, _ in options if f"'{name}'" in text), None)
         if wrong is not None:
             raise _unknown(wrong, root, parameters) from None
         raise OptionError(f"the options {PREFIX}* do not make a connection: {without_secrets(text, options)}") from None
 
 
-def one_line(error: BaseException) -> str:
-    """Return the text of an error on one line of at most 400 characters; its type's name if it has none."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 400 else text[:397] + "..."
+def _text(error: BaseException, options: StorageOptions = ()) -> str:
+    """Return the text of an error on one line; its type's name if it has none."""
+    return one_line(str(error), options) or type(error).__name__
 
 
 def _parameters(cls: Any) -> tuple[dict[str, inspect.Parameter], bool]:
@@ -139,12 +149,8 @@ _PARSERS: Final[Mapping[type, tuple[str, Callable[[str], Any]]]] = {
 
 
 def _unknown(name: str, root: str, names: Mapping[str, object]) -> OptionError:
-    import difflib  # only for errors
-
-    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
-    hint = f"did you mean {PREFIX}{near[0]}" if near else f"there are {', '.join(sorted(names)) or 'none'}"
     scheme = root.partition("://")[0]
-    return OptionError(f"there is no option {PREFIX}{name[:100]} for the scheme {scheme}; {hint}")
+    return unknown_option(name, names, f"the scheme {scheme}", f"there are {', '.join(sorted(names)) or 'none'}")
 
 
 _TIMES: Final = (
@@ -302,14 +308,13 @@ class FsspecStorage(RemoteStorage):
         """Return the bytes of a file. One request or two."""
         status = self._file(path)
         if known is not None and has_changed(known, status):
-            raise FileChangedError("the file was replaced after it was listed; read the path again", path=path)
+            raise replaced(path)
         return RemoteSource(partial(self._fill, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small file whole."""
         nbytes = self._file(path).nbytes
-        if nbytes > max_nbytes:
-            raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
+        check_small(path, nbytes, max_nbytes)
         return bytes(self._fetch(path, 0, nbytes)) if nbytes else b""
 
     def _refuse(self, *args: object, **_: object) -> NoReturn:
@@ -382,14 +387,11 @@ class FsspecStorage(RemoteStorage):
         except FileNotFoundError:
             raise missing(path) from None
         except PermissionError as error:
-            raise PermissionError(errno.EACCES, self._text(error), path) from None
+            raise PermissionError(errno.EACCES, _text(error, self.options), path) from None
         except (ImportError, NotImplementedError) as error:
-            raise UnsupportedError(self._text(error), path=path) from None
+            raise UnsupportedError(_text(error, self.options), path=path) from None
         except Exception as error:  # noqa: BLE001 - each library has its own
-            raise OSError(errno.EIO, f"{type(error).__name__}: {self._text(error)}", path) from None
-
-    def _text(self, error: Exception) -> str:
-        return without_secrets(one_line(error), self.options)
+            raise OSError(errno.EIO, f"{type(error).__name__}: {_text(error, self.options)}", path) from None
 
 
 def _connection(root: str, options: StorageOptions) -> _Connection:

@@ -17,10 +17,9 @@ from functools import partial
 from typing import Any, BinaryIO, ClassVar, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
-from spark_arrow_ipc.storage.base import Connections, RemoteStorage
+from spark_arrow_ipc.storage.base import Connections, RemoteStorage, StorageOptions, check_small, one_line, replaced
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, NewFile, connect, load_fs
-from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
 from spark_arrow_ipc.storage.paths import (
     ONE_KIND,
     SEPARATOR,
@@ -104,7 +103,7 @@ class HadoopStorage(RemoteStorage):
         if status is None:
             raise _missing(path)
         if known is not None and (known.nbytes, known.mtime_ns) != (status.nbytes, status.mtime_ns):
-            raise FileChangedError("the file was replaced after it was listed; read the path again", path=path)
+            raise replaced(path)
         return HadoopSource(self._fetch(file, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
@@ -114,8 +113,7 @@ class HadoopStorage(RemoteStorage):
             raise _missing(path)
         if status.kind is not Kind.FILE:
             raise UnsupportedError("expected a file, found a directory", path=path)
-        if status.nbytes > max_nbytes:
-            raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{status.nbytes:,}", path=path)
+        check_small(path, status.nbytes, max_nbytes)
         system, name = self._at(path)
         with self._errors(path), system.open_input_file(name) as file:
             return bytes(file.read(status.nbytes))
@@ -330,10 +328,9 @@ class HadoopStorage(RemoteStorage):
         except OSError as error:
             if error.filename is not None:  # one of ours
                 raise
-            text = " ".join(str(error.strerror or error).split())
-            text = without_secrets(text if len(text) <= 400 else text[:397] + "...", self.options)
             if isinstance(error, FileNotFoundError):
                 raise _missing(path) from None
+            text = one_line(str(error.strerror or error), self.options)
             raise type(error)(error.errno or errno.EIO, text, path) from None
 
 

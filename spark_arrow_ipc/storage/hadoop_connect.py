@@ -14,8 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.base import RemoteSource
-from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
+from spark_arrow_ipc.storage.base import PREFIX, RemoteSource, StorageOptions, one_line, unknown_option
 
 _ENVIRONMENT: Final = (
     "on every machine Java and Hadoop must be installed, JAVA_HOME and HADOOP_HOME be set (or ARROW_LIBHDFS_DIR to the "
@@ -55,7 +54,7 @@ def connect(root: str, options: StorageOptions) -> Any:
     try:
         return load_fs().HadoopFileSystem(host, port, extra_conf=settings or None, **arguments)
     except OSError as error:
-        reason = without_secrets(" ".join(str(error).partition("\n")[0].split()), options)
+        reason = one_line(str(error).partition("\n")[0], options)
         if reason.startswith("Unable to load"):
             raise UnsupportedError(
                 f"Hadoop's client could not be loaded ({reason}): {_ENVIRONMENT}", path=root
@@ -74,23 +73,14 @@ def _arguments(options: StorageOptions) -> tuple[dict[str, Any], dict[str, str]]
         if "." in name:
             settings[name] = value
         elif name not in _OPTIONS:
-            raise _unknown(name)
+            others = f"there are {', '.join(_OPTIONS)}, and Hadoop's own with a dot"
+            raise unknown_option(name, _OPTIONS, "Hadoop", others)
         else:
             try:
                 arguments[name] = _OPTIONS[name](value)
             except ValueError:
                 raise OptionError(f"the option {PREFIX}{name} must be a whole number") from None
     return arguments, settings
-
-
-def _unknown(name: str) -> OptionError:
-    import difflib  # only for errors
-
-    near = difflib.get_close_matches(name[:100].lower(), _OPTIONS, n=1)
-    hint = (
-        f"did you mean {PREFIX}{near[0]}" if near else f"there are {', '.join(_OPTIONS)}, and Hadoop's own with a dot"
-    )
-    return OptionError(f"there is no option {PREFIX}{name[:100]} for Hadoop; {hint}")
 
 
 class NewFile(io.RawIOBase):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import BinaryIO, Final
 
-from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError
-from spark_arrow_ipc.storage.base import LearnsByDoing, missing
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.storage.base import LearnsByDoing, check_small, missing
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
 from spark_arrow_ipc.storage.paths import SEPARATOR, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
@@ -89,8 +89,7 @@ class MemoryStorage(LearnsByDoing):
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small file whole."""
         data = self._file(path).data
-        if len(data) > max_nbytes:
-            raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{len(data):,}", path=path)
+        check_small(path, len(data), max_nbytes)
         return data
 
     def create(self, path: str) -> BinaryIO:

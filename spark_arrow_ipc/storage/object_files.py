@@ -19,9 +19,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
-from spark_arrow_ipc.storage.base import missing
-from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
+from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.storage.base import StorageOptions, missing, one_line, replaced
+from spark_arrow_ipc.storage.object_options import load_obstore
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -165,8 +165,6 @@ class _Abort(Exception):  # noqa: N818 - not an error of ours
 
 # ---- errors
 
-_MOST_CHARACTERS: Final = 400
-
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
@@ -199,7 +197,7 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
     except FileNotFoundError:
         raise missing(path) from None
     except exceptions.PreconditionError:
-        raise _changed(path) from None
+        raise replaced(path, "object") from None
     except exceptions.NotSupportedError as error:
         raise UnsupportedError(_one_line(error, options), path=path) from None
     except (exceptions.BaseError, OSError) as error:
@@ -207,7 +205,7 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
             raise  # one of ours: those of the library's writers have no number
         if not isinstance(error, exceptions.AlreadyExistsError) and _status(error) == "412":
             # While a body that broke off was resumed.
-            raise _changed(path) from None
+            raise replaced(path, "object") from None
         raise _builtin(error, path, _one_line(error, options)) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
@@ -226,10 +224,6 @@ def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
     except FileNotFoundError:
         # Jobs take that for a directory that another one deleted, and go on.
         raise OSError(errno.EIO, _NO_BUCKET, path) from None
-
-
-def _changed(path: str) -> FileChangedError:
-    return FileChangedError("the object was replaced after it was listed; read the path again", path=path)
 
 
 def repeated(call: Callable[[], _T]) -> _T:
@@ -303,5 +297,4 @@ def _said(markup: re.Match[str]) -> str:
 
 def _one_line(error: BaseException, options: StorageOptions) -> str:
     """Return the text of an error without the library's inner state and the values of options."""
-    text = without_secrets(_MARKUP.sub(_said, " ".join(str(error).partition("\n\n")[0].split())), options)
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+    return one_line(_MARKUP.sub(_said, " ".join(str(error).partition("\n\n")[0].split())), options)

@@ -15,18 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.storage.base import PREFIX, StorageOptions, unknown_option, without_secrets
 from spark_arrow_ipc.storage.paths import StoreKind, kind_of, split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
-"""Names without the prefix, and values."""
-
-PREFIX: Final = "storage."
 
 _INSTALL: Final = "paths of object stores need the package obstore: pip install 'spark-arrow-ipc[cloud]'"
 
@@ -66,14 +62,6 @@ _LINES: Final = re.compile(r"certificate|service_account")
 
 _RETRY_OPTIONS: Final = frozenset(("max_retries", "retry_timeout"))
 _PROFILE: Final = "profile"
-
-_SECRET: Final = re.compile(
-    r"secret|token|key|password|credential|sas|proxy_url|header|account|client_id", re.IGNORECASE
-)
-"""Options whose values no text may show. Generous: an account's name is hidden as well."""
-
-_LEAST_SECRET: Final = 4
-"""Characters of a value that is looked for in texts; shorter ones are part of words."""
 
 _COPY_TIMEOUT: Final = timedelta(minutes=10)
 """The time-out of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
@@ -126,19 +114,6 @@ class _Groups:
     client: dict[str, Any]
     retry: dict[str, Any]
     profile: str | None
-
-
-def is_secret(name: str) -> bool:
-    """Return whether no text may show the value of an option; `name` is without the prefix."""
-    return _SECRET.search(name) is not None
-
-
-def without_secrets(text: str, options: StorageOptions) -> str:
-    """Return a text with three stars for each value of a secret option."""
-    for name, value in options:
-        if is_secret(name) and len(value) >= _LEAST_SECRET:
-            text = text.replace(value, "***")
-    return text
 
 
 def load_obstore() -> Any:
@@ -333,10 +308,6 @@ def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreK
 
 
 def _unknown(name: str, kind: StoreKind) -> OptionError:
-    import difflib  # only for errors
-
     names = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
     names += [_PROFILE] if kind is StoreKind.S3 else []
-    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
-    hint = f"did you mean {PREFIX}{near[0]}" if near else "docs/object_stores.md lists those that there are"
-    return OptionError(f"there is no option {PREFIX}{name[:100]} for {kind.value}; {hint}")
+    return unknown_option(name, names, kind.value, "docs/object_stores.md lists those that there are")

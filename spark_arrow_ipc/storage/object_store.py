@@ -18,10 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
-from spark_arrow_ipc.storage.base import Connections, RemoteSource, RemoteStorage, missing
+from spark_arrow_ipc.storage.base import Connections, RemoteSource, RemoteStorage, StorageOptions, check_small, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.object_files import WRITER, ObjectUpload, copied, object_errors, repeated, write_errors
-from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, repetitions
+from spark_arrow_ipc.storage.object_options import connect, load_obstore, repetitions
 from spark_arrow_ipc.storage.paths import StoreKind, join_url, kind_of, name_of, object_path, real_url, split_url
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
@@ -301,8 +301,7 @@ class ObjectStorage(RemoteStorage):
                 raise missing(path)
             reply = load_obstore().get(store, key)
             nbytes = reply.meta["size"]
-            if nbytes > max_nbytes:
-                raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
+            check_small(path, nbytes, max_nbytes)
             return bytes(reply.bytes()), dict(reply.attributes)
 
     def _delete_batch(self, store: ObjectStore, root: str, keys: Sequence[str]) -> None:

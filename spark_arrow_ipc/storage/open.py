@@ -12,7 +12,7 @@ from spark_arrow_ipc.storage.paths import Place, place_of
 from spark_arrow_ipc.storage.storage import Storage
 
 if TYPE_CHECKING:
-    from spark_arrow_ipc.storage.object_options import StorageOptions
+    from spark_arrow_ipc.storage.base import StorageOptions
 
 
 def storage_of(path: str | os.PathLike[str], options: StorageOptions = ()) -> tuple[Storage, str]:

@@ -6,7 +6,8 @@ import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage import object_options
-from spark_arrow_ipc.storage.object_options import _CLIENT_OPTIONS, _STORE_OPTIONS, connect, is_secret
+from spark_arrow_ipc.storage.base import is_secret
+from spark_arrow_ipc.storage.object_options import _CLIENT_OPTIONS, _STORE_OPTIONS, connect
 from spark_arrow_ipc.storage.paths import StoreKind
 
 KEYS = (("access_key_id", "AKIDEXAMPLE"), ("secret_access_key", "hunter2-very-secret"))

@@ -20,7 +20,7 @@ from spark_arrow_ipc.storage.paths import is_remote
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-    from spark_arrow_ipc.storage.object_options import StorageOptions
+    from spark_arrow_ipc.storage.base import StorageOptions
 
 _PIECE_NBYTES: Final = 64 << 20
 """The most bytes in one read of a file object."""
