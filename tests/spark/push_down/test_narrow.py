@@ -185,7 +185,13 @@ def nbytes(frame):
 def test_a_scan_has_the_size_of_the_columns_that_it_reads(pushed, folder):
     frame = pushed.read.format("arrowipc").load(folder)
     files = sum(file.stat().st_size for file in Path(folder).rglob("*.arrow"))
+    whole = nbytes(frame.select("k"))
     assert 0 < nbytes(frame.select("b")) < nbytes(frame.select("k", "s")) < nbytes(frame) <= files
+    pushed.conf.set("spark.sql.sources.fileCompressionFactor", "0.5")
+    try:
+        assert abs(nbytes(frame.select("k")) * 2 - whole) <= 2
+    finally:
+        pushed.conf.unset("spark.sql.sources.fileCompressionFactor")
 
 
 def test_a_table_of_a_server_has_no_size_and_is_not_broadcast(pushed, tmp_path):

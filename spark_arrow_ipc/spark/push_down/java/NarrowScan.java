@@ -22,6 +22,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -154,8 +155,8 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
       bytes = -1;
     }
     if (bytes < 0) return new Size(-1);
-    // As Spark estimates a projection of a file source: by the default widths of the columns.
-    return new Size((long) Math.ceil((double) bytes * (8 + asked.defaultSize()) / (8 + table.schema().defaultSize())));
+    // As Spark estimates a projection of a file source: by the default widths of the columns, and its setting for all files.
+    return new Size((long) Math.ceil(SQLConf.get().fileCompressionFactor() * bytes * (8 + asked.defaultSize()) / (8 + table.schema().defaultSize())));
   }
 
   /** Bytes of the files, -1 where they are unknown. */
