@@ -1,0 +1,24 @@
+"""A sample of the random SQL that `tests/random_queries.py` sets beside Parquet; nightly runs have more."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = ROOT / "tests" / "random_queries.py"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", [5, 6])
+def test_answers_are_those_of_parquet(seed):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, str(PROGRAM), "--queries", "60", "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert 0 == done.returncode, done.stdout[-4000:]
+    queries, narrowed = (int(re.search(rf"'{name}': (\d+)", done.stdout)[1]) for name in ("queries", "narrowed"))
+    assert 60 == queries
+    assert narrowed >= 48
