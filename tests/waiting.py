@@ -98,12 +98,12 @@ class WaitingStorage(MemoryStorage):
         with self.asked.request("LIST"):
             return iter(list(super().list(directory)))
 
-    def open(self, path, *, memory_map=False, known=None):
-        if known is None:
-            known = self.status(path)
-            if known is None:
+    def open(self, path, *, memory_map=False, listed=None):
+        if listed is None:
+            listed = self.status(path)
+            if listed is None:
                 raise FileNotFoundError(2, "No such file", path)
-        return _VersionedSource(self, path, known)
+        return _VersionedSource(self, path, listed)
 
     def read(self, path, max_nbytes):
         with self.asked.request("GET"):

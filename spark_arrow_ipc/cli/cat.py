@@ -29,7 +29,6 @@ from spark_arrow_ipc.cli.shared.rows import (
     add_format_argument,
     add_number_argument,
     add_row_arguments,
-    each_given,
     number_of_rows,
     print_rows,
     print_tables,
@@ -84,7 +83,7 @@ def run_cat(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     empty: Schema | None = None
     is_printed = False
-    for source in each_given(arguments):
+    for source in files.named_by(arguments, columns=True):
         if not left:
             break
         with error_context(path=source.path), closing(_tables(source, chosen)) as tables:
@@ -129,7 +128,7 @@ def run_tail(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     last_rows: list[tuple[Schema, RecordBatch]] = []
     schema = None
-    for source in reversed(list(each_given(arguments))):
+    for source in reversed(list(files.named_by(arguments, columns=True))):
         with error_context(path=source.path):
             schema, batches = _last_rows(source, chosen, left)
         last_rows += ((schema, batch) for batch in batches)
@@ -220,7 +219,7 @@ class RowSample:
 def run_sample(arguments: argparse.Namespace) -> int:
     """Print the chosen rows, in the order of the files."""
     chosen = Chosen.of(arguments)
-    sources = list(each_given(arguments))
+    sources = list(files.named_by(arguments, columns=True))
     sample = RowSample(arguments.rows, arguments.seed)
     starts = [0]
     for source in sources:

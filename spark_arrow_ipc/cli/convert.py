@@ -18,7 +18,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.files import STDIN
-from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, json_lines, one_table
+from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, json_lines, one_table
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -241,7 +241,7 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     form = arguments.source_format or _ENDINGS.get(files.ending_of(arguments.paths[0]), "arrow")
     chosen = Chosen.of(arguments)
     if form not in _READERS:
-        sources = list(each_given(arguments))
+        sources = list(files.named_by(arguments, columns=True))
     elif chosen.columns is not None or chosen.where is not None:
         raise UnsupportedError("--columns and --where choose from Arrow files; convert first, then choose")
     else:

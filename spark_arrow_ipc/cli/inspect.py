@@ -58,7 +58,7 @@ class ServedTable:
 def read_served(source: Input) -> ServedTable:
     """Read a table's schema and the rows of its record batches. Bodies travel only from servers that know no parts."""
     location = parse_location(source.path)
-    schema = read_served_schema(source.path, token=files.given_token())
+    schema = read_served_schema(source.path, token=files.server_token())
     with Chosen(()).open_rows(source) as rows:
         metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
     return ServedTable(location.shown, _bodies(location), _parts(location), schema, metadata, batches)

@@ -26,7 +26,6 @@ from spark_arrow_ipc.cli.shared.rows import (
     add_row_arguments,
     check_same_schema,
     columns_argument,
-    each_given,
     of_schema,
     one_table,
     positive,
@@ -121,7 +120,7 @@ def _inputs(arguments: argparse.Namespace) -> list[Input]:
     """Check the name of the target, list the files to read, and check that none of them is the target."""
     files.check_ending(arguments, arguments.target)
     files.check_target(arguments, arguments.target, ())
-    sources = list(each_given(arguments))
+    sources = list(files.named_by(arguments, columns=True))
     files.check_target(arguments, arguments.target, sources)
     return sources
 
@@ -194,7 +193,7 @@ def run_split(arguments: argparse.Namespace) -> int:
     target = arguments.target
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
-    sources = list(each_given(arguments))
+    sources = list(files.named_by(arguments, columns=True))
     with one_table(sources, Chosen.of(arguments)) as table:
         storage.make_directory(storage.resolve(target))
         with _Parts(arguments, storage, table) as parts:

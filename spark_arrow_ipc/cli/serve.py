@@ -14,7 +14,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.shared import files
 from spark_arrow_ipc.cli.shared.files import Input
-from spark_arrow_ipc.cli.shared.rows import Chosen, each_given
+from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.dissociated.location import Selection, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource, file_version, selected_batches
@@ -98,23 +98,23 @@ class _ServedInput:
     """A file with the columns of its path, as a table of the server."""
 
     def __init__(self, source: Input) -> None:
-        self._given = source
+        self._source = source
 
     @property
     def selects(self) -> bool:
         """True if it is a file, and not itself a server's table."""
-        return not self._given.is_served
+        return not self._source.is_served
 
     @contextmanager
     def open(self, selection: Selection) -> Iterator[Table]:
         """Open the file."""
         batches_of = partial(selected_batches, selection=selection)
-        with Chosen(selection.columns).open_rows(self._given, batches_of) as rows:
+        with Chosen(selection.columns).open_rows(self._source, batches_of) as rows:
             yield Table(rows.schema, rows.batches)
 
     def version(self) -> Hashable | None:
         """Return identity, size and times of a local file; None for any other input."""
-        source = self._given
+        source = self._source
         if source.is_served or source.content is not None or source.storage is not LOCAL:
             return None
         return file_version(source.path if source.file is None else source.file.path)
@@ -131,7 +131,7 @@ def _size(text: str) -> int:
 def _sources(arguments: argparse.Namespace) -> dict[str, TableSource]:
     """Map each ticket to its file. A ticket is the path below a given directory, or the given path."""
     sources: dict[str, TableSource] = {}
-    for source in each_given(arguments):
+    for source in files.named_by(arguments, columns=True):
         ticket = source.path if source.below is None else source.below
         if ticket in sources:
             raise OptionError(

@@ -27,7 +27,6 @@ from spark_arrow_ipc.cli.shared.rows import (
     Rows,
     add_row_arguments,
     check_same_schema,
-    each_given,
     partition_row,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
@@ -143,7 +142,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
     sizes: ColumnSizes | None = None
     reference: tuple[str, Schema] | None = None
     rows = 0
-    for source in each_given(arguments):
+    for source in files.named_by(arguments, columns=True):
         with error_context(path=source.path), chosen.open_rows(source) as opened:
             if reference is None:
                 reference = source.path, opened.schema
@@ -153,7 +152,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
         if chosen.where is None and not source.is_served:
             read_outline(source.openable(), see=sizes.add)
-    assert sizes is not None, "each_given yields a file, or raises"
+    assert sizes is not None, "named_by yields a file, or raises"
     has_sizes = chosen.where is None
     if arguments.json:
         for column in columns:

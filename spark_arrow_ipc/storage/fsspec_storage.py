@@ -192,16 +192,16 @@ def status_of(path: str, info: Mapping[str, Any]) -> Status:
     return Status(path, kind, nbytes, mtime_ns, version=version)
 
 
-def has_changed(known: Status, now: Status) -> bool:
+def has_changed(listed: Status, now: Status) -> bool:
     """Return whether a file is another one than a listing said.
 
     What only one of the two answers says does not count, nor parts of a second, which listings may leave out.
     """
-    if known.nbytes != now.nbytes:
+    if listed.nbytes != now.nbytes:
         return True
-    if known.version and now.version:
-        return known.version != now.version
-    return bool(known.mtime_ns and now.mtime_ns) and known.mtime_ns // 10**9 != now.mtime_ns // 10**9
+    if listed.version and now.version:
+        return listed.version != now.version
+    return bool(listed.mtime_ns and now.mtime_ns) and listed.mtime_ns // 10**9 != now.mtime_ns // 10**9
 
 
 def _nanoseconds(value: object) -> int:
@@ -303,11 +303,11 @@ class FsspecStorage(RemoteStorage):
         path: str,
         *,
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
-        known: Status | None = None,
+        listed: Status | None = None,
     ) -> ByteSource:
         """Return the bytes of a file. One request or two."""
         status = self._file(path)
-        if known is not None and has_changed(known, status):
+        if listed is not None and has_changed(listed, status):
             raise replaced(path)
         return RemoteSource(partial(self._fill, path), path, status.nbytes)
 

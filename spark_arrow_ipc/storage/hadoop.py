@@ -93,16 +93,16 @@ class HadoopStorage(RemoteStorage):
         path: str,
         *,
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
-        known: Status | None = None,
+        listed: Status | None = None,
     ) -> ByteSource:
-        """Return the bytes of a file. What is opened stays the same file; it is compared with what is known of it."""
+        """Return the bytes of a file. What is opened stays the same file; it is compared with what the listing said."""
         system, name = self._at(path)
         with self._errors(path):
             file = system.open_input_file(name)
         status = self.status(path)
         if status is None:
             raise _missing(path)
-        if known is not None and (known.nbytes, known.mtime_ns) != (status.nbytes, status.mtime_ns):
+        if listed is not None and (listed.nbytes, listed.mtime_ns) != (status.nbytes, status.mtime_ns):
             raise replaced(path)
         return HadoopSource(self._fetch(file, path), path, status.nbytes)
 

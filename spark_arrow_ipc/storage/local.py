@@ -107,7 +107,7 @@ class LocalStorage:
         path: str,
         *,
         memory_map: bool = False,
-        known: Status | None = None,  # noqa: ARG002 - to look costs nothing here
+        listed: Status | None = None,  # noqa: ARG002 - to look costs nothing here
     ) -> ByteSource:
         """Open a file for reading; `open_mapped` documents the risk of mapping."""
         descriptor = None

@@ -79,7 +79,7 @@ class MemoryStorage(LearnsByDoing):
         path: str,
         *,
         memory_map: bool = False,  # noqa: ARG002 - it is memory
-        known: Status | None = None,  # noqa: ARG002 - nothing is saved
+        listed: Status | None = None,  # noqa: ARG002 - nothing is saved
     ) -> ByteSource:
         """Return the bytes of a file."""
         source = BufferSource(memoryview(self._file(path).data))

@@ -106,10 +106,10 @@ class ObjectStorage(RemoteStorage):
         path: str,
         *,
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
-        known: Status | None = None,
+        listed: Status | None = None,
     ) -> ByteSource:
-        """Return the bytes of an object. One request, none if its state is known."""
-        status = known
+        """Return the bytes of an object. One request, none if it was listed."""
+        status = listed
         if status is None:
             store, key = self._at(path)
             status = self._file_status(store, path, key) if key else None

@@ -129,7 +129,7 @@ class Storage(Protocol):
         A file that vanishes meanwhile is left out. Where directories are prefixes, one without files is empty.
         """
 
-    def open(self, path: str, *, memory_map: bool = False, known: Status | None = None) -> ByteSource:
+    def open(self, path: str, *, memory_map: bool = False, listed: Status | None = None) -> ByteSource:
         """Return the bytes of a file, to be read in ranges.
 
         Parameters
@@ -138,7 +138,7 @@ class Storage(Protocol):
             The file.
         memory_map
             Whether to read through the page cache.
-        known
+        listed
             What a listing said of it: a storage that waits does not ask again, and if the file is another one by the
             time it is read, that is a `FileChangedError` or a `FileNotFoundError`.
         """

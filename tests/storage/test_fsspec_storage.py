@@ -51,7 +51,7 @@ def test_every_writing_call_is_refused(call):
 def test_a_range_is_one_request_of_those_bytes(place):
     storage, root = place
     storage.put(f"{root}/a", bytes(range(256)) * 1_000)
-    source = storage.open(f"{root}/a", known=storage.status(f"{root}/a"))
+    source = storage.open(f"{root}/a", listed=storage.status(f"{root}/a"))
     system(place).calls.clear()
     assert bytes(range(5, 15)) == bytes(source.read_at(5, 10))
     assert [b"\x00", b"\x07"] == [bytes(each) for each in source.read_ranges([(0, 1), (263, 1)])]
@@ -69,13 +69,13 @@ def test_a_file_that_was_replaced_after_it_was_listed_is_an_error(place, monkeyp
     storage, root = place
     storage.put(f"{root}/a", b"12345")
     (known,) = storage.list(root)
-    storage.open(f"{root}/a", known=known).close()
+    storage.open(f"{root}/a", listed=known).close()
     storage.put(f"{root}/a", change)
     inner = system(place)
     info = inner.info
     monkeypatch.setattr(inner, "info", lambda path: info(path) | {"created": 2e9})
     with pytest.raises(FileChangedError, match="replaced after it was listed"):
-        storage.open(f"{root}/a", known=known)
+        storage.open(f"{root}/a", listed=known)
 
 
 @pytest.mark.parametrize(

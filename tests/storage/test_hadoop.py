@@ -232,14 +232,14 @@ def test_a_file_that_was_replaced_after_it_was_listed_is_an_error(storage):
     storage.put(RECORD, b"12345")
     known = storage.status(RECORD)
     assert [known] == list(storage.list(ROOT))
-    source = storage.open(RECORD, known=known)
+    source = storage.open(RECORD, listed=known)
     assert b"234" == bytes(source.read_at(1, 3))
     source.close()
     with pytest.raises(ValueError, match="closed"):
         source.read_up_to(0, 1) and source._fetch(0, memoryview(bytearray(1)))
     storage.put(RECORD, b"123456")
     with pytest.raises(FileChangedError, match="replaced after it was listed"):
-        storage.open(RECORD, known=known)
+        storage.open(RECORD, listed=known)
 
 
 def test_a_file_that_is_truncated_while_it_is_read_is_an_error(stub, storage):

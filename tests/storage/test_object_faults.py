@@ -51,7 +51,7 @@ def read(place):
     """From a known version, as readers do."""
     known = next(status for status in place.storage.list(place.root) if status.path == place.at("a"))
     place.server.reset_counts()
-    return bytes(place.storage.open(place.at("a"), known=known).read_at(100, 30_000)) == OLD[100:30_100]
+    return bytes(place.storage.open(place.at("a"), listed=known).read_at(100, 30_000)) == OLD[100:30_100]
 
 
 def read_small(place):

@@ -30,7 +30,7 @@ def test_an_object_that_was_replaced_is_an_error(place):
     storage, root = place
     storage.put(f"{root}/a", b"x" * 100_000)
     known = storage.status(f"{root}/a")
-    source = storage.open(f"{root}/a", known=known)
+    source = storage.open(f"{root}/a", listed=known)
     assert b"xx" == bytes(source.read_at(0, 2))
     storage.put(f"{root}/a", b"y" * 100_000)
     assert storage.status(f"{root}/a").version != known.version
@@ -80,10 +80,10 @@ def test_an_answer_of_no_such_version_may_mean_that_nothing_is_there(place, monk
 
     monkeypatch.setattr(obstore, "get", get)
     with pytest.raises(FileChangedError, match="replaced after it was listed"):
-        storage.open(f"{root}/a", known=known).read_at(0, 3)
+        storage.open(f"{root}/a", listed=known).read_at(0, 3)
     storage.delete(f"{root}/a")
     with pytest.raises(FileNotFoundError):
-        storage.open(f"{root}/a", known=known).read_at(0, 3)
+        storage.open(f"{root}/a", listed=known).read_at(0, 3)
 
 
 def test_a_folder_that_a_console_made_is_no_file(place):

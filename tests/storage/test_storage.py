@@ -284,7 +284,7 @@ def test_a_listing_says_of_a_file_what_its_status_says(readable):
     alone = storage.status(path)
     assert (alone.nbytes, alone.version) == (listed.nbytes, listed.version)
     for known in (listed, alone):
-        source = storage.open(path, known=known)
+        source = storage.open(path, listed=known)
         assert b"123" == bytes(source.read_at(0, 3))
         source.close()
 
@@ -297,7 +297,7 @@ def test_a_file_that_is_gone_is_not_taken_for_another_version(place):
     (listed,) = (status for status in storage.list(root) if status.path == path)
     storage.delete(path)
     with pytest.raises(FileNotFoundError):
-        storage.open(path, known=listed).read_at(0, 3)
+        storage.open(path, listed=listed).read_at(0, 3)
 
 
 def test_publish_copies_a_file_where_a_storage_cannot_rename():

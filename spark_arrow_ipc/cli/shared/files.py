@@ -203,7 +203,7 @@ class Refusals:
         self.status = 1
 
 
-def given_token() -> str | None:
+def server_token() -> str | None:
     """Return the token for servers, of the environment."""
     return os.environ.get(TOKEN_VARIABLE)
 

@@ -199,12 +199,12 @@ def _read_block(
 
 def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileOutline:
     messages = _stream_messages(source, limits)
-    first = next(messages, None)
-    if first is None or not isinstance(first[0].header, SchemaHeader):
-        found = "the end of the stream" if first is None else f"a {first[0].kind.noun}"
+    message, block = next(messages, (None, None))
+    if message is None or block is None or not isinstance(message.header, SchemaHeader):
+        found = "the end of the stream" if message is None else f"a {message.kind.noun}"
         raise InvalidFramingError(expected="a schema as the first message", found=found, byte_offset=0)
-    schema = decode_schema(first[0].header.view, limits)
-    end_offset = first[1].nbytes
+    schema = decode_schema(message.header.view, limits)
+    end_offset = block.nbytes
     measure.schema = schema.schema
     batches = []
     for message, block in messages:

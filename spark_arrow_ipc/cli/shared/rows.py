@@ -132,7 +132,7 @@ class Chosen:
         columns = ChosenColumns(source, self)
         if source.is_served:
             asked = self.columns if self.where is None else None
-            with ipc.connect(source.path, columns=asked, token=files.given_token()) as served:
+            with ipc.connect(source.path, columns=asked, token=files.server_token()) as served:
                 if self.where is None:
                     yield Rows(served, served.schema, count_rows(served))
                 else:
@@ -161,7 +161,7 @@ class ChosenColumns:
     """Puts the chosen columns and rows of one file together, from the file and from its path."""
 
     def __init__(self, source: Input, chosen: Chosen) -> None:
-        self._given = source
+        self._source = source
         self._chosen = chosen
         self._matching: MatchingRows | None = None
         self._partition = PartitionColumns(Schema(()), source.fields, source.values)
@@ -171,7 +171,7 @@ class ChosenColumns:
 
     def of_file(self, schema: Schema) -> list[int]:
         """Return the positions to read, and note what becomes of them; `ipc.open` calls this."""
-        all_columns = PartitionColumns(schema, self._given.fields, self._given.values)
+        all_columns = PartitionColumns(schema, self._source.fields, self._source.values)
         fields = all_columns.schema.fields
         of_path = {position: i for i, position in enumerate(all_columns.positions)}
         chosen = list(range(len(fields)))
@@ -190,7 +190,7 @@ class ChosenColumns:
         """Return the record batches of an open file, without those that statistics exclude."""
         if self._matching is None or not reader.is_numbered:
             return reader
-        of_path = {field.name: value for field, value in zip(self._given.fields, self._given.values, strict=True)}
+        of_path = {field.name: value for field, value in zip(self._source.fields, self._source.values, strict=True)}
         keeps = self._matching.select_blocks(reader, of_path)
         return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
 
@@ -228,11 +228,6 @@ def partition_row(source: Input) -> RecordBatch:
 
 
 # ---- the rows of several files
-
-
-def each_given(arguments: argparse.Namespace) -> Iterator[Input]:
-    """Yield the inputs of a command whose rows have the columns of their paths."""
-    return files.named_by(arguments, columns=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class DataFile(NamedTuple):
     def open(self, storage: Storage = LOCAL) -> ByteSource:
         """Open the file at its path or staged path; the caller closes the source."""
         return open_where_it_lies(
-            self, lambda path: storage.open(path, known=known_status(self, path, storage)), storage
+            self, lambda path: storage.open(path, listed=known_status(self, path, storage)), storage
         )
 
     def place(self, storage: Storage = LOCAL) -> str:

@@ -71,7 +71,7 @@ def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
 
     def outline_at(place: str) -> Outline:
         # Where reads wait, the first read says that the file is gone.
-        source = storage.open(place, known=known_status(file, place, storage))
+        source = storage.open(place, listed=known_status(file, place, storage))
         with error_context(path=file.path), closing(keep_ends(source)) as kept:
             return _outline(_Shared(kept), file, options)
 

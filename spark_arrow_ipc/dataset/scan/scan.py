@@ -190,7 +190,7 @@ def _open_planned(part: FileRange, options: ScanOptions) -> _Opened | None:
 
 def _open_at(place: str, status: Status, options: ScanOptions) -> _Opened | None:
     def opens() -> Openable:
-        return options.storage.open(place, memory_map=options.memory_map, known=status)
+        return options.storage.open(place, memory_map=options.memory_map, listed=status)
 
     if options.tensors is not None:
         from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it

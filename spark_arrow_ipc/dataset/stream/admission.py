@@ -176,7 +176,7 @@ class Admission:
         if self._warned.get(file.path) == state:
             return Readiness.INCOMPLETE, file
         try:
-            with closing(self.storage.open(file.path, known=known_status(file, file.path, self.storage))) as source:
+            with closing(self.storage.open(file.path, listed=known_status(file, file.path, self.storage))) as source:
                 sniff(source.read_up_to(0, SNIFF_NBYTES), file.nbytes)
         except InvalidArrowError as error:
             if self.skips_broken:

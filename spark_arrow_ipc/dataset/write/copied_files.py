@@ -206,7 +206,7 @@ class CopiedFiles:
         """Return the checksum of a staged file; None if it is not of that size."""
         path, storage, digest = self.staging.path(name), self.staging.storage, blake2b(digest_size=16)
         try:
-            with closing(storage.open(path, known=Status(path, Kind.FILE, nbytes))) as source:
+            with closing(storage.open(path, listed=Status(path, Kind.FILE, nbytes))) as source:
                 if source.nbytes != nbytes:
                     return None
                 for byte_offset in range(0, nbytes, _PIECE_NBYTES):
@@ -286,7 +286,7 @@ def _opened(storage: Storage, file: DataFile) -> _Opened:
     """Open a file where it lies: in its place, staged, or among the replaced ones that live on."""
 
     def open_at(path: str) -> _Opened:
-        source = storage.open(path, known=known_status(file, path, storage))
+        source = storage.open(path, listed=known_status(file, path, storage))
         # Where a storage waits, only the first read tells that a file is gone.
         first = source.read_at(0, min(_PIECE_NBYTES, file.nbytes)) if storage.traits.waits else None
         return _Opened(source, first)

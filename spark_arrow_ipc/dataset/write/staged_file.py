@@ -287,7 +287,7 @@ class StagedWriter:
         waits = storage.traits.waits
         known, rows = (Status(path, Kind.FILE, nbytes), None) if waits else (None, self.rows)
         try:
-            with closing(storage.open(path, known=known)) as source:
+            with closing(storage.open(path, listed=known)) as source:
                 crc32 = tail_crc32(source)
                 _verify(source, path, nbytes, self._blocks, rows)
         except FileNotFoundError as error:  # the job was withdrawn meanwhile
