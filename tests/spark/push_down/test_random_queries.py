@@ -13,12 +13,11 @@ PROGRAM = ROOT / "tests" / "random_queries.py"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", [5, 6])
-def test_answers_are_those_of_parquet(seed):
+def test_answers_are_those_of_parquet():
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, str(PROGRAM), "--queries", "60", "--seed", str(seed)]
+    command = [sys.executable, str(PROGRAM), "--queries", "40", "--seed", "5"]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert 0 == done.returncode, done.stdout[-4000:]
     queries, narrowed = (int(re.search(rf"'{name}': (\d+)", done.stdout)[1]) for name in ("queries", "narrowed"))
-    assert 60 == queries
-    assert narrowed >= 48
+    assert 40 == queries
+    assert narrowed >= 32
