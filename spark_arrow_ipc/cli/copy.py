@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from spark_arrow_ipc.cli.shared import terminal
-from spark_arrow_ipc.cli.shared.files import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.cli.shared.terminal import advance
 from spark_arrow_ipc.dataset.write.copy import CopyReport, copy_dataset
 from spark_arrow_ipc.errors import printable

@@ -26,7 +26,6 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
-from spark_arrow_ipc.cli.shared.files import add_storage_argument
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Table,
@@ -35,6 +34,7 @@ from spark_arrow_ipc.cli.shared.rows import (
     number_of_rows,
     one_table,
 )
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context, printable
 
 _Rows: TypeAlias = tuple[RecordBatch, npt.NDArray[np.int64]]

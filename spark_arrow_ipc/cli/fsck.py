@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Final
 
 from spark_arrow_ipc.cli.shared import terminal
-from spark_arrow_ipc.cli.shared.files import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.fsck import Finding, FsckReport, fsck, go_back, repair
 from spark_arrow_ipc.errors import printable
 

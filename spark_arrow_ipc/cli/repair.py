@@ -16,7 +16,8 @@ from itertools import chain
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import files, terminal
-from spark_arrow_ipc.cli.shared.files import Input, storage_at
+from spark_arrow_ipc.cli.shared.files import Input
+from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.cli.shared.terminal import advance
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered

@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.kernels.slice import rechunk
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
-from spark_arrow_ipc.cli.shared.files import Input, storage_at
+from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Table,
@@ -30,6 +30,7 @@ from spark_arrow_ipc.cli.shared.rows import (
     one_table,
     positive,
 )
+from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.dataset.statistics.collect import create_with_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable

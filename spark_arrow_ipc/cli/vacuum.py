@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from spark_arrow_ipc.cli.shared.files import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, GivenUpJob, VacuumReport, give_up, vacuum
 from spark_arrow_ipc.errors import printable
 

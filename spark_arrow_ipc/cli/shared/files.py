@@ -28,6 +28,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.cli.shared.terminal import count_files
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
@@ -49,38 +50,8 @@ from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, name_of, parent, place_of, relative
 from spark_arrow_ipc.storage.storage import Storage
-
-
-def add_storage_argument(
-    parser: argparse.ArgumentParser,
-    name: str = "--storage",
-    of: str = "an option of the object store of a URL, such as region=eu-central-1",
-) -> None:
-    """Declare the argument for the options of an object store."""
-    parser.add_argument(
-        name,
-        action="append",
-        default=[],
-        type=_pair,
-        metavar="NAME=VALUE",
-        help=f"{of}; may be repeated. Keys and passwords are better left to the environment, as other users see arguments",
-    )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError("expected NAME=VALUE, such as region=eu-central-1")
-    return name, value
-
-
-def storage_at(path: str, options: Sequence[tuple[str, str]]) -> Storage:
-    """Return the storage of a path, with the options unless it is local."""
-    return storage_of(path, tuple(options) if is_remote(path) else ())[0]
-
 
 Refused: TypeAlias = Callable[[str, ArrowIpcError | OSError], None]
 """Is called with a path that cannot be listed or read, and its error."""

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.cli.shared.files import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage
