@@ -122,3 +122,12 @@ def test_a_name_with_a_note_in_it_is_not_believed(pushed, tmp_path):
     frame = pushed.read.format("arrowipc").option("recursiveFileLookup", "false").load(str(tmp_path / "p=2" / "*"))
     frame = frame.selectExpr("k", "2 AS p")
     assert [row.k for row in frame.filter("p = 2").collect()] == [1, 2]
+
+
+def test_a_name_with_a_note_in_it_is_not_believed_where_partitions_have_none(pushed, tmp_path):
+    """The table of record batches: its partitions are lists of files."""
+    note = base64.b64encode(json.dumps({"bytes": 0, "names": ["rows"], "values": [[1]]}).encode()).decode()
+    for name in ("a", f"arrowipc-plan:{note.replace('/', '_')}:", f"z.arrowipc-plan:{note}:".replace("/", "_")):
+        ipc.write(tmp_path / f"{name}.arrow", pa.table({"k": [1, 2]}))
+    frame = pushed.read.format("arrowipc").options(metadataOnly="true", minPartitionNum=3).load(str(tmp_path))
+    assert 3 == frame.filter("rows = 2").count() == len(frame.filter("rows = 2").collect())

@@ -6,6 +6,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
@@ -32,7 +34,11 @@ import org.apache.spark.unsafe.types.UTF8String;
  * over the values, so that no task starts for files that cannot match; what cannot be evaluated keeps them.
  */
 class Planned {
-  private static final String NOTE = "arrowipc-plan:";
+  /**
+   * The note is the last string of the pickle, with what ends an object behind it: paths, which others choose, never stand
+   * there, and so cannot be taken for one.
+   */
+  private static final Pattern NOTE = Pattern.compile("arrowipc-plan:([A-Za-z0-9+/]*=*):(?:\\x94|q.|r....)?[su]b\\.", Pattern.DOTALL);
   private static final ObjectMapper JSON = new ObjectMapper();
 
   final byte[] pickle;
@@ -52,11 +58,10 @@ class Planned {
 
   static Planned of(byte[] pickle) throws java.io.IOException {
     String text = new String(pickle, StandardCharsets.ISO_8859_1);
-    // The last one: paths, which others choose, stand before it.
-    int start = text.lastIndexOf(NOTE);
-    if (start < 0) return unknown(pickle);
-    int end = text.indexOf(':', start + NOTE.length());
-    JsonNode note = JSON.readTree(Base64.getDecoder().decode(text.substring(start + NOTE.length(), end)));
+    int start = text.lastIndexOf("arrowipc-plan:");
+    Matcher last = start < 0 ? null : NOTE.matcher(text.substring(start));
+    if (last == null || !last.matches()) return unknown(pickle);
+    JsonNode note = JSON.readTree(Base64.getDecoder().decode(last.group(1)));
     JsonNode columns = (JsonNode) note.get("names");
     String[] names = new String[columns.size()];
     for (int i = 0; i < names.length; i++) names[i] = ((JsonNode) columns.get(i)).asText();
