@@ -227,7 +227,9 @@ def _type(type_: t.DataType, rows: _Rows) -> pa.DataType:
 
 
 def _field(field: t.Field, rows: _Rows) -> pa.Field:
-    return pa.field(field.name, _type(field.type, rows), field.nullable, metadata_to_pyarrow(field.custom_metadata))
+    # pyarrow refuses a field of the type null that may have no null; files of others have them.
+    nullable = field.nullable or isinstance(field.type, t.Null)
+    return pa.field(field.name, _type(field.type, rows), nullable, metadata_to_pyarrow(field.custom_metadata))
 
 
 def metadata_to_pyarrow(pairs: t.CustomMetadata) -> pa.KeyValueMetadata | None:

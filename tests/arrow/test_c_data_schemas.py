@@ -6,7 +6,7 @@ import pytest
 from arrow_from_pyarrow import field_to_pyarrow, schema_from_pyarrow
 from c_structs import SCHEMA, Gives, Producer, capsule
 
-from spark_arrow_ipc.arrow import Schema, c_data
+from spark_arrow_ipc.arrow import RecordBatch, Schema, c_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS
 from spark_arrow_ipc.errors import InvalidMetadataError, SchemaMismatchError, UnsupportedError
@@ -65,6 +65,14 @@ def test_a_key_that_occurs_twice_stays():
     pairs = (("k", "1"), ("k", "2"))
     schema = Schema.of([t.Field("a", t.int8, custom_metadata=pairs)], pairs)
     assert schema == Schema.from_arrow(schema)
+
+
+def test_nulls_that_may_not_be_null_are_lent_as_such_that_may():
+    """pyarrow has no such field, and says so by an error that is not ours."""
+    fields = [t.field("a", t.null, nullable=False), t.field("b", t.list_(t.field("", t.null, nullable=False)))]
+    theirs = pa.schema(Schema.of(fields))
+    assert pa.schema([("a", pa.null()), ("b", pa.list_(pa.field("", pa.null())))]) == theirs
+    assert 2 == len(pa.record_batch(RecordBatch.from_pydict({"a": [None], "b": [[None]]}, Schema.of(fields))).columns)
 
 
 @pytest.mark.parametrize(

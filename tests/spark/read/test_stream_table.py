@@ -128,7 +128,9 @@ def test_options_of_tables_are_for_tables(tmp_path):
     with pa.ipc.new_file(tmp_path / "0.arrow", pa.schema([("n", pa.int64())])):
         pass
     for options in ({"onOverwrite": "skip"}, {"failOnDataLoss": "false"}):
-        with pytest.raises(OptionError, match=f"{next(iter(options))} has no meaning here: the source is no data set"):
+        with pytest.raises(
+            OptionError, match=f"{next(iter(options))} has no meaning here: the source is not a data set"
+        ):
             Query(tmp_path, **options)
 
 
