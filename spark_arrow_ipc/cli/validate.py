@@ -31,11 +31,9 @@ from spark_arrow_ipc.cli.shared.terminal import count_rows
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
-from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER, Limits
 from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, decode_checksums
-from spark_arrow_ipc.ipc.messages.framing import read_stream_message
-from spark_arrow_ipc.ipc.messages.message import decode_message
+from spark_arrow_ipc.ipc.messages.message import decode_message, read_stream_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.paths import has_query
 

@@ -6,10 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, ConcatenatedStreamsWarning
-from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.constants import Format, Limits
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.options import ReadOptions, WriteOptions
 from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema  # noqa: A004

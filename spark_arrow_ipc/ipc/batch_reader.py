@@ -14,8 +14,7 @@ from spark_arrow_ipc.ipc.bytes.ahead import AHEAD_NBYTES, PIECE_NBYTES, Fetch, P
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES, WAITING_GAP_NBYTES, Fetched, Window, join_ranges
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.messages.footer import Block
-from spark_arrow_ipc.ipc.messages.framing import split_block
+from spark_arrow_ipc.ipc.messages.footer import Block, split_block
 from spark_arrow_ipc.ipc.messages.message import MessageDecoder, RecordBatchHeader, decode_message, expect
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

@@ -15,10 +15,9 @@ import warnings
 from enum import StrEnum
 
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, SchemaMismatchError, error_context, printable
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.framing import read_stream_message
-from spark_arrow_ipc.ipc.messages.message import Message, decode_message, inside
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message, inside, read_stream_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

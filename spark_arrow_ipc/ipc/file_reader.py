@@ -33,7 +33,6 @@ from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.columns.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.messages.block_coverage import check_start, read_first_message
 from spark_arrow_ipc.ipc.messages.checksums import (
     FileChecksums,
     MessageChecksums,
@@ -43,8 +42,7 @@ from spark_arrow_ipc.ipc.messages.checksums import (
     decode_checksums,
     of_buffers,
 )
-from spark_arrow_ipc.ipc.messages.footer import Block, Footer
-from spark_arrow_ipc.ipc.messages.framing import split_block
+from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_start, read_first_message, split_block
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch
 from spark_arrow_ipc.storage.byte_source import ByteSource

@@ -20,8 +20,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import TruncatedError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.messages.framing import SNIFF_NBYTES, sniff
-from spark_arrow_ipc.ipc.messages.message import Message
+from spark_arrow_ipc.ipc.messages.message import SNIFF_NBYTES, Message, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource, GrowingSource
 from spark_arrow_ipc.storage.paths import is_remote

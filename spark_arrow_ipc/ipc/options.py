@@ -12,9 +12,8 @@ from spark_arrow_ipc.arrow.types import RunEndEncoded
 from spark_arrow_ipc.ipc.columns.compression import check_level
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import Format, Validation
+from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS, Format, Limits, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.schema import SchemaMessage
 
 _CODECS: Final = {compression.word: compression for compression in CompressionType}

@@ -22,15 +22,20 @@ from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, Un
 from spark_arrow_ipc.ipc.bytes.source import ForwardSource, KeptEnds, Openable, keep_ends, open_source
 from spark_arrow_ipc.ipc.columns.projection import Columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import MAGIC, Format, Validation
+from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS, MAGIC, Format, Limits, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open_source_to_follow
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
-from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
-from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer, decode_schema_once
-from spark_arrow_ipc.ipc.messages.framing import read_footer, read_head, read_stream_message, sniff
-from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
+from spark_arrow_ipc.ipc.messages.footer import Footer, check_covered, decode_footer, decode_schema_once
+from spark_arrow_ipc.ipc.messages.message import (
+    decode_message,
+    expect,
+    inside,
+    read_footer,
+    read_head,
+    read_stream_message,
+    sniff,
+)
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage
 from spark_arrow_ipc.ipc.options import DEFAULT_READ, ReadOptions
 from spark_arrow_ipc.ipc.stream_reader import StreamReader

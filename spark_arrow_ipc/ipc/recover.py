@@ -22,8 +22,7 @@ from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.messages.block_coverage import read_first_message
-from spark_arrow_ipc.ipc.messages.footer import Footer
+from spark_arrow_ipc.ipc.messages.footer import Footer, read_first_message
 from spark_arrow_ipc.ipc.messages.message import expect
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.options import DEFAULT_READ, ReadOptions

@@ -23,16 +23,16 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, TruncatedError, error_context
 from spark_arrow_ipc.ipc.bytes.source import HEADERS_NBYTES, WAITING_NBYTES, ReadAhead
 from spark_arrow_ipc.ipc.concatenated_streams import StreamEnds
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.footer import Block
-from spark_arrow_ipc.ipc.messages.framing import read_message_or_end
 from spark_arrow_ipc.ipc.messages.message import (
     DictionaryBatchHeader,
     Message,
     RecordBatchHeader,
     decode_message,
     inside,
+    read_message_or_end,
 )
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

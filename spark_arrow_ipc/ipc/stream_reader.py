@@ -21,9 +21,8 @@ from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.messages.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.messages.header_template import MessageShape
-from spark_arrow_ipc.ipc.messages.message import Message, inside
+from spark_arrow_ipc.ipc.messages.message import Message, decode_prefix, inside, read_message_or_end
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import (
     IndexedBatch,

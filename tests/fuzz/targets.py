@@ -15,8 +15,8 @@ from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.footer import decode_footer
 from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema

@@ -33,7 +33,7 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
 )
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.messages import framing
+from spark_arrow_ipc.ipc.messages import message as framing
 
 DATA = Path(__file__).parents[1] / "data"
 SEED = 20_240_229

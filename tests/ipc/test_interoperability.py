@@ -29,8 +29,8 @@ from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 from spark_arrow_ipc.errors import InvalidMetadataError  # noqa: E402
 from spark_arrow_ipc.ipc.columns.batch_layout import check_header  # noqa: E402
 from spark_arrow_ipc.ipc.columns.plan import compile_plan  # noqa: E402
+from spark_arrow_ipc.ipc.constants import Limits  # noqa: E402
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion  # noqa: E402
-from spark_arrow_ipc.ipc.limits import Limits  # noqa: E402
 
 WAYS = [
     pytest.param(ipc.WriteOptions(format=form, compression=codec), id=f"{form}-{codec}")

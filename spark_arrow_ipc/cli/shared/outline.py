@@ -23,20 +23,20 @@ from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.columns.batch_layout import ROLES, ColumnBuffers
 from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
-from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format, Int64s
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format, Int64s, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
-from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer
-from spark_arrow_ipc.ipc.messages.framing import (
+from spark_arrow_ipc.ipc.messages.footer import Block, check_covered, decode_footer, split_block
+from spark_arrow_ipc.ipc.messages.message import (
+    DictionaryBatchHeader,
+    Message,
+    RecordBatchHeader,
+    decode_message,
     read_footer,
     read_head,
     read_message_or_end,
     read_stream_message,
     sniff,
-    split_block,
 )
-from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, decode_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

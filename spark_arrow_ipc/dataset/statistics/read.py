@@ -49,8 +49,8 @@ from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.messages.footer import Block
 
 _MOST_NBYTES: Final = 64 << 20

@@ -30,9 +30,8 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, sampled_version
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, printable
-from spark_arrow_ipc.ipc.constants import EOS, MAGIC, Format
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.framing import SNIFF_NBYTES, sniff
+from spark_arrow_ipc.ipc.constants import EOS, MAGIC, Format, Limits
+from spark_arrow_ipc.ipc.messages.message import SNIFF_NBYTES, sniff
 from spark_arrow_ipc.ipc.stream_index import ends_in_marker
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.storage import Kind, Storage, each

@@ -44,7 +44,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import ENDINGS
-from spark_arrow_ipc.ipc.messages.framing import read_head, sniff
+from spark_arrow_ipc.ipc.messages.message import read_head, sniff
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 
 

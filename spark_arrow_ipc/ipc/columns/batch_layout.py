@@ -17,9 +17,8 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, compile_plan
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Int64s
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Int64s, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 

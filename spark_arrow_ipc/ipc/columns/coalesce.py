@@ -26,8 +26,7 @@ from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.decode import FindDictionary, Regions
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, Int64s
-from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, Int64s, Limits
 from spark_arrow_ipc.ipc.messages.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.messages.header_template import Headers, MessageShape, learn
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader

@@ -32,9 +32,8 @@ from spark_arrow_ipc.ipc.bytes.body import Body
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, owner
 from spark_arrow_ipc.ipc.columns.compression import Decompressor, uncompressed_nbytes
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step
-from spark_arrow_ipc.ipc.constants import NO_BYTES
+from spark_arrow_ipc.ipc.constants import NO_BYTES, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.checksums import check_buffer
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 

@@ -35,9 +35,8 @@ from spark_arrow_ipc.ipc.columns.decode import (
 )
 from spark_arrow_ipc.ipc.columns.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, compile_plan
-from spark_arrow_ipc.ipc.constants import Validation
+from spark_arrow_ipc.ipc.constants import Limits, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import SchemaMessage, unknown_below
 

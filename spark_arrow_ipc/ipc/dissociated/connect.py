@@ -10,11 +10,10 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, resolve_exactly
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, error_context
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
-from spark_arrow_ipc.ipc.constants import Validation
+from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS, Limits, Validation
 from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
 from spark_arrow_ipc.ipc.dissociated.location import SCHEMA_ALONE, WHOLE, Location, Selection, parse_location
 from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader, Stream
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, printable
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.dissociated.location import Location
 from spark_arrow_ipc.ipc.dissociated.protocol import (
     HEAD_NBYTES,
@@ -35,7 +36,6 @@ from spark_arrow_ipc.ipc.dissociated.protocol import (
 )
 from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 from spark_arrow_ipc.storage.byte_source import new_buffer
 

@@ -24,13 +24,12 @@ from spark_arrow_ipc.ipc.bytes.sinks import FileSink
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.encode import BytesLike, EncodedBatch
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
-from spark_arrow_ipc.ipc.constants import Int64s
+from spark_arrow_ipc.ipc.constants import Int64s, Limits
 from spark_arrow_ipc.ipc.dissociated.location import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, decode_message
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 from spark_arrow_ipc.ipc.options import WriteOptions

@@ -14,14 +14,13 @@ from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, Unsupp
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyPlace, BufferList
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Limits
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.connection import Arrivals, Arrived, Connection, TaggedBody
 from spark_arrow_ipc.ipc.dissociated.location import WHOLE, Location, Selection
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType, Frame, FrameHead, FrameKind
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.storage.byte_source import BufferSource

@@ -20,12 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.constants import Int64s
+from spark_arrow_ipc.ipc.constants import Int64s, Limits
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.framing import decode_prefix
-from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader, decode_message
+from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader, decode_message, decode_prefix
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 

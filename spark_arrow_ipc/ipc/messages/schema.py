@@ -20,9 +20,9 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion, Type
-from spark_arrow_ipc.ipc.limits import Limits
 
 
 def decode_custom_metadata(view: reader.TableView) -> CustomMetadata:

@@ -14,10 +14,9 @@ from typing import Any, Final, NoReturn, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, NoTensorError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MOST_DIMENSIONS
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MOST_DIMENSIONS, Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion, SparseMatrixCompressedAxis
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import body_length, readable_version
 from spark_arrow_ipc.ipc.messages.schema import DISCRIMINANTS, TYPES, decode_custom_metadata, encode_custom_metadata
 

@@ -17,12 +17,10 @@ import numpy as np
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, NoTensorError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
-from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS, Format, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
-from spark_arrow_ipc.ipc.messages.block_coverage import message_kind
-from spark_arrow_ipc.ipc.messages.framing import read_head, read_message_or_end, sniff
-from spark_arrow_ipc.ipc.messages.message import inside
+from spark_arrow_ipc.ipc.messages.footer import message_kind
+from spark_arrow_ipc.ipc.messages.message import inside, read_head, read_message_or_end, sniff
 from spark_arrow_ipc.ipc.messages.tensor import (
     BufferPlace,
     CooIndexHeader,

@@ -8,8 +8,8 @@ from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError, Limit
 from spark_arrow_ipc.ipc.columns import batch_layout
 from spark_arrow_ipc.ipc.columns.batch_layout import check_header
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 
 PLAN = compile_plan((t.field("a", t.int64), t.field("b", t.int64)), (), MetadataVersion.V5)

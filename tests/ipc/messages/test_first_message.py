@@ -10,8 +10,8 @@ from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidArrowError
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.block_coverage import first_batch, read_first_message
+from spark_arrow_ipc.ipc.constants import Limits
+from spark_arrow_ipc.ipc.messages.footer import first_batch, read_first_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.ipc.recover import open_recovered
 

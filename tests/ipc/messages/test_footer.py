@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer
 
 END = 1000

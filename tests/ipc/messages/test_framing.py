@@ -6,10 +6,9 @@ import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError, LimitError
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER, LEGACY_EOS, MAGIC
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.footer import Block
-from spark_arrow_ipc.ipc.messages.framing import Prefix, decode_prefix, read_footer, read_stream_message, split_block
+from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER, LEGACY_EOS, MAGIC, Limits
+from spark_arrow_ipc.ipc.messages.footer import Block, split_block
+from spark_arrow_ipc.ipc.messages.message import Prefix, decode_prefix, read_footer, read_stream_message
 
 MARKER = b"\xff\xff\xff\xff"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, idl, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import MessageDecoder, decode_message
 
 ROWS = np.array([[3, 1], [2, 0]], np.int64)

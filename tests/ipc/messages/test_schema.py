@@ -5,8 +5,8 @@ import pytest
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.schema import DISCRIMINANTS, TYPES, decode_schema, encode_schema, number_dictionaries
 
 INT = {"type": (tables.INT, {"bitWidth": 8, "is_signed": True})}

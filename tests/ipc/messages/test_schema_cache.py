@@ -6,8 +6,8 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages import footer as footer_module
 from spark_arrow_ipc.ipc.messages.footer import decode_footer, decode_schema_once
 from spark_arrow_ipc.ipc.messages.schema import decode_schema, encode_schema, number_dictionaries

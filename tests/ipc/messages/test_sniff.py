@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc import Format
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.ipc.messages.framing import HEAD_NBYTES, SNIFF_NBYTES, read_head, sniff
+from spark_arrow_ipc.ipc.messages.message import HEAD_NBYTES, SNIFF_NBYTES, read_head, sniff
 
 FILE_HEAD = b"ARROW1\0\0\xff\xff\xff\xff\x78\0\0\0"
 STREAM_HEAD = b"\xff\xff\xff\xff\x78\0\0\0\x10\0\0\0\0\0\x0a\0"
