@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -86,7 +87,7 @@ def run(spark: SparkSession, folder: Path, tables: Sequence[str], queries: Mappi
 
     names = [name for name in queries if not chosen.queries or str(name) in chosen.queries]
     costs: dict[Any, dict[str, list[Cost]]] = {name: {who: [] for who in chosen.contenders} for name in names}
-    joins: dict[Any, dict[str, list[str]]] = {name: {} for name in names}
+    joins: dict[Any, dict[str, Counter[str]]] = {name: {} for name in names}
     different = []
     sessions = {who: session_of(spark, folder, tables, who) for who in chosen.contenders}
     with SparkProcesses(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()) as processes:
@@ -99,13 +100,15 @@ def run(spark: SparkSession, folder: Path, tables: Sequence[str], queries: Mappi
                         rows = frame.collect()
                     costs[name][who] += cost
                     answers[who] = rounded(rows)
-                    joins[name][who] = _JOINS.findall(frame._jdf.queryExecution().executedPlan().toString())
+                    plan = frame._jdf.queryExecution().executedPlan().toString().partition("\n+- == Initial Plan ==")[0]
+                    joins[name][who] = Counter(_JOINS.findall(plan))
                 if any(answer != answers[chosen.contenders[0]] for answer in answers.values()):
                     different.append(name)
     report(costs, chosen.contenders)
     for name, by_contender in joins.items():
-        if len({tuple(sorted(found)) for found in by_contender.values()}) > 1:
-            print(f"joins of {name}: {by_contender}")
+        if len({tuple(sorted(kinds.items())) for kinds in by_contender.values()}) > 1:
+            shown = {who: dict(sorted(kinds.items())) for who, kinds in by_contender.items()}
+            print(f"joins of {name}, those of subqueries twice: {shown}")
     print(f"answers that differ: {sorted(set(different), key=str) or 'none'} of {len(names)}")
     if chosen.json is not None:
         figures = {
