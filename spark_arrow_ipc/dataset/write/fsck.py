@@ -191,6 +191,13 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
         words = "a record has removed this file, and it is there: readers see its rows"
         yield Finding(path, words, _command(inventory, "fsck --repair"))
     record = inventory.record
+    if not inventory.head.seq and inventory.own and inventory.dataset.storage.status(inventory.dataset.commits) is not None:
+        words = (
+            f"{counted(len(inventory.own), 'file')} of our names lie here, and none of the records by which they were committed: "
+            "which of them belong together is not known"
+        )
+        mend = f"{_restore(inventory)}; where these files are all that should be here, remove {COMMITS_DIRECTORY}"
+        yield Finding(COMMITS_DIRECTORY, words, mend)
     if is_whole or record is None:
         return
     if is_whole is None:

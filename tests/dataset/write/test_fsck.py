@@ -456,6 +456,22 @@ def test_a_file_that_was_cut_is_named(place):
     assert {"a committed file has 0 bytes, and had others when it was committed"} == words
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_records_that_are_all_gone_are_missed(is_kept, tmp_path):
+    """As a copy that listed the names of a chain, which jobs had replaced before it read them; beside a log of records."""
+    with PLACES["local"](tmp_path) as (place, _):
+        for text in "12":
+            place.save(APPEND, text, commit_retention=3600 if is_kept else None)
+        for name in [name for name in place.names() if re.fullmatch("_ipc_commits/[0-9]+[.][a-z]+", name)]:
+            place.storage.delete(join(place.root, name))
+        (fault,) = faults(place)
+        assert (join(place.root, "_ipc_commits"), True) == (fault.path, "none of the records" in fault.what)
+        assert "cannot be mended from here" in fault.mend
+        assert not repair(place.root, place.storage).is_sound
+        place.storage.delete_tree(fault.path)
+        assert looked(place).is_sound
+
+
 # Data sets in data sets, links, and what is left of jobs
 
 
