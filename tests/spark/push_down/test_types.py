@@ -1,0 +1,78 @@
+"""Every type of docs/types.md by columns and by rows: the same values, as Python and as Spark's own functions see them."""
+
+import arrow_cases
+import pyarrow as pa
+import pytest
+from frames import EVERYTHING
+from pushed import SETTING
+from pyspark.sql import functions as f
+
+OPTIONS = {
+    "as they are": {},
+    "counts": {"times": "long", "nanoseconds": "long"},
+}
+SETTINGS = [
+    {},
+    {"spark.sql.adaptive.enabled": "false"},
+    {"spark.sql.codegen.wholeStage": "false"},
+    {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"},
+]
+
+
+@pytest.fixture(scope="module")
+def folder(pushed, tmp_path_factory):
+    """Two streams of two record batches with a column of each type that pyarrow makes."""
+    path = tmp_path_factory.mktemp("types")
+    batch = pa.record_batch(list(arrow_cases.ARRAYS.values()), names=[f"c{i}" for i in range(len(arrow_cases.ARRAYS))])
+    for name, batches in {"a": [batch, batch.slice(3, 5)], "b": [batch.slice(6), batch.slice(0, 0)]}.items():
+        with pa.OSFile(str(path / f"{name}.arrow"), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+            for each in batches:
+                writer.write_batch(each)
+    return path
+
+
+def looked_at(frame):
+    """Return the rows of a frame as Python has them, and a hash of each column that Spark computes."""
+    hashed = [f.sum(f.crc32(f.to_json(f.struct(f.col(f"`{name}`"))))) for name in frame.columns]
+    return sorted(map(repr, frame.collect())), frame.agg(*hashed).collect()
+
+
+def both(pushed, make, is_narrow):
+    """Return what is seen of a frame without push-down and with it."""
+    seen = []
+    for is_on in ["false", "true"]:
+        pushed.conf.set(SETTING, is_on)
+        frame = make()
+        # All columns but one: what is read is another scan than that of the whole read.
+        seen.append(looked_at(frame.drop(frame.columns[0]) if is_narrow else frame))
+    return seen
+
+
+@pytest.mark.parametrize("is_narrow", [False, True])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_arrow_types(pushed, folder, options, is_narrow):
+    by_rows, by_columns = both(
+        pushed, lambda: pushed.read.format("arrowipc").options(mapKeys="lastWins", **options).load(str(folder)), is_narrow
+    )
+    assert len(by_rows[0]) == 11 + 5 + 5
+    assert by_rows == by_columns
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: ", ".join(settings) or "as they are")
+def test_spark_types(pushed, tmp_path, settings):
+    pushed.sql(EVERYTHING).write.format("arrowipc").mode("append").option("recordBatchRows", 7).save(str(tmp_path / "t"))
+    for name, value in settings.items():
+        pushed.conf.set(name, value)
+    try:
+        by_rows, by_columns = both(pushed, lambda: pushed.read.format("arrowipc").load(str(tmp_path / "t")), True)
+        by_spark = looked_at(pushed.sql(EVERYTHING).drop("id"))
+    finally:
+        for name in settings:
+            pushed.conf.unset(name)
+    assert by_rows == by_columns == by_spark
+
+
+def test_types_are_read_by_columns(pushed, folder):
+    """What is compared above are columns: rows would have no step that turns columns into them."""
+    frame = pushed.read.format("arrowipc").load(str(folder)).drop("c0")
+    assert "ColumnarToRow" in frame._jdf.queryExecution().executedPlan().toString()
