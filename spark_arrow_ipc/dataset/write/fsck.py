@@ -191,7 +191,11 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
         words = "a record has removed this file, and it is there: readers see its rows"
         yield Finding(path, words, _command(inventory, "fsck --repair"))
     record = inventory.record
-    if not inventory.head.seq and inventory.own and inventory.dataset.storage.status(inventory.dataset.commits) is not None:
+    if (
+        not inventory.head.seq
+        and inventory.own
+        and inventory.dataset.storage.status(inventory.dataset.commits) is not None
+    ):
         words = (
             f"{counted(len(inventory.own), 'file')} of our names lie here, and none of the records by which they were committed: "
             "which of them belong together is not known"

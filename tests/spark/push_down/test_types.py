@@ -37,7 +37,7 @@ def looked_at(frame):
     return sorted(map(repr, frame.collect())), frame.agg(*hashed).collect()
 
 
-def both(pushed, make, is_narrow):
+def both(pushed, make, *, is_narrow):
     """Return what is seen of a frame without push-down and with it."""
     seen = []
     for is_on in ["false", "true"]:
@@ -52,7 +52,9 @@ def both(pushed, make, is_narrow):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_arrow_types(pushed, folder, options, is_narrow):
     by_rows, by_columns = both(
-        pushed, lambda: pushed.read.format("arrowipc").options(mapKeys="lastWins", **options).load(str(folder)), is_narrow
+        pushed,
+        lambda: pushed.read.format("arrowipc").options(mapKeys="lastWins", **options).load(str(folder)),
+        is_narrow=is_narrow,
     )
     assert len(by_rows[0]) == 11 + 5 + 5
     assert by_rows == by_columns
@@ -60,11 +62,15 @@ def test_arrow_types(pushed, folder, options, is_narrow):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: ", ".join(settings) or "as they are")
 def test_spark_types(pushed, tmp_path, settings):
-    pushed.sql(EVERYTHING).write.format("arrowipc").mode("append").option("recordBatchRows", 7).save(str(tmp_path / "t"))
+    pushed.sql(EVERYTHING).write.format("arrowipc").mode("append").option("recordBatchRows", 7).save(
+        str(tmp_path / "t")
+    )
     for name, value in settings.items():
         pushed.conf.set(name, value)
     try:
-        by_rows, by_columns = both(pushed, lambda: pushed.read.format("arrowipc").load(str(tmp_path / "t")), True)
+        by_rows, by_columns = both(
+            pushed, lambda: pushed.read.format("arrowipc").load(str(tmp_path / "t")), is_narrow=True
+        )
         by_spark = looked_at(pushed.sql(EVERYTHING).drop("id"))
     finally:
         for name in settings:
