@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 import quick_jvm
 import quick_spark
+from pushed import BOTH_WAYS
 
 ROOT = Path(__file__).parents[2]
 
-PROGRAM = """
+PROGRAM = (
+    BOTH_WAYS
+    + """
 import json, sys
 from pyspark.sql import SparkSession, functions as f
 
@@ -35,10 +38,12 @@ print(json.dumps({
     "partitions": frame.rdd.getNumPartitions(),
     "executors": executors.distinct().count(),
     "totals": sorted(map(tuple, totals.collect())),
+    "both ways": both_ways(frame),
     "back": list(back.agg(f.count("*"), f.sum("id"), f.sum("double"), f.countDistinct("word")).first()),
 }))
 spark.stop()
 """
+)
 
 ROWS = 100_000
 WORDS = ["red", "green", "blue"]
@@ -67,6 +72,7 @@ def test_a_cluster_reads_aggregates_writes_and_reads_back(tmp_path):
     assert found.pop("partitions") >= 4
     assert found == {
         "executors": 2,
+        "both ways": [True, True],
         "totals": sorted([w, sum(range(i, ROWS, 3)), len(range(i, ROWS, 3))] for i, w in enumerate(WORDS)),
         "back": [ROWS, sum(range(ROWS)), 2 * sum(range(ROWS)), 3],
     }

@@ -18,6 +18,7 @@ import pytest
 import quick_jvm
 import quick_spark
 from object_stores import BUCKET, SECRET, boto_client
+from pushed import BOTH_WAYS
 from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -268,7 +269,9 @@ def test_files_are_cut(spark, bucket):
 # A cluster, and what it says
 
 
-PROGRAM = """
+PROGRAM = (
+    BOTH_WAYS
+    + """
 import json, sys
 from pyspark.sql import SparkSession, functions as f
 
@@ -302,10 +305,12 @@ print(json.dumps({
     "application": spark.sparkContext.applicationId,
     "partitions": frame.rdd.getNumPartitions(),
     "executors": executors.distinct().count(),
+    "both ways": both_ways(frame),
     "back": list(back.agg(f.count("*"), f.sum("id"), f.sum("double"), f.countDistinct("word")).first()),
 }))
 spark.stop()
 """
+)
 
 
 LOGGING = """
@@ -335,7 +340,7 @@ def test_a_cluster_reads_and_writes_and_shows_no_secret(lake, tmp_path):
     application = found.pop("application")
     assert found.pop("partitions") >= 4
     expected = range(100, 3_000)
-    assert {"executors": 2, "back": [2_900, sum(expected), 2 * sum(expected), 3]} == found
+    assert {"executors": 2, "both ways": [True, True], "back": [2_900, sum(expected), 2 * sum(expected), 3]} == found
     assert list(expected) == ids(lake, "out")
     assert 2_900 == sum(lake.polars("totals/*.arrow")["rows"].to_list())
     executors = quick_spark.spark_home() / "work" / application

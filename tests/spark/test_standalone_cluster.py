@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 import quick_jvm
 import quick_spark
+from pushed import BOTH_WAYS
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf" / "standalone.conf"
@@ -33,7 +34,9 @@ WORDS = ["red", "green", "blue"]
 MARK = "ARROW_IPC_STANDALONE"
 """A variable in the environment of all processes of a cluster, by which they are found again."""
 
-PROGRAM = """
+PROGRAM = (
+    BOTH_WAYS
+    + """
 import json, sys
 from pyspark.sql import SparkSession, functions as f
 
@@ -51,9 +54,11 @@ if spark.version >= "4.2":  # before, Spark reads no stream from a Python source
     query = sink.trigger(availableNow=True).start(folder + "/streamed")
     query.awaitTermination()
     answer["batches"] = len(query.recentProgress)
+answer["both ways"] = both_ways(frame)
 print(json.dumps(answer))
 spark.stop()
 """
+)
 
 
 @contextmanager
@@ -165,6 +170,7 @@ def test_two_workers_read_write_and_stream(tmp_path):
     assert [] == names
     red = range(0, ROWS, 3)
     assert [len(red), 2 * sum(red)] == answer["red"]
+    assert [True, True] == answer["both ways"]
     assert list(range(ROWS)) == rows_of((tmp_path / "out").glob("word=*/*.arrow"))
     if "batches" in answer:
         assert answer["batches"] >= 2
