@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, keep_roo
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, listed
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import parent
+from spark_arrow_ipc.storage.paths import above, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
@@ -280,9 +280,10 @@ def check_kept_files(
 
 def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:
     missing = []
-    while storage.traits.directories and not _is_directory(storage, directory):
-        missing.append(directory)
-        directory = parent(directory)
+    for path in (directory, *above(directory)) if storage.traits.directories else ():
+        if _is_directory(storage, path):
+            break
+        missing.append(path)
     for path in reversed(missing):
         storage.make_directory(path)
         if durable:

@@ -12,6 +12,7 @@ from spark_arrow_ipc.dataset.write import job_plan as job_module
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage.storage import Traits
 
 
 def test_plan_travels_by_pickle_and_two_jobs_share_no_id(tmp_path):
@@ -101,3 +102,11 @@ def test_a_token_is_known_as_soon_as_its_job_is_committed(tmp_path):
         save(tmp_path, APPEND, "a", commit_token="t")
     assert plan_job(str(tmp_path), APPEND, commit_token="t").skip
     assert ["a"] == foreign(tmp_path)
+
+
+def test_a_storage_whose_root_is_not_there_gets_it():
+    """Looking for a directory that is there ends at the root."""
+    storage = mock.Mock(traits=Traits(directories=True), status=mock.Mock(return_value=None))
+    job_module._make_directory(storage, "made://host/a/b", durable=False)
+    made = [call.args[0] for call in storage.make_directory.call_args_list]
+    assert ["made://host", "made://host/a", "made://host/a/b"] == made
