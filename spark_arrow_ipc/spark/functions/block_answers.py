@@ -39,6 +39,7 @@ from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 
 _EXTREMES = ("min", "max")
+_COUNTS = ("count_all", "count")
 
 
 class BlockAnswers:
@@ -62,7 +63,7 @@ class BlockAnswers:
         self._options = options
         self._zone = zone
         added = METADATA_COLUMNS if options.metadata_columns else {}
-        self._is_possible = all(part.function != "sum" for part in partials.parts) and not any(
+        self._is_possible = all(part.function in (*_COUNTS, *_EXTREMES) for part in partials.parts) and not any(
             name.lower() in added for name in schema.names
         )
         self._kept: dict[tuple[object, ...], _Kept] = {}

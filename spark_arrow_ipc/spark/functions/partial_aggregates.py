@@ -223,7 +223,7 @@ def _reduce(table: pa.Table, num_keys: int, functions: list[str]) -> pa.Table:
     """Return one row for each group, in the columns of `table`."""
     keys, inputs = table.column_names[:num_keys], table.column_names[num_keys:]
     if not keys:
-        columns = [pa.repeat(_SCALAR[name](table.column(i)), 1) for i, name in enumerate(functions)]
+        columns = [pa.repeat(pc.call_function(name, [table.column(i)]), 1) for i, name in enumerate(functions)]
         return pa.Table.from_arrays(columns, inputs)
     grouped = table.group_by(keys, use_threads=False).aggregate(list(zip(inputs, functions, strict=True)))
     # The order of these columns differs between releases of pyarrow.
@@ -234,9 +234,6 @@ def _reduce(table: pa.Table, num_keys: int, functions: list[str]) -> pa.Table:
         ],
         table.column_names,
     )
-
-
-_SCALAR: Final = {"sum": pc.sum, "min": pc.min, "max": pc.max}
 
 
 def _count_all(batch: pa.RecordBatch, _part: Part) -> _Input:

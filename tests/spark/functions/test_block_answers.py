@@ -271,3 +271,11 @@ def test_count_where_statistics_decide_reads_no_body(spark, every_type):
     whole, ruined = every_type
     for where in ("p = 1", "`nulls` IS NULL"):
         assert spark.read.format("arrowipc").load(str(whole)).where(where).count() == count(spark, ruined, where=where)
+
+
+def test_a_function_that_headers_do_not_know_is_left_to_the_rows():
+    """Counts and extremes are answered; all others are not, those that are added one day as well."""
+    schema = s.StructType([s.StructField("n", s.LongType())])
+    asked = {name: BlockAnswers(PartialAggregates((), (Part(name, 0),)), schema, parse_read({"path": "/a"}), "UTC")
+             for name in ("count", "min", "max", "sum", "product")}  # fmt: skip
+    assert ["count", "min", "max"] == [name for name, answers in asked.items() if answers.need_statistics]
