@@ -78,7 +78,7 @@ def lend_array(array: ArrayData) -> pa.Array:
         theirs = to_pyarrow(array)
     except pa.ArrowInvalid as error:
         raise InvalidBodyError(printable(str(error))) from None
-    return _view(theirs, exact_type_to_pyarrow(array.type)) if is_lone else theirs
+    return _as_type(theirs, exact_type_to_pyarrow(array.type)) if is_lone else theirs
 
 
 def lend_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.RecordBatch:
@@ -115,9 +115,13 @@ _PLAIN: Final = frozenset({t.Bool, t.Int, t.FloatingPoint, t.Utf8, t.Binary, t.D
 """Type classes that have neither texts nor anything inside: those of most columns."""
 
 
-def _view(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return an array as one of a type with the same buffers, of which pyarrow may have no Python class inside of others."""
+    # The C structure of an array does not name its type. A view does not do: it gives what has no buffers of its own
+    # (nulls, run ends) the length of another array, and readers of unions and lists then leave the memory.
+    _, data = array.__arrow_c_array__()
     try:
-        return array.view(type_)
+        return pa.array(_Given((type_.__arrow_c_schema__(), data)))
     except KeyError:  # of pyarrow's classes of arrays, by the number of a type
         raise UnsupportedError(
             f"pyarrow has no arrays of {type_} outside of lists, structs and record batches"
@@ -251,7 +255,7 @@ def take_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
 
 def _take(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
     if _has_lone_intervals(field.type):
-        theirs = theirs.view(type_to_pyarrow(field.type))
+        theirs = _as_type(theirs, type_to_pyarrow(field.type))
     theirs.validate()  # lengths that are below 0, of which there is no Python object
     array = taken(theirs, field.type, make)
     if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):

@@ -1,6 +1,7 @@
 """What crosses to pyarrow beside the arrays and types of tests/spark/test_bridge.py and tests/arrow/c_data."""
 
 import sys
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,30 @@ WORDS = Array(t.dictionary(t.int8, MONTHS.type), 3, 0, (None, memoryview(b"\0\2\
 LISTS = Array(t.list_(DAYS.type), 3, 0, (None, memoryview(b"\0\0\0\0\1\0\0\0\1\0\0\0\3\0\0\0")), (DAYS,))
 INTERVALS = {"months": MONTHS, "days": DAYS, "dictionary": WORDS, "lists": LISTS}
 
+# Without buffers of their own, in arrays of other lengths.
+NULLS = Array(
+    t.list_(t.null), 3, 0, (None, memoryview(b"\0\0\0\0\4\0\0\0\4\0\0\0\7\0\0\0")), (Array(t.null, 7, 7, ()),)
+)
+UNIONS = Array(
+    t.SparseUnion((t.field("", t.null),), (0,)),
+    3,
+    0,
+    (memoryview(bytes(8)),),
+    (Array(t.null, 8, 8, (), offset=5),),
+    offset=5,
+)
+RUNS = Array(
+    t.run_end_encoded(t.int16, MONTHS.type),
+    3,
+    0,
+    (),
+    (Array(t.int16, 2, 0, (None, memoryview(b"\2\0\5\0"))), replace(MONTHS, length=2)),
+)
+PAIRS = Array(
+    t.list_(RUNS.type), 3, 0, (None, memoryview(b"\0\0\0\0\2\0\0\0\5\0\0\0\5\0\0\0")), (replace(RUNS, length=5),)
+)
+BARE = {"nulls": NULLS, "unions": UNIONS, "runs": RUNS, "lists of runs": PAIRS}
+
 
 def test_intervals_cross_in_record_batches():
     """pyarrow has types of them, and no class of arrays: a batch of them is the same memory all the same."""
@@ -32,6 +57,14 @@ def test_intervals_cross_in_record_batches():
     assert schema == back.schema
     assert batch.to_pydict() == back.to_pydict()
     assert batch.to_pydict() == RecordBatch.from_arrow(pa.table(batch).to_batches()[0]).to_pydict()
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_what_has_no_buffers_crosses_beside_intervals(name):
+    batch = RecordBatch(Schema.of([t.field("a", WORDS.type), t.field("b", BARE[name].type)]), (WORDS, BARE[name]), 3)
+    theirs = pa.record_batch(batch)
+    theirs.validate(full=True)
+    assert batch.to_pydict() == RecordBatch.from_arrow(theirs).to_pydict()
 
 
 @pytest.mark.parametrize("name", ["months", "days"])
