@@ -146,6 +146,14 @@ def sequence_number(name: str) -> int | None:
     return None if parsed is None else parsed[0]
 
 
+def entries_of(storage: Storage, directory: str) -> list[Status]:
+    """Return what is in a directory, in no order; nothing if it is not there."""
+    try:
+        return list(storage.list(directory))
+    except FileNotFoundError:
+        return []
+
+
 def has_any(storage: Storage, directory: str) -> bool:
     """Return whether anything is in a directory, which need not be there."""
     with suppress(FileNotFoundError):

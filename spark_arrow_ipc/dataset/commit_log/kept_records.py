@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, entries_of, parse_name
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.storage.paths import join, name_of
@@ -100,10 +100,7 @@ def outdated_records(dataset: DatasetDirectory, seconds: int) -> list[Status]:
     A record stays if it is at most `seconds` older than the youngest, or one of the newest `LEAST_KEPT`, if those are not too
     large together.
     """
-    try:
-        statuses = list(dataset.storage.list(log_directory(dataset)))
-    except FileNotFoundError:
-        return []
+    statuses = entries_of(dataset.storage, log_directory(dataset))
     numbered = [(parse_name(name_of(status.path)), status) for status in statuses]
     records = sorted(
         ((parsed[0], status) for parsed, status in numbered if parsed is not None and parsed[1] is NameKind.RECORD),

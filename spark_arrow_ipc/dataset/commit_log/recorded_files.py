@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, entries_of
 from spark_arrow_ipc.errors import CommitError, cut_repr
 from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
@@ -226,9 +226,6 @@ def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]
 
 def expired(dataset: DatasetDirectory, now: float) -> list[str]:
     """Return the directories whose files need not be kept any more; `now` in seconds since 1970."""
-    try:
-        paths = sorted(status.path for status in dataset.storage.list(all_replaced(dataset)))
-    except FileNotFoundError:
-        return []
+    paths = sorted(status.path for status in entries_of(dataset.storage, all_replaced(dataset)))
     matches = [(path, _NAME.fullmatch(name_of(path))) for path in paths]
     return [path for path, match in matches if match is not None and int(match[1]) <= now]

@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from functools import partial
 from math import ceil
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import entries_of
 from spark_arrow_ipc.dataset.commit_log.kept_records import begin_to_keep
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
@@ -207,7 +208,7 @@ def _checked_files(staging: Staging, files: Sequence[StagedFile]) -> tuple[Stage
     with error_context(path=staging.root):
         check_names(files)
     check_directories(staging.dataset, {parent(file.final) for file in files})
-    sizes = _staged_sizes(staging)
+    sizes = {name_of(status.path): status.nbytes for status in entries_of(staging.storage, staging.directory)}
     if files and not sizes:
         _check_not_withdrawn(staging)
     for file in files:
@@ -235,13 +236,6 @@ def _check_not_withdrawn(staging: Staging) -> None:
             "run it again",
             path=staging.root,
         )
-
-
-def _staged_sizes(staging: Staging) -> dict[str, int]:
-    try:
-        return {name_of(status.path): status.nbytes for status in staging.storage.list(staging.directory)}
-    except FileNotFoundError:
-        return {}
 
 
 def _check_staged(staging: Staging, file: StagedFile, nbytes: int | None) -> None:

@@ -21,7 +21,13 @@ from functools import partial
 from math import inf
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, has_any, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    DatasetDirectory,
+    NameKind,
+    entries_of,
+    has_any,
+    parse_name,
+)
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory, outdated
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
@@ -259,10 +265,7 @@ def _is_meaningless(dataset: DatasetDirectory, head: Head, number: int, kind: Na
 
 
 def _entries(dataset: DatasetDirectory, directory: str) -> list[Status]:
-    try:
-        return sorted(dataset.storage.list(directory), key=lambda status: status.path)
-    except FileNotFoundError:
-        return []
+    return sorted(entries_of(dataset.storage, directory), key=lambda status: status.path)
 
 
 @dataclass(frozen=True, slots=True)
