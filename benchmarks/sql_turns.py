@@ -3,7 +3,7 @@
 A contender is a format and a setting: `pushed` and `plain` read this format, with and without push-down. Each has a session
 of its own in one application, with views that are made once, as a person makes them; a view of this format is planned by
 its first query. Every turn runs each query by each contender, one after the other, so that all find the machine and the JVM
-alike. Answers are compared in each turn: rows in any order, floats to seven digits.
+alike. Answers are compared in each turn: rows in any order, floats to nine digits.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ def run(spark: SparkSession, folder: Path, tables: Sequence[str], queries: Mappi
                         frame = sessions[who].sql(queries[name])
                         rows = frame.collect()
                     costs[name][who] += cost
-                    answers[who] = rounded(rows)
+                    answers[who] = rows
                     plan = frame._jdf.queryExecution().executedPlan().toString().partition("\n+- == Initial Plan ==")[0]
                     joins[name][who] = Counter(_JOINS.findall(plan))
-                if any(answer != answers[chosen.contenders[0]] for answer in answers.values()):
+                if not all(are_equal(answer, answers[chosen.contenders[0]]) for answer in answers.values()):
                     different.append(name)
     report(costs, chosen.contenders)
     for name, by_contender in joins.items():
@@ -119,11 +119,24 @@ def run(spark: SparkSession, folder: Path, tables: Sequence[str], queries: Mappi
     return 1 if different else 0
 
 
-def rounded(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Return rows as sorted texts, with floats to seven digits: their sums depend on the order of rows."""
-    return sorted(
-        repr([f"{round(value, 7):.7g}" if isinstance(value, float) else value for value in row]) for row in rows
+def are_equal(rows: Iterable[Sequence[Any]], others: Iterable[Sequence[Any]]) -> bool:
+    """Return whether two answers have the same rows in any order; sums of floats depend on the order of rows."""
+    (exact, floats), (other_exact, other_floats) = _sorted(rows), _sorted(others)
+    return exact == other_exact and all(
+        math.isclose(value, other, rel_tol=1e-9) or (math.isnan(value) and math.isnan(other))
+        for value, other in zip(floats, other_floats, strict=True)
     )
+
+
+def _sorted(rows: Iterable[Sequence[Any]]) -> tuple[list[str], list[float]]:
+    """Return what is not a float of each row, sorted, and all floats in that order."""
+    parted = []
+    for row in rows:
+        floats = [value for value in row if isinstance(value, float)]
+        exact = repr([isinstance(value, float) or (value,) for value in row])
+        parted.append((exact, [f"{value:.7g}" for value in floats], floats))
+    parted.sort(key=lambda part: part[:2])
+    return [exact for exact, *_ in parted], [value for *_, floats in parted for value in floats]
 
 
 def report(costs: Mapping[Any, Mapping[str, Sequence[Cost]]], contenders: Sequence[str]) -> None:
