@@ -37,7 +37,7 @@ from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 
 if TYPE_CHECKING:
-    from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
+    from spark_arrow_ipc.ipc.dissociated.connect import DissociatedReader
     from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
 
 _PRINTED_ROWS: Final = 10
