@@ -30,8 +30,7 @@ from spark_arrow_ipc.ipc.messages.tensor import (
 from spark_arrow_ipc.ipc.tensors import read
 from spark_arrow_ipc.ipc.tensors.dense import Tensor, shape_text
 from spark_arrow_ipc.ipc.tensors.index_checks import ascends
-from spark_arrow_ipc.ipc.tensors.read import StoredTensor
-from spark_arrow_ipc.ipc.tensors.rows import row_schema, slab_batches, slabs
+from spark_arrow_ipc.ipc.tensors.read import StoredTensor, row_schema, slab_batches, slabs
 from spark_arrow_ipc.ipc.tensors.sparse import CscMatrix, CsrMatrix
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

@@ -1,6 +1,6 @@
 """Read a file of tensors as blocks of rows, so that the scan treats it like the record batches of a table.
 
-A block is a piece of a tensor (`ipc.tensors.rows.slabs`): the pieces of the first tensor, then those of the next one.
+A block is a piece of a tensor (`ipc.tensors.read.slabs`): the pieces of the first tensor, then those of the next one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import TensorRows, Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.ipc.tensors.read import StoredTensor, iterate_tensors
-from spark_arrow_ipc.ipc.tensors.rows import Slab, row_schema, slab_batches, slabs
+from spark_arrow_ipc.ipc.tensors.read import Slab, StoredTensor, iterate_tensors, row_schema, slab_batches, slabs
 
 
 class TensorReader:

@@ -10,7 +10,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader
 from spark_arrow_ipc.errors import InvalidFramingError, LimitError, NoTensorError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import TensorRows
-from spark_arrow_ipc.ipc.tensors import rows as tensor_rows
+from spark_arrow_ipc.ipc.tensors import read as tensor_rows
 
 DATA = Path(__file__).parents[2] / "data"
 

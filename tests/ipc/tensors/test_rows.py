@@ -14,9 +14,8 @@ from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.flatbuf import tables
-from spark_arrow_ipc.ipc.tensors import rows as tensor_rows
-from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
-from spark_arrow_ipc.ipc.tensors.rows import row_schema, slab_batches, slabs
+from spark_arrow_ipc.ipc.tensors import read as tensor_rows
+from spark_arrow_ipc.ipc.tensors.read import iterate_tensors, row_schema, slab_batches, slabs
 
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 
