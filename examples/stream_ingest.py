@@ -6,7 +6,7 @@ r"""A spark-submit job: files that anybody drops into a directory become a parti
         --schema "at timestamp, carrier string, day string" --partition-by day drop lake state
 
 Drop files by a rename, or however you like: incomplete ones wait, late ones are read, too. Kill the job whenever you like
-and start it again with the same three directories. `state` holds the query's checkpoint and the log of what was read.
+and start it again with the same three directories. `state` holds the query's checkpoint, with the log of what was read.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from spark_arrow_ipc import ingest
+
 
 def main() -> int:
     """Ingest as the arguments say; return the exit status."""
     arguments = parse(sys.argv[1:])
     spark = SparkSession.builder.appName("ingest Arrow IPC files").getOrCreate()
-    stream = (
-        spark.readStream.format("arrowipc")
-        .schema(arguments.schema)
-        .option("sourceLog", f"{arguments.state}/source")
-        .option("maxFilesPerTrigger", arguments.max_files)
-        .load(arguments.source)
+    query = ingest(
+        spark,
+        arguments.source,
+        arguments.lake,
+        checkpoint=f"{arguments.state}/checkpoint",
+        trigger={"processingTime": arguments.every} if arguments.every else {"availableNow": True},
+        source_schema=arguments.schema,
+        maxFilesPerTrigger=arguments.max_files,
+        **({} if arguments.partition_by is None else {"partitionBy": arguments.partition_by}),
     )
-    writer = stream.writeStream.format("arrowipc").option("checkpointLocation", f"{arguments.state}/checkpoint")
-    if arguments.partition_by is not None:
-        writer = writer.option("partitionBy", arguments.partition_by)
-    trigger = {"processingTime": arguments.every} if arguments.every else {"availableNow": True}
-    query = writer.trigger(**trigger).start(arguments.lake)
     query.awaitTermination()
     spark.stop()
     return 0

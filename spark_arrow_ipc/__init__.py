@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.push_down.enable import push_down
     from spark_arrow_ipc.spark.registration import register
     from spark_arrow_ipc.spark.rewrite.compact import compact
+    from spark_arrow_ipc.spark.rewrite.ingest import ingest
     from spark_arrow_ipc.spark.rewrite.rewrite import rewrite
 
 __all__ = [
-    "__version__", "aggregate", "compact", "count", "ipc", "map_in_arrow", "options", "push_down", "register", "rewrite",
+    "__version__", "aggregate", "compact", "count", "ingest", "ipc", "map_in_arrow", "options", "push_down", "register", "rewrite",
     "vectors",
 ]  # fmt: skip
 
@@ -33,6 +34,7 @@ _LATE = {
     "aggregate": ("spark_arrow_ipc.spark.functions.aggregate", "aggregate"),
     "compact": ("spark_arrow_ipc.spark.rewrite.compact", "compact"),
     "count": ("spark_arrow_ipc.spark.functions.aggregate", "count"),
+    "ingest": ("spark_arrow_ipc.spark.rewrite.ingest", "ingest"),
     "ipc": ("spark_arrow_ipc.ipc", None),
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "options": ("spark_arrow_ipc.spark.options.typed", None),

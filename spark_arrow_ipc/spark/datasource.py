@@ -69,7 +69,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
-        options = _stream_options(self.options)[0] if is_stream else read_options(self.options)
+        options = stream_options(self.options)[0] if is_stream else read_options(self.options)
         found = schema_of(options)
         tune_worker()
         return found
@@ -91,7 +91,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
                 "reading a stream needs Spark 4.2 or later: before, Spark does not tell a source where a query goes on after "
                 "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
             ) from error
-        options, stream = _stream_options(self.options)
+        options, stream = stream_options(self.options)
         return ArrowIpcStreamReader(schema, options, stream)
 
     @short_errors
@@ -200,7 +200,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     return parsed
 
 
-def _stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
+def stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
     """Parse the options of reading a stream, which must name a path."""
     parsed, stream = parse_stream(options)
     _check_read(parsed, _NO_STREAM_SOURCE)

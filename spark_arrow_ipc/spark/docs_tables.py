@@ -120,10 +120,12 @@ def keywords_source() -> str:
         ("CountKeywords", "_ScanKeywords", "Options of `count`.", _only(READING, batches)),
         ("FunctionKeywords", "CountKeywords", "Options of `map_in_arrow` and `aggregate`.", where),
         ("ReadKeywords", "FunctionKeywords", "Options of a read.", paths),
-        ("ReadStreamKeywords", "_ScanKeywords", "Options of reading a stream.", [*paths, *where, *STREAMING]),
+        ("_FollowKeywords", "_ScanKeywords", "Options of reading a stream and of `ingest`.", [*where, *STREAMING]),
+        ("ReadStreamKeywords", "_FollowKeywords", "Options of reading a stream.", paths),
         ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", _but(WRITING, jobs)),
         ("WriteKeywords", "WriteStreamKeywords", "Options of a write.", _only(WRITING, jobs)),
         ("RewriteKeywords", "FunctionKeywords", "Options of `rewrite`.", _but(WRITING, both)),
+        ("IngestKeywords", "_FollowKeywords", "Options of `ingest`.", _but(WRITING, both | jobs)),
         ("CompactKeywords", "TypedDict", "Options of `compact`.", of_compactions()),
     ]
     return "\n\n".join([_HEAD, *("\n".join(_class(*each)) + "\n" for each in classes)])

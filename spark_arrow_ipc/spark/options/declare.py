@@ -361,8 +361,8 @@ def secret(expected: str, example: str, meaning: str, *, applies: Use) -> str | 
     return field(default=None, repr=False, metadata={_OPTIONS: (row,)})
 
 
-def internal(*, default: bool) -> bool:
-    """Declare a flag that is not an option: other modules set it."""
+def internal(*, default: _T) -> _T:
+    """Declare a value that is not an option: other modules set it."""
     return field(default=default, metadata={_OPTIONS: ()})
 
 

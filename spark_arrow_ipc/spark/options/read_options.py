@@ -369,6 +369,9 @@ class StreamOptions:
         applies=Use.STREAMS,
     )
 
+    # Where a directory's files are noted if neither sourceLog nor lateWindow is given: of `ingest`, which knows the checkpoint.
+    own_log: str | None = d.internal(default=None)
+
     @property
     def late_seconds(self) -> int:
         """The option `late_window`, or its default."""

@@ -202,7 +202,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         """The columns of the files and their partitions, without metadata columns."""
         return self._own
 
-    def read(self, partition: InputPartition | None, *, answers: Answers | None = None) -> Iterator[PyArrowBatch]:
+    def read(
+        self, partition: InputPartition | None, *, answers: Answers | None = None
+    ) -> Generator[PyArrowBatch, None, None]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
 
         Memory: one record batch of a file and its conformed copy. Files are opened one after the other, and closed

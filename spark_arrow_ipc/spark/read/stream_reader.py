@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -98,8 +98,9 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     waiting = WaitingFiles(source, admission, stream.latest_first)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
-    if stream.source_log is not None:
-        log_storage, directory = storage_of(stream.source_log, _log_options(options, stream.source_log))
+    source_log = stream.source_log or (stream.own_log if stream.late_window is None else None)
+    if source_log is not None:
+        log_storage, directory = storage_of(source_log, _log_options(options, source_log))
         if type(log_storage) is type(storage):
             check_beside(storage, options, directory, "sourceLog")
         resolved = tuple(map(storage.resolve, options.paths))
@@ -408,11 +409,15 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "a batch of %d files, %d bytes, in the mode %s; %d files, %d bytes wait",
             len(batch.files) + len(batch.ranges), batch.nbytes, self._mode.name, waiting.files, waiting.nbytes,
         )  # fmt: skip
+        return self._plan(batch)
+
+    def _plan(self, batch: StreamBatch) -> list[ArrowIpcInputPartition]:
+        """Plan the tasks of a batch that has files."""
         if batch.ranges:
             return self._rows.partitions_of_ranges(batch.ranges)
         return self._rows.partitions_of(batch.files, batch.roots)
 
-    def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
+    def read(self, partition: InputPartition | None) -> Generator[PyArrowBatch, None, None]:
         """Yield the batches of one input partition, as the batch reader does."""
         return self._rows.read(partition)
 

@@ -37,7 +37,15 @@ from spark_arrow_ipc.spark.options.values import Durability
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.job import Part, RewriteTask, abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.job import (
+    ChangedRows,
+    Part,
+    RewriteTask,
+    abort_on_error,
+    commit_reports,
+    context_of,
+    run_tasks,
+)
 from spark_arrow_ipc.spark.rewrite.rewrite import (
     RewriteResult,
     as_stored,
@@ -138,7 +146,7 @@ def compact(
         plan = sorted_plan(plan, sort_by, sort_bytes)
         now = datetime.now().astimezone()
         parts = [_part(number, each, root, now) for number, each in enumerate(bins)]
-        task = RewriteTask(reader, plan, job.staging, zone_of(spark), reader.schema)
+        task = RewriteTask(reader, plan, job.staging, ChangedRows(zone_of(spark), reader.schema))
         reports = run_tasks(spark, task, parts, f"compact {root}")
         rows_read = sum(report.rows_read for report in reports)
         rows = sum(file.rows for report in reports for file in report.output.files)

@@ -81,15 +81,47 @@ class Report:
 
 
 @dataclass(slots=True)
-class _Counted:
+class Counted:
     """Counts the rows of batches that pass."""
 
     rows: int = field(default=0)
 
     def batches(self, source: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
+        """Yield the batches of an iterator, and count their rows."""
         for batch in source:
             self.rows += batch.num_rows
             yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """How tasks change the rows that they read.
+
+    Parameters
+    ----------
+    zone
+        The session's time zone: that of the function's timestamps, and of those in the names of partitions.
+    output
+        The schema of the rows that are written.
+    function
+        Changes the rows; None to leave them.
+    nanoseconds
+        The option of the read, which holds for what the function makes.
+    """
+
+    zone: str
+    output: s.StructType
+    function: ShippedFunction | None = None
+    nanoseconds: Nanoseconds = Nanoseconds.FLOOR
+
+    def of(self, batches: Iterator[PyArrowBatch], counted: Counted) -> Generator[PyArrowBatch, None, None]:
+        """Yield the batches that are written, of those that are read; the caller closes these."""
+        rows = in_zone(counted.batches(batches), self.zone)
+        if self.function is not None:
+            check = OutputCheck(self.output, self.function.name, self.nanoseconds)
+            # What the function yields is in UTC again, as it is checked against a schema of Spark's.
+            rows = in_zone(applied(self.function.load(), check, rows), self.zone)
+        yield from rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +136,14 @@ class RewriteTask:
         Writes rows.
     staging
         Of the job.
-    zone
-        The session's time zone: that of the function's timestamps, and of those in the names of partitions.
-    output
-        The schema of the rows that are written.
-    function
-        Changes the rows; None to leave them.
-    nanoseconds
-        The option of the read, which holds for what the function makes.
+    changed
+        The rows between the two.
     """
 
     reader: DataSourceReader
     plan: WritePlan
     staging: Staging
-    zone: str
-    output: s.StructType
-    function: ShippedFunction | None = None
-    nanoseconds: Nanoseconds = Nanoseconds.FLOOR
+    changed: ChangedRows
 
     def run(self, part: Part) -> Report:
         """Read a part and stage its rows, in a worker. A part without rows stages nothing.
@@ -129,20 +152,14 @@ class RewriteTask:
         of a written file; with an order, twice the bytes that are sorted together.
         """
         tune_worker()
-        counted = _Counted()
-        with short_errors, closing(self._rows(part, counted)) as rows:
+        counted = Counted()
+        with (
+            short_errors,
+            closing(self.reader.read(part.partition)) as batches,
+            closing(self.changed.of(batches, counted)) as rows,
+        ):
             output = self.plan.write(self.staging, rows, part.number, part.directory)
         return Report(part.number, counted.rows, output)
-
-    def _rows(self, part: Part, counted: _Counted) -> Generator[PyArrowBatch, None, None]:
-        batches = self.reader.read(part.partition)
-        with closing(batches):
-            rows = in_zone(counted.batches(batches), self.zone)
-            if self.function is not None:
-                check = OutputCheck(self.output, self.function.name, self.nanoseconds)
-                # What the function yields is in UTC again, as it is checked against a schema of Spark's.
-                rows = in_zone(applied(self.function.load(), check, rows), self.zone)
-            yield from rows
 
 
 _DESCRIPTION: Final = "spark.job.description"
@@ -154,8 +171,8 @@ def context_of(spark: SparkSession) -> SparkContext:
         return spark.sparkContext
     except PySparkException as error:
         raise UnsupportedError(
-            "a rewrite commits in the driver's process, and a client of Spark Connect is none; run it by spark-submit, or "
-            'use spark.read.format("arrowipc") and write.format("arrowipc")'
+            "what is written is committed in the driver's process, and a client of Spark Connect is none; run it by "
+            'spark-submit, or use read or readStream, and write or writeStream, with format("arrowipc")'
         ) from error
 
 
@@ -175,7 +192,7 @@ def run_tasks(spark: SparkSession, task: RewriteTask, parts: Sequence[Part], wor
         return []
     context = context_of(spark)
     tasks = context.parallelize(parts, len(parts)).mapPartitions(_Runs(task))
-    with _properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.zone, _DESCRIPTION: words}):
+    with _properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.changed.zone, _DESCRIPTION: words}):
         reports = tasks.collect()
     return check_reports(reports, parts, task.staging)
 

@@ -37,7 +37,15 @@ from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanose
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.job import Part, RewriteTask, abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.job import (
+    ChangedRows,
+    Part,
+    RewriteTask,
+    abort_on_error,
+    commit_reports,
+    context_of,
+    run_tasks,
+)
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_note import note_in
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
@@ -357,7 +365,8 @@ def rewrite(
     if shipped is not None and not partitions:
         partitions = [None]  # a function is called once where there is nothing to read, as mapInArrow calls it
     parts = [Part(number, each) for number, each in enumerate(partitions)]
-    task = RewriteTask(reader, plan, job.staging, zone_of(spark), output, shipped, reading.nanoseconds)
+    changed = ChangedRows(zone_of(spark), output, shipped, reading.nanoseconds)
+    task = RewriteTask(reader, plan, job.staging, changed)
     with abort_on_error(job.staging):
         reports = run_tasks(spark, task, parts, f"rewrite into {job.staging.root}")
         summary = commit_reports(

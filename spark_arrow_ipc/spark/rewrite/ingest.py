@@ -1,0 +1,360 @@
+"""`ingest`: a streaming query whose tasks read, change and write files in one worker, so that no row crosses to the JVM.
+
+The query is an ordinary one of Spark's (docs/adr/0041-ingest.md). Its source plans batches as the streaming source does,
+and gives each task a writer of the batch, as the streaming sink would (`ArrowIpcStreamWriter`). What a task yields is one
+row: the report of the files that it has staged. Spark's ``foreachBatch`` hands the reports of one attempt of each task to
+the driver's process, which commits them as that sink does, once for each query and batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Final, Unpack
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import StreamingQuery
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
+from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
+from spark_arrow_ipc.spark.datasource import RefusedStreamReader, schema_of, stream_options
+from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
+from spark_arrow_ipc.spark.options.keywords import IngestKeywords
+from spark_arrow_ipc.spark.options.options import (
+    READING,
+    STREAMING,
+    WRITING,
+    Side,
+    check_known,
+    check_streamed,
+    parse_write,
+)
+from spark_arrow_ipc.spark.options.read_options import PATHS, ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
+from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
+from spark_arrow_ipc.spark.process import short_errors, tune_worker
+from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
+from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader, stream_mode
+from spark_arrow_ipc.spark.rewrite.job import ChangedRows, Counted, context_of
+from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, sorted_plan, unrounded, zone_of
+from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import is_remote, join
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+_SOURCE: Final = "arrowipc_ingest"
+
+_SPEC: Final = "secretSpec"
+"""The option with all that the source is told. Spark shows no value of an option with such a name, and there may be credentials in it."""
+
+_LOG: Final = ("sources", "0", "arrowipc")
+"""The directory of the source log in a checkpoint, among those that Spark leaves to the first source of a query."""
+
+_METRICS: Final = "ingest"
+
+_REPORTS: Final = s.StructType(
+    [
+        s.StructField("rowsRead", s.LongType()),
+        s.StructField("rowsWritten", s.LongType()),
+        s.StructField("files", s.LongType()),
+        s.StructField("bytes", s.LongType()),
+        s.StructField("report", s.BinaryType()),
+    ]
+)
+
+_LEAST_SHARE: Final = 8
+"""A task reads at least this part of `file_bytes`, if the batch has it: with more tasks there would be many small files."""
+
+_MOST_JOINED: Final = 512
+"""Small files that one task reads."""
+
+
+def ingest(
+    spark: SparkSession,
+    source: Paths,
+    target: str | os.PathLike[str],
+    function: BatchFunction | None = None,
+    schema: s.StructType | str | None = None,
+    *,
+    checkpoint: str | os.PathLike[str],
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    source_schema: s.StructType | str | None = None,
+    file_bytes: int | str = "128m",
+    sort_by: str | Sequence[str] = (),
+    sort_bytes: int | str = "256m",
+    **options: Unpack[IngestKeywords],
+) -> StreamingQuery:
+    """Start a streaming query that writes what is new in a source into a data set, without taking a row to the JVM.
+
+    Its rows and files are those of ``readStream.load(source)`` and ``writeStream.start(target)`` with the same options, and
+    so are its promises: each batch is committed once, whenever the driver dies. A batch's figures are in the query's
+    progress, ``query.lastProgress["observedMetrics"]["ingest"]``: ``rowsRead`` (which ``where`` has left), ``rowsWritten``,
+    ``files`` and ``bytes``; what Spark calls input rows are the reports of its tasks.
+
+    Parameters
+    ----------
+    spark
+        A classic session of Spark 4.2 or later: the driver's process commits.
+    source
+        What to follow, as for ``readStream.load``: directories into which files are dropped, a data set that keeps its
+        records, or with ``tail=True`` a file that grows.
+    target
+        The directory of the data set.
+    function
+        Gets an iterator of `pyarrow.RecordBatch` in the schema of the source, and returns or yields such batches, as for
+        `map_in_arrow`. It is called once for each task of a batch.
+    schema
+        Of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
+    checkpoint
+        The directory of Spark's checkpoint, of this query alone; a query that is started again with it goes on where it was.
+        The log of the files that were read (``sourceLog``) lies in it, unless ``sourceLog`` or ``lateWindow`` is given.
+    trigger
+        Keyword arguments of ``DataStreamWriter.trigger``: ``{"availableNow": True}`` reads what is there and ends,
+        ``{"processingTime": "1 minute"}`` waits between batches. By default a batch begins as soon as there is something new.
+    query_name
+        Of the query, in Spark's UI and its progress.
+    source_schema
+        The columns to read, as for ``readStream.schema``; by default those of the newest record or file.
+    file_bytes
+        How much one task reads at most, and about the size of the files that it makes. Small files of a batch are joined up to
+        it; a batch of less than an eighth of it is one task.
+    sort_by, sort_bytes
+        As for `rewrite`: the rows of each file that is made are in this order.
+    **options
+        Those of reading and of writing a stream: ``where="year = 2024"``, ``partitionBy=["day"]``,
+        ``maxFilesPerTrigger=100``, ``cleanSource="delete"``. ``nanoseconds`` is ``error`` by default.
+
+    Returns
+    -------
+    StreamingQuery
+        The query, which runs in the background: ``awaitTermination()``, ``stop()``, ``lastProgress``.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError
+        An option is wrong, or the columns cannot be read or written, before the query begins.
+    FunctionError
+        The function cannot be sent to the workers.
+    UnsupportedError
+        The session is one of Spark Connect.
+    """
+    context_of(spark)
+    of_read, of_write = _split(options)
+    reading, following = stream_options(strings_of_read(source, of_read))
+    given = {name.lower() for name in of_read}
+    nbytes = byte_argument("file_bytes", file_bytes)
+    if "maxpartitionbytes" not in given:
+        reading = replace(reading, max_partition_bytes=nbytes)
+    reading = unrounded(reading, given)
+    following = replace(following, own_log=_log_beside(spark, os.fspath(checkpoint), reading))
+    stream_mode(reading, following)  # raises what else is wrong with the options
+    writing = parse_write({**of_write, "path": os.fspath(target)})
+    check_streamed(writing)
+    if function is None and schema is not None:
+        raise OptionError(
+            "a schema is that of a function's result; without a function the columns are those of source_schema"
+        )
+    read_schema = schema_of(reading) if source_schema is None else _schema(source_schema)
+    output = read_schema if schema is None else _schema(schema)
+    plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    storage, root = storage_of(os.fspath(target), writing.storage)
+    max_file_nbytes(storage.traits, writing.max_file_bytes)
+    dataset = DatasetDirectory(storage, root)
+    changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
+    spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
+    spark.dataSource.register(ArrowIpcIngestSource)
+    reports = spark.readStream.format(_SOURCE).option(_SPEC, spec.to_text()).load()
+    sums = [f.sum(name).alias(name) for name in _REPORTS.names[:-1]]
+    writer = reports.observe(_METRICS, *sums).writeStream.foreachBatch(_commits(spec))
+    writer = writer.option("checkpointLocation", os.fspath(checkpoint))
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
+    if query_name is not None:
+        writer = writer.queryName(query_name)
+    return writer.start()
+
+
+_BOTH: Final = Side(
+    "reading and writing streams",
+    "read and written as a stream",
+    {
+        name: rows
+        for name, rows in {**READING.attributes, **STREAMING.attributes, **WRITING.attributes}.items()
+        if name not in PATHS
+    },
+)
+
+
+def _split(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of reading the stream, and those of writing it; one of both sides goes to both."""
+    strings = strings_without_paths(given)
+    check_known(strings, _BOTH)
+    of_read = {name: text for name, text in strings.items() if READING.option(name) or STREAMING.option(name)}
+    return of_read, {name: text for name, text in strings.items() if WRITING.option(name)}
+
+
+def _schema(given: s.StructType | str) -> s.StructType:
+    return s.StructType.fromDDL(given) if isinstance(given, str) else given
+
+
+def _log_beside(spark: SparkSession, checkpoint: str, reading: ReadOptions) -> str | None:
+    """Return the directory of the source log in a checkpoint; None where only Spark reaches that."""
+    context = context_of(spark)
+    jvm: Any = context._jvm  # noqa: SLF001 - Spark offers no other way to its Hadoop
+    path = jvm.org.apache.hadoop.fs.Path(checkpoint)  # where Spark writes to: a plain path may be one of HDFS
+    qualified = path.getFileSystem(context._jsc.hadoopConfiguration()).makeQualified(path).toString()  # noqa: SLF001 - as above
+    log = join(qualified, *_LOG)
+    try:
+        storage_of(log, reading.storage if is_remote(log) else ())
+    except (ArrowIpcError, ImportError) as error:
+        _LOGGER.warning(
+            "the log of the files that are read cannot lie in the checkpoint %s (%s): a file that comes more than "
+            "lateWindow late is not read; give sourceLog, a directory of this query alone",
+            printable(qualified), printable(str(error)),
+        )  # fmt: skip
+        return None
+    return log
+
+
+@dataclass(frozen=True)
+class IngestSpec:
+    """All that a query knows before it begins, for the processes in which Spark plans and runs it.
+
+    Parameters
+    ----------
+    reading, following
+        The options of reading the stream.
+    read_schema
+        The columns of the source.
+    changed
+        How tasks change the rows.
+    dataset
+        The target.
+    plan, writing
+        The columns and files that tasks write, and the options that they came from.
+    """
+
+    reading: ReadOptions
+    following: StreamOptions
+    read_schema: s.StructType
+    changed: ChangedRows
+    dataset: DatasetDirectory
+    plan: WritePlan
+    writing: SparkWriteOptions
+
+    def to_text(self) -> str:
+        """Return it as the value of an option."""
+        return b64encode(pickle.dumps(self)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> IngestSpec:
+        """Return what `to_text` was called on, in another process of the same application."""
+        spec = pickle.loads(b64decode(text))  # noqa: S301 - from the driver of this application, as all that Spark pickles
+        assert isinstance(spec, cls)
+        return spec
+
+    def writer(self) -> ArrowIpcStreamWriter:
+        """Return the writer of a new attempt of a batch, or of a batch's commit."""
+        return ArrowIpcStreamWriter(self.dataset, self.plan, self.writing, WriteMode.APPEND)
+
+
+def _commits(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
+    """Return the function that commits a batch, in the driver's process, from the reports of its tasks."""
+
+    def commit(reports: DataFrame, number: int) -> None:
+        # Of each task Spark gives one attempt's row, whatever it runs twice. They come from tasks of this application.
+        messages = [pickle.loads(row.report) for row in reports.select("report").collect()]  # noqa: S301
+        writer = spec.writer()
+        try:
+            writer.commit(messages, number)
+        except BaseException:
+            writer.abort(messages, number)
+            raise
+
+    return commit
+
+
+class ArrowIpcIngestSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """The source of an ingest, whose rows are the reports of tasks."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which `ingest` registers it."""
+        return _SOURCE
+
+    def schema(self) -> s.StructType:
+        """Return the columns of a report."""
+        return _REPORTS
+
+    def streamReader(self, schema: s.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
+        """Return the reader of the query that the option says."""
+        try:
+            return ArrowIpcIngestReader(IngestSpec.from_text(self.options[_SPEC]))
+        except Exception as error:  # noqa: BLE001 - each would be shown as an UnboundLocalError of Spark's
+            return RefusedStreamReader(error)
+
+
+@dataclass(frozen=True)
+class IngestPartition(InputPartition):  # type: ignore[misc]  # as above
+    """The files that one task reads, and the writer of the batch."""
+
+    read: ArrowIpcInputPartition
+    writer: ArrowIpcStreamWriter
+
+
+class ArrowIpcIngestReader(ArrowIpcStreamReader):
+    """Plans the batches of an ingest; its tasks stage files and yield their report."""
+
+    def __init__(self, spec: IngestSpec) -> None:
+        super().__init__(spec.read_schema, spec.reading, spec.following)
+        self._spec = spec
+
+    @short_errors
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Plan the tasks of a batch, which write the columns that the target has by now."""
+        writer = self._spec.writer()
+        return [IngestPartition(each, writer) for each in super().partitions(start, end)]
+
+    def _plan(self, batch: StreamBatch) -> list[ArrowIpcInputPartition]:
+        if batch.ranges:
+            return super()._plan(batch)
+        options = self._spec.reading
+        nbytes = options.max_partition_bytes
+        if options.open_cost_in_bytes == OPEN_COST_BYTES:
+            options = replace(options, open_cost_in_bytes=min(OPEN_COST_BYTES, nbytes // _MOST_JOINED))
+        if options.min_partition_num is None:
+            aimed = min(os.cpu_count() or 1, batch.nbytes // max(1, nbytes // _LEAST_SHARE))
+            options = replace(options, min_partition_num=max(1, aimed))
+        rows = ArrowIpcBatchReader(self._spec.read_schema, options)
+        return rows.partitions_of(batch.files, batch.roots)
+
+    def read(self, partition: InputPartition | None) -> Generator[Any, None, None]:
+        """Stage the rows of one task, and yield one row with its report."""
+        if not isinstance(partition, IngestPartition):  # Spark turns an empty list of partitions into one that is None
+            return
+        tune_worker()
+        counted = Counted()
+        with (
+            short_errors,
+            closing(super().read(partition.read)) as batches,
+            closing(self._spec.changed.of(batches, counted)) as rows,
+        ):
+            message = partition.writer.write(rows)
+        files = message.output.files
+        figures = counted.rows, sum(file.rows for file in files), len(files), sum(file.nbytes for file in files)
+        yield (*figures, pickle.dumps(message))

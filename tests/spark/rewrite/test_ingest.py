@@ -1,0 +1,272 @@
+"""`ingest` through Spark: the rows and files that its source's stream and its sink's would make, each batch once.
+
+pyarrow writes what is dropped and reads what is published. tests/faults/stream_kill_loop.py kills drivers of such queries.
+"""
+
+import json
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark_arrow_ipc import ingest
+from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, OptionError, UnsupportedError
+from spark_arrow_ipc.spark.rewrite import ingest as module
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+
+NOW = {"availableNow": True}
+
+
+def drop(directory, *numbers, **columns):
+    """Put a file of two rows for each number, whole, under its name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in numbers:
+        table = pa.table({"id": [2 * number, 2 * number + 1], "day": [f"d{number % 2}", "d9"], **columns})
+        temporary = directory / f".{number}"
+        with pa.ipc.new_file(temporary, table.schema) as writer:
+            writer.write_table(table)
+        temporary.rename(directory / f"{number}.arrow")
+
+
+def ids(*numbers):
+    return sorted(row for number in numbers for row in (2 * number, 2 * number + 1))
+
+
+def published(directory):
+    data = ds.dataset(directory, format="ipc", partitioning="hive", exclude_invalid_files=False)
+    return data.to_table()
+
+
+def files(directory):
+    return sorted(Path(directory).rglob("part-*"))
+
+
+def drain(spark, tmp_path, function=None, **options):
+    """Ingest what is there, and return the query."""
+    given = {
+        "source": tmp_path / "in",
+        "target": tmp_path / "out",
+        "checkpoint": tmp_path / "checkpoint",
+        "trigger": NOW,
+    }
+    given |= options
+    query = ingest(spark, given.pop("source"), given.pop("target"), function, **given)
+    assert query.awaitTermination(120)
+    return query
+
+
+def figures(query):
+    """Return the sum of each figure over the batches of a query's progress."""
+    rows = [row.asDict() for row in (each["observedMetrics"].get("ingest") for each in query.recentProgress) if row]
+    return {name: sum(row[name] or 0 for row in rows) for name in ("rowsRead", "rowsWritten", "files", "bytes")}
+
+
+def test_each_file_is_ingested_once_over_restarts(spark, tmp_path):
+    for last in (3, 6, 9):
+        drop(tmp_path / "in", *range(last - 3, last))
+        query = drain(spark, tmp_path, maxFilesPerTrigger=2)
+        assert ids(*range(last)) == sorted(published(tmp_path / "out")["id"].to_pylist())
+        made = figures(query)
+        assert (6, 6, 2) == (made["rowsRead"], made["rowsWritten"], made["files"])
+    assert sum(file.stat().st_size for file in files(tmp_path / "out")) == 3 * made["bytes"]
+
+
+def follow_log(tmp_path, spark):
+    drop(tmp_path / "in", 0, 1, 2)
+    return {}, "log"
+
+
+def follow_window(tmp_path, spark):
+    drop(tmp_path / "in", 0, 1, 2)
+    return {"lateWindow": "2h"}, "window"
+
+
+def follow_table(tmp_path, spark):
+    frame = spark.createDataFrame([(each, "d0") for each in ids(0, 1, 2)], "id long, day string")
+    frame.write.format("arrowipc").mode("append").option("commitRetention", "1d").save(str(tmp_path / "in"))
+    return {}, "table"
+
+
+def follow_tail(tmp_path, spark):
+    table = pa.table({"id": ids(0, 1, 2), "day": ["d0"] * 6})
+    with pa.ipc.new_stream(tmp_path / "in", table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=2):
+            writer.write_batch(batch)
+    return {"tail": True}, "tail"
+
+
+@pytest.mark.parametrize("follow", [follow_log, follow_window, follow_table, follow_tail])
+def test_every_kind_of_source_is_followed(spark, tmp_path, follow):
+    options, mode = follow(tmp_path, spark)
+    query = drain(spark, tmp_path, **options)
+    assert mode == json.loads(query.lastProgress["sources"][0]["endOffset"])["mode"]
+    assert ids(0, 1, 2) == sorted(published(tmp_path / "out")["id"].to_pylist())
+    assert 6 == figures(drain(spark, tmp_path, **options) and query)["rowsWritten"]
+    assert ids(0, 1, 2) == sorted(published(tmp_path / "out")["id"].to_pylist())
+
+
+def test_the_log_of_the_source_lies_in_the_checkpoint_unless_one_is_given(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path)
+    assert (tmp_path / "checkpoint" / "sources" / "0" / "arrowipc" / "owner").exists()
+    drain(spark, tmp_path, checkpoint=tmp_path / "other", sourceLog=tmp_path / "log", target=tmp_path / "out2")
+    assert (tmp_path / "log" / "owner").exists()
+    assert not (tmp_path / "other" / "sources").exists()
+
+
+def small(batches):
+    for batch in batches:
+        yield batch.filter(pc.less(batch.column("id"), 6)).select(["day", "id"])
+
+
+def test_rows_are_filtered_changed_sorted_and_partitioned_where_they_are_decoded(spark, tmp_path):
+    drop(tmp_path / "in", *range(5, -1, -1))
+    options = {"where": "id <> 3", "partitionBy": ["day"], "sort_by": "id"}
+    query = drain(spark, tmp_path, small, schema="day string, id long", **options)
+    made = published(tmp_path / "out").sort_by("id").select(["id", "day"]).to_pylist()
+    assert [(0, "d0"), (1, "d9"), (2, "d1"), (4, "d0"), (5, "d9")] == [tuple(row.values()) for row in made]
+    made = figures(query)
+    assert (11, 5) == (made["rowsRead"], made["rowsWritten"])
+    for file in files(tmp_path / "out"):
+        found = pa.ipc.open_file(file).read_all()["id"].to_pylist()
+        assert sorted(found) == found
+
+
+def test_small_files_of_a_batch_become_one(spark, tmp_path):
+    drop(tmp_path / "in", *range(40))
+    drain(spark, tmp_path)
+    (file,) = files(tmp_path / "out")
+    assert 80 == pa.ipc.open_file(file).read_all().num_rows
+
+
+def test_a_task_reads_as_much_as_is_asked_for(spark, tmp_path):
+    drop(tmp_path / "in", *range(8), text=["x" * 100_000] * 2)
+    drain(spark, tmp_path, file_bytes="500k", minPartitionNum=1)
+    assert 4 == len(files(tmp_path / "out"))
+
+
+def test_a_target_that_has_more_columns_gets_nulls(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path)
+    more = spark.createDataFrame([(100, "d5", 1.5)], "id long, day string, more double")
+    more.write.format("arrowipc").mode("append").save(str(tmp_path / "out"))
+    drop(tmp_path / "in", 1)
+    drain(spark, tmp_path)
+    rows = spark.read.format("arrowipc").load(str(tmp_path / "out")).orderBy("id").collect()
+    assert [(0, None), (1, None), (2, None), (3, None), (100, 1.5)] == [(row.id, row.more) for row in rows]
+
+
+def test_files_are_taken_away_when_they_are_committed(spark, tmp_path):
+    drop(tmp_path / "in", 0, 1)
+    drain(spark, tmp_path, maxFilesPerTrigger=1, cleanSource="delete")
+    drop(tmp_path / "in", 2)
+    drain(spark, tmp_path, maxFilesPerTrigger=1, cleanSource="delete")
+    assert ["2.arrow"] == [file.name for file in (tmp_path / "in").iterdir()]
+    assert ids(0, 1, 2) == sorted(published(tmp_path / "out")["id"].to_pylist())
+
+
+def dies(batches):
+    for batch in batches:
+        yield batch
+        raise ValueError("no more of this")
+
+
+def test_a_function_that_fails_ends_the_query_and_publishes_nothing_until_it_is_mended(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    with pytest.raises(StreamingQueryException, match="no more of this"):
+        drain(spark, tmp_path, dies)
+    assert [] == files(tmp_path / "out")
+    query = drain(spark, tmp_path)
+    assert 0 == query.lastProgress["batchId"]
+    assert ids(0) == sorted(published(tmp_path / "out")["id"].to_pylist())
+    assert [] == list((tmp_path / "out").rglob("*.staged"))
+
+
+def test_a_batch_that_is_run_again_is_committed_once(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path)
+    for name in ("0", ".0.crc"):  # as if the driver had died between the two commits
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    drop(tmp_path / "in", 1)
+    query = drain(spark, tmp_path)
+    assert [0, 1] == [each["batchId"] for each in query.recentProgress]
+    assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
+
+
+def test_a_commit_that_fails_ends_the_query_and_leaves_nothing_staged(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "other.arrow").write_bytes(b"no Arrow file")
+    with pytest.raises(StreamingQueryException, match=r"other\.arrow"):
+        drain(spark, tmp_path)
+    assert [] == files(tmp_path / "out")
+
+
+def test_a_batch_without_rows_is_committed(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path, where="id > 100")
+    assert 0 == spark.read.format("arrowipc").load(str(tmp_path / "out")).count()
+    assert ["id", "day"] == spark.read.format("arrowipc").load(str(tmp_path / "out")).columns
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"commitToken": "x"}, OptionError, "commitToken is for single jobs"),
+        ({"ifExists": "error"}, OptionError, "ifExists is for single jobs"),
+        ({"metadataOnly": True}, OptionError, "metadataOnly=true is for batch reads"),
+        ({"compresion": "zstd"}, OptionError, "did you mean compression"),
+        ({"path": "x"}, OptionError, "here paths are arguments"),
+        ({"schema": "id long"}, OptionError, "a schema is that of a function's result"),
+        ({"file_bytes": "many"}, OptionError, "bytes as file_bytes"),
+        ({"sort_by": "absent"}, ColumnNotFoundError, "there is no column 'absent'"),
+        ({"partitionBy": "absent"}, ColumnNotFoundError, "there is no column 'absent'"),
+        ({"tail": True}, OptionError, "tail=true follows one file"),
+        ({"startingFrom": 17}, OptionError, "startingFrom=17 is the number of a commit record"),
+        ({"function": 3}, FunctionError, "expected a function"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_query_begins(spark, tmp_path, options, error, words):
+    drop(tmp_path / "in", 0)
+    with pytest.raises(error, match=words):
+        drain(spark, tmp_path, **options)
+    assert not (tmp_path / "checkpoint").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_source_without_files_needs_its_columns(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    query = drain(spark, tmp_path, source_schema="id long, day string")
+    assert not query.recentProgress or query.lastProgress["numInputRows"] == 0
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path, source_schema="id long, day string")
+    assert ids(0) == sorted(published(tmp_path / "out")["id"].to_pylist())
+
+
+def test_a_name_is_that_of_the_query(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    assert "nightly" == drain(spark, tmp_path, query_name="nightly").name
+
+
+def test_no_plan_shows_what_the_source_is_told(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    query = drain(spark, tmp_path)
+    extended = True
+    shown = query._jsq.explainInternal(extended) + json.dumps(query.lastProgress["sources"][0])
+    assert "arrowipc" in shown
+    assert "gAS" not in shown  # how a pickle begins in base64
+
+
+def test_a_checkpoint_that_only_spark_reaches_gets_no_log(spark, monkeypatch, caplog):
+    def refuse(*_):
+        raise UnsupportedError("there is no storage for it")
+
+    monkeypatch.setattr(module, "storage_of", refuse)
+    with caplog.at_level(logging.WARNING):
+        assert module._log_beside(spark, "/checkpoint", module.ReadOptions(paths=("/in",))) is None
+    assert "give sourceLog" in caplog.text
