@@ -11,7 +11,8 @@ asked. `million` asks the modes of our source, without Spark, for
 offsets over a listing that is made up in memory: the time of a look, the memory of the process, and the size of an
 offset.
 
-Contenders run in turns in one session; Spark's are its file source and sink of Parquet.
+Contenders run in turns in one session; Spark's are its file source and sink of Parquet. `--way` is what a backlog's query
+does with its rows: nothing, a function of batches that keeps 16 % of them, or a directory for each of 20 values.
 
 Run it by::
 
@@ -42,8 +43,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_arrow_ipc import ingest
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.stream.admission import Admission
@@ -63,17 +66,26 @@ from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
 if TYPE_CHECKING:
     from measure import Cost
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-SCHEMA = "id bigint, name string, value double"
+SCHEMA = "id bigint, name string, value double, part int"
+KEPT = 0.16
+WAYS = ("plain", "function", "partitions")
 
 
 def table(rows: int, first: int = 0) -> pa.Table:
     """Return some rows; their ids rise from `first` on."""
     ids = np.arange(first, first + rows)
     values = np.random.default_rng(first).random(rows)
-    return pa.table({"id": ids, "name": pa.array(np.char.mod("name of %d", ids)), "value": values})
+    part = (ids % 20).astype("i4")
+    return pa.table({"id": ids, "name": pa.array(np.char.mod("name of %d", ids)), "value": values, "part": part})
+
+
+def keep_some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with small values."""
+    for batch in batches:
+        yield batch.filter(pc.less(batch.column("value"), KEPT))
 
 
 def write_arrow(rows: pa.Table, path: Path) -> None:
@@ -105,16 +117,42 @@ class Contender:
     write: Callable[[pa.Table, Path], None]
     options: Mapping[str, str]
 
-    def source(self, spark: SparkSession, directory: Path, **options: str) -> DataFrame:
-        """Return the stream of a directory."""
-        return (
-            spark.readStream.format(self.format).schema(SCHEMA).options(**self.options, **options).load(str(directory))
-        )
-
-    def start(self, rows: DataFrame, place: Path, **trigger: bool) -> StreamingQuery:
-        """Begin to write a stream."""
-        writer = rows.writeStream.format(self.format).option("checkpointLocation", str(place / "checkpoint"))
+    def start(
+        self,
+        spark: SparkSession,
+        place: Path,
+        way: str = "plain",
+        trigger: Mapping[str, bool] | None = None,
+        **options: str,
+    ) -> StreamingQuery:
+        """Begin to read the drops of a place and to write them."""
+        rows = spark.readStream.format(self.format).schema(SCHEMA).options(**self.options, **options)
+        stream = rows.load(str(place / "drops"))
+        if way == "function":
+            stream = stream.mapInArrow(keep_some, SCHEMA)
+        writer = stream.writeStream.format(self.format).option("checkpointLocation", str(place / "checkpoint"))
+        if way == "partitions":
+            writer = writer.partitionBy("part").option("partitionBy", "part")
         return (writer.trigger(**trigger) if trigger else writer).start(str(place / "out"))
+
+
+class Ingest(Contender):
+    """Our source and sink in one worker."""
+
+    def start(
+        self,
+        spark: SparkSession,
+        place: Path,
+        way: str = "plain",
+        trigger: Mapping[str, bool] | None = None,
+        **options: str,
+    ) -> StreamingQuery:
+        """Begin to read the drops of a place and to write them."""
+        return ingest(
+            spark, place / "drops", place / "out", keep_some if way == "function" else None,
+            checkpoint=place / "checkpoint", trigger=trigger, source_schema=SCHEMA,
+            **({"partitionBy": "part"} if way == "partitions" else {}), **self.options, **options,
+        )  # fmt: skip
 
 
 def contenders(place: Path) -> dict[str, Contender]:
@@ -123,7 +161,9 @@ def contenders(place: Path) -> dict[str, Contender]:
         "parquet": Contender("parquet", write_parquet, {}),
         "arrowipc": Contender("arrowipc", write_arrow, {}),
         "arrowipc, log": Contender("arrowipc", write_arrow, {"sourceLog": str(place / "source-log")}),
+        "ingest": Ingest("arrowipc", write_arrow, {}),
         "arrowipc, pollInterval=100ms": Contender("arrowipc", write_arrow, {"pollInterval": "100ms"}),
+        "ingest, pollInterval=100ms": Ingest("arrowipc", write_arrow, {"pollInterval": "100ms"}),
     }
 
 
@@ -157,7 +197,7 @@ class Drops(threading.Thread):
 
 def latency(spark: SparkSession, place: Path, contender: Contender, seconds: int) -> list[float]:
     """Return for each file the seconds from its rename to the commit of its batch."""
-    query = contender.start(contender.source(spark, place / "drops"), place)
+    query = contender.start(spark, place)
     _wait_for(lambda: bool(query.lastProgress) or not query.isActive)  # the first start is another matter
     drops = Drops(contender.write, place, seconds)
     drops.start()
@@ -179,10 +219,9 @@ def latency(spark: SparkSession, place: Path, contender: Contender, seconds: int
     return found
 
 
-def backlog(spark: SparkSession, place: Path, contender: Contender) -> None:
+def backlog(spark: SparkSession, place: Path, contender: Contender, way: str) -> None:
     """Read and write all files that are there, a hundred a batch."""
-    rows = contender.source(spark, place / "drops", maxFilesPerTrigger="100")
-    contender.start(rows, place, availableNow=True).awaitTermination()
+    contender.start(spark, place, way, {"availableNow": True}, maxFilesPerTrigger="100").awaitTermination()
 
 
 def _wait_for(holds: Callable[[], bool]) -> None:
@@ -200,11 +239,12 @@ def measure_latency(spark: SparkSession, directory: Path, seconds: int) -> None:
         print(f"| {name} | {median(found):.2f} | {quantiles(found, n=20)[-1]:.2f} | {max(found):.2f} |", flush=True)
 
 
-def measure_backlog(spark: SparkSession, directory: Path, files: int, mb: float, turns: int) -> None:
+def measure_backlog(spark: SparkSession, directory: Path, files: int, mb: float, turns: int, way: str) -> None:
     """Print what each contender costs, least and median of some turns."""
     from measure import SparkProcesses
 
-    rows = table(int(mb * 1e6 / 40))
+    rows = table(int(mb * 1e6 / 44))
+    kept = next(keep_some(iter(rows.combine_chunks().to_batches()))).num_rows if way == "function" else rows.num_rows
     costs: dict[str, list[Cost]] = {}
     jvm_pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     with SparkProcesses(jvm_pid) as processes:
@@ -216,16 +256,16 @@ def measure_backlog(spark: SparkSession, directory: Path, files: int, mb: float,
                 original = place / "original"
                 contender.write(rows, original)
                 for i in range(files):
-                    os.link(original, place / "drops" / f"{i:06}.{contender.format}"[:None])
+                    os.link(original, place / "drops" / f"{i:06}.{contender.format}")
                 with processes.cost() as found:
-                    backlog(spark, place, contender)
+                    backlog(spark, place, contender, way)
                 costs.setdefault(name, []).extend(found)
                 read = spark.read.format(contender.format).load(str(place / "out")).count()
-                assert read == files * rows.num_rows, read
+                assert read == files * kept, read
                 print(f"turn {turn}, {name}: wall {found[0].wall:.1f} s, CPU {found[0].cpu:.1f} s", flush=True)
     shutil.rmtree(directory / "backlog", ignore_errors=True)
     print(
-        f"| backlog of {files:,} files of {mb} MB | wall s | CPU s | JVM | workers | planners |\n|---|---|---|---|---|---|"
+        f"| backlog of {files:,} files of {mb} MB, {way} | wall s | CPU s | JVM | workers | planners |\n|---|---|---|---|---|---|"
     )
     for name, found in costs.items():
         cells = [f"{min(values):.1f} ({median(values):.1f})" for values in _figures(found)]
@@ -410,6 +450,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, help="of backlog (1000) and million (1000000)")
     parser.add_argument("--mb", type=float, default=10, help="size of each file of the backlog")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--way", choices=WAYS, default="plain", help="of backlog")
     parser.add_argument("--mode", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}")
@@ -430,7 +471,7 @@ def main() -> None:
         if arguments.what == "latency":
             measure_latency(spark, directory, arguments.seconds)
         else:
-            measure_backlog(spark, directory, arguments.files or 1000, arguments.mb, arguments.turns)
+            measure_backlog(spark, directory, arguments.files or 1000, arguments.mb, arguments.turns, arguments.way)
 
 
 if __name__ == "__main__":
