@@ -1,6 +1,8 @@
 """Kill -9 the driver of streaming queries at random moments, while files come in every bad way; source and sink are ours.
 
-    python tests/faults/stream_kill_loop.py --runs 200 [--mode window log table] [--queries 4] [--seed 0]
+    python tests/faults/stream_kill_loop.py --runs 200 [--mode window log table] [--way sink ingest] [--queries 4] [--seed 0]
+
+A way is `readStream` with `writeStream`, or `ingest`, which keeps its log of the source in the checkpoint.
 
 A run is one query over one directory. A driver runs several of them at once, in one JVM; it is killed with all its Python
 processes, started again, and in the end reads what is left (`Trigger.AvailableNow`). Meanwhile files are dropped: by
@@ -46,6 +48,7 @@ FIRST_FILES = 8
 
 LATE_SECONDS = 30
 MODES = ("window", "log", "table")
+WAYS_OF_QUERIES = ("sink", "ingest")
 WAYS = ("rename", "copy", "slow copy", "copy with its time", "equal times")
 SECONDS = 300
 """After so long without a sign the driver hangs."""
@@ -68,6 +71,8 @@ writes the package's warnings to a file: what goes through a JVM may die with it
 def drive(folder, queries, *, drains):
     from pyspark.sql import SparkSession
 
+    from spark_arrow_ipc import ingest
+
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -78,6 +83,12 @@ def drive(folder, queries, *, drains):
     spark.sparkContext.setLogLevel("ERROR")
     started = []
     for name, options in queries.items():
+        if name.endswith("ingest"):
+            trigger = {"availableNow": True} if drains else None
+            checkpoint, target = folder / name / "checkpoint", folder / name / "out"
+            given = {"checkpoint": checkpoint, "trigger": trigger, "source_schema": "id long", **options}
+            started.append(ingest(spark, folder / name / "in", target, **given))
+            continue
         stream = (
             spark.readStream.format("arrowipc").schema("id long").options(**options).load(str(folder / name / "in"))
         )
@@ -209,23 +220,24 @@ class Drops:
         return {name: counts.pop() for name, counts in per_file.items()}
 
 
-def options_of(mode, folder, rnd):
+def options_of(mode, way, folder, rnd):
     options = {"maxFilesPerTrigger": str(rnd.randint(2, 12)), "pollInterval": rnd.choice(["0", "100ms", "1s"])}
-    if mode == "log":
-        return options | {"sourceLog": str(folder / "log")}
-    return options if mode == "table" else options | {"lateWindow": f"{LATE_SECONDS}s"}
+    if mode == "window":
+        return options | {"lateWindow": f"{LATE_SECONDS}s"}
+    return options | {"sourceLog": str(folder / "log")} if (mode, way) == ("log", "sink") else options
 
 
-def lifecycle(folder, modes, seed):
+def lifecycle(folder, modes, ways, seed):
     """Run one driver with a query for each mode, kill it once or twice, and compare; return what was seen by query."""
     rnd = random.Random(seed)
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(SITE)
-    names = {f"{i}-{mode}": mode for i, mode in enumerate(modes)}
+    names = {f"{i}-{mode}-{way}": (mode, way) for i, (mode, way) in enumerate(zip(modes, ways, strict=True))}
     drops = {
-        name: Drops(folder / name, random.Random(rnd.random()), commits=mode == "table") for name, mode in names.items()
+        name: Drops(folder / name, random.Random(rnd.random()), commits=mode == "table")
+        for name, (mode, _) in names.items()
     }
-    queries = {name: options_of(mode, folder / name, rnd) for name, mode in names.items()}
+    queries = {name: options_of(mode, way, folder / name, rnd) for name, (mode, way) in names.items()}
     reading, stop = threading.Event(), threading.Event()
     failures = []
 
@@ -261,7 +273,7 @@ def lifecycle(folder, modes, seed):
     while not Driver(folder, queries, drains=True).wait():
         (folder / "output").unlink()  # one more death
     warnings = (folder / "warnings").read_text() if (folder / "warnings").exists() else ""
-    return {name: compare(drops[name], mode, warnings, kills) for name, mode in names.items()}
+    return {name: compare(drops[name], mode, warnings, kills) for name, (mode, _) in names.items()}
 
 
 def compare(drops, mode, warnings, kills):
@@ -284,6 +296,7 @@ def main(arguments):
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--queries", type=int, default=4)
     parser.add_argument("--mode", nargs="*", choices=MODES, default=MODES)
+    parser.add_argument("--way", nargs="*", choices=WAYS_OF_QUERIES, default=WAYS_OF_QUERIES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="keep the directories of runs that are wrong")
     parser.add_argument("--driver")
@@ -300,7 +313,9 @@ def main(arguments):
         right = False
         try:
             modes = [given.mode[i % len(given.mode)] for i in range(min(given.queries, given.runs - total["runs"]))]
-            found = lifecycle(folder, modes, seed)
+            # So that each mode meets each way, whatever the numbers of both.
+            ways = [given.way[(i // len(given.mode) + i + seed) % len(given.way)] for i in range(len(modes))]
+            found = lifecycle(folder, modes, ways, seed)
             right = all(each["right"] for each in found.values())
         finally:
             if right or not given.keep:
