@@ -32,6 +32,7 @@ __all__ = [
     "field_to_pyarrow",
     "from_pyarrow",
     "joined",
+    "owned",
     "schema_from_pyarrow",
     "to_pyarrow",
     "type_from_pyarrow",
@@ -74,6 +75,12 @@ def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterato
                 held, held_rows, held_nbytes = [], 0, 0
     if held:
         yield from _as_one(held)
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of a record batch in memory of pyarrow's own, of which nothing belongs to Python."""
+    copied: pa.RecordBatch = batch.copy_to(pa.default_cpu_memory_manager())
+    return copied
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

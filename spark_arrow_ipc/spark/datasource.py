@@ -22,9 +22,11 @@ from spark_arrow_ipc.spark.process import is_session_directory, short_errors, tu
 from spark_arrow_ipc.storage.paths import is_relative
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.bridge import PyArrowSchema
     from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
     from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader
+    from spark_arrow_ipc.spark.sail import SailReader
     from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 
 if find_spec("pyarrow") is None:
@@ -74,10 +76,10 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         tune_worker()
         return found
 
-    def streamReader(self, schema: s.StructType) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; it raises what is wrong, since Spark shows no error that this raises."""
         try:
-            return self._stream_reader(schema)
+            return self._stream_reader(_sparks(schema))
         except Exception as error:  # noqa: BLE001 - each would be shown as an UnboundLocalError of Spark's
             return RefusedStreamReader(error)
 
@@ -95,13 +97,18 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         return ArrowIpcStreamReader(schema, options, stream)
 
     @short_errors
-    def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
+    def reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcBatchReader | ArrowIpcBlockReader | SailReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
-        return reader_of(options)(schema, options)
+        reader = reader_of(options)(_sparks(schema), options)
+        if isinstance(schema, s.StructType):
+            return reader
+        from spark_arrow_ipc.spark.sail import SailReader
+
+        return SailReader(reader)
 
     @short_errors
-    def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
+    def writer(self, schema: s.StructType | PyArrowSchema, overwrite: bool) -> ArrowIpcBatchWriter:
         """Return the writer of a new job."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter  # reads are planned sooner without it
 
@@ -109,12 +116,12 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         if options.path is None:
             raise OptionError(_NO_PATH)
         check_paths([options.path])
-        writer = ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
+        writer = ArrowIpcBatchWriter.plan(_sparks(schema), options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
 
     @short_errors
-    def streamWriter(self, schema: s.StructType, overwrite: bool) -> ArrowIpcStreamWriter:  # noqa: N802 - Spark's name
+    def streamWriter(self, schema: s.StructType | PyArrowSchema, overwrite: bool) -> ArrowIpcStreamWriter:  # noqa: N802 - Spark's name
         """Return the writer of a batch of a streaming query, or of its commit."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 
@@ -122,7 +129,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         if options.path is None:
             raise OptionError(_NO_STREAM_PATH)
         check_paths([options.path])
-        writer = ArrowIpcStreamWriter.plan(schema, options.path, options, overwrite=overwrite)
+        writer = ArrowIpcStreamWriter.plan(_sparks(schema), options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
 
@@ -144,6 +151,15 @@ class RefusedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as a
     # Spark 4.2 begins with getDefaultReadLimit, Spark 4.1 with initialOffset, and each with partitions after a restart.
     getDefaultReadLimit = initialOffset = latestOffset = reportLatestOffset = _refuse  # noqa: N815 - Spark's names
     partitions = commit = read = _refuse
+
+
+def _sparks(schema: s.StructType | PyArrowSchema) -> s.StructType:
+    """Return the schema that Spark hands over, or Sail."""
+    if isinstance(schema, s.StructType):
+        return schema
+    from spark_arrow_ipc.spark.sail import spark_schema_of  # Spark itself does without it
+
+    return spark_schema_of(schema)
 
 
 def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
