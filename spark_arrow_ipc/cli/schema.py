@@ -17,6 +17,7 @@ from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY
+from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
 
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +110,7 @@ def pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
     """Return a footer's metadata without statistics and checksums, which are not for people."""
-    return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY})
+    return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY, ROW_COUNTS_KEY})
 
 
 def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:

@@ -34,6 +34,7 @@ from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER, Limits
 from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, decode_checksums
 from spark_arrow_ipc.ipc.messages.message import decode_message, read_stream_message
+from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, decode_row_counts
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.paths import has_query
 
@@ -203,7 +204,7 @@ def _examine_tensors(source: Input) -> Verdict:
 
 
 def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
-    """Return a note for the checksums and one for the statistics of a footer, if readers ignore them."""
+    """Return a note for the checksums, the statistics and the row counts of a footer, if they are not the file's."""
     notes = []
     if any(key == CHECKSUMS_KEY for key, _ in reader.custom_metadata) and reader.checksums is None:
         is_malformed = decode_checksums(reader.custom_metadata) is None
@@ -213,7 +214,28 @@ def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
         warnings.simplefilter("always", StatisticsWarning)
         file_statistics(reader)
     notes += (str(each.message).removeprefix(f"{printable(reader.path or '')}: ") for each in caught)
+    notes += _row_count_notes(reader)
     return tuple(notes)
+
+
+def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
+    """Yield a note if polars, which believes the row counts of a footer, finds other rows than those that are there."""
+    try:
+        noted = decode_row_counts(reader.custom_metadata)
+    except ValueError as error:
+        yield f"the row counts of {ROW_COUNTS_KEY} in the footer are malformed: {printable(str(error))}"
+        return
+    if noted is None:
+        return
+    rows = reader.row_counts(range(len(reader)))
+    if len(noted) != len(rows):
+        found = f"{len(noted):,} record batches, and the file has {len(rows):,}"
+    elif noted != rows:
+        i = next(i for i, (one, other) in enumerate(zip(noted, rows, strict=True)) if one != other)
+        found = f"{noted[i]:,} rows in record batch {i}, which has {rows[i]:,}"
+    else:
+        return
+    yield f"{ROW_COUNTS_KEY} in the footer says {found}: polars reads the wrong rows; write the file again"
 
 
 def _outline_notes(source: Input) -> Iterator[str]:

@@ -52,6 +52,7 @@ from spark_arrow_ipc.ipc.messages.checksums import (
     new_file_id,
 )
 from spark_arrow_ipc.ipc.messages.footer import Block
+from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, encode_row_counts
 from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata, encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.options import WriteOptions, check_message_metadata, check_version
 from spark_arrow_ipc.ipc.reader import open as open_any
@@ -101,6 +102,8 @@ class Writer:
         """The messages of record batches that stand behind the dictionaries, which `close` writes."""
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
+        self._rows: list[int] = []
+        """Of each record batch."""
         self._position = 0
         self._is_open = True
         self.custom_metadata: dict[str, str | bytes] = {}
@@ -169,6 +172,7 @@ class Writer:
         elif self._waiting is None:
             self._put_dictionaries(self._unified.due(self._plan))
         self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
+        self._rows.append(batch.num_rows)
         return True
 
     def _finished_nbytes(self, encoded: EncodedBatch) -> int:
@@ -327,7 +331,9 @@ class Writer:
             for name, table in (("dictionaries", tables.DICTIONARY_BATCH), ("recordBatches", tables.RECORD_BATCH))
         }
         # A copied pair would be of another file.
-        pairs = {key: value for key, value in self.custom_metadata.items() if key != CHECKSUMS_KEY}
+        own = {CHECKSUMS_KEY, ROW_COUNTS_KEY}
+        pairs = {key: value for key, value in self.custom_metadata.items() if key not in own}
+        pairs.update(encode_row_counts(self._rows))
         if self._options.checksums:
             pairs.update([self._encode_checksums()])
         footer = builder.build(

@@ -3,6 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
 
 pa = pytest.importorskip("pyarrow")
 
@@ -125,4 +126,6 @@ def test_footer_pairs_that_all_have_are_kept_save_our_own(capsys, tmp_path):
     one = write(tmp_path / "1", table, metadata={"k": "v", "only": "1", "spark_arrow_ipc.statistics": "old"})
     two = write(tmp_path / "2", table, metadata={"k": "v", "only": "2", "spark_arrow_ipc.statistics": "old"})
     assert 0 == run(capsys, one, two, tmp_path / "out.arrow")[0]
-    assert {b"k": b"v"} == pa.ipc.open_file(str(tmp_path / "out.arrow")).metadata
+    assert {b"k": b"v", ROW_COUNTS_KEY.encode(): b'{"record_batch_cum_len":[1,2]}'} == (
+        pa.ipc.open_file(str(tmp_path / "out.arrow")).metadata
+    )

@@ -48,6 +48,7 @@ from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.bytes.source import Openable, SeekableSource
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, name_of, parent, place_of, relative
@@ -248,7 +249,7 @@ _WAY: Final = (
     "give another name, or say --ipc-format file or stream; Parquet, CSV and JSON lines are written by arrowipc convert"
 )
 
-_OWN_KEYS: Final = "spark_arrow_ipc."
+_OWN_KEYS: Final = ("spark_arrow_ipc.", ROW_COUNTS_KEY)
 """Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
 
 
