@@ -197,7 +197,7 @@ def _seekable(stdin: BinaryIO) -> BinaryIO:
 
 
 def _listed(path: str, *, recursive: bool, columns: bool, storage: Sequence[tuple[str, str]]) -> Iterator[Input]:
-    tree = list_tree([path], storage=storage_at(path, storage))
+    tree = list_tree([path], storage=storage_at(path, storage), hugging_face=True)
     partitioning = _partitioning(tree, recursive=recursive, columns=columns)
     if (warning := partitioning.warning()) is not None:
         complain(warning)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, has_any
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
@@ -25,6 +25,9 @@ from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, look
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage, each
+
+_MOST_DOCUMENT: Final = 16 << 20
+"""Bytes of a JSON file that is read: one that names 100,000 files has 5 MB."""
 
 
 class MetRecord(NamedTuple):
@@ -251,6 +254,10 @@ class CommittedView:
         """Return a committed file that does not have its final name yet, or None."""
         correction = self._correction(parent(path))
         return None if correction is None else correction.file(path)
+
+    def document(self, path: str) -> bytes:
+        """Return a small JSON file that says which files are data."""
+        return self.storage.read(path, _MOST_DOCUMENT)
 
     def has_directory(self, path: str) -> bool:
         """Return whether publishing a pending job makes this directory."""

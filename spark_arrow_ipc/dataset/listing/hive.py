@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.hugging_face import SPLIT_COLUMN
 from spark_arrow_ipc.dataset.listing.partition_values import (
     DEFAULT_PARTITION,
     PartitionValue,
@@ -28,7 +30,8 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
 )
 from spark_arrow_ipc.dataset.listing.tree import Tree
 from spark_arrow_ipc.dataset.time_zones import zone
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, listed
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, listed
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -75,6 +78,8 @@ def discover(
     if time_zone is not None:
         zone(time_zone)
     bases = _base_paths(tree, base_path)
+    if tree.splits:
+        return _by_split(tree, bases, time_zone)
     names, strings = ((), {}) if tree.recursive else _parse(tree.leaves, bases)
     if not strings:
         return Partitioning((), tree.files(nested=tree.recursive))
@@ -90,6 +95,38 @@ def discover(
             files.extend(map(_with_values, kept, repeat(values[row])))
             rows.extend(repeat(row, len(kept)))
     return Partitioning(fields, tuple(files), tuple(rows), tuple(unread), time_zone)
+
+
+def _by_split(tree: Tree, bases: set[str], time_zone: str | None) -> Partitioning:
+    """Return the files of HuggingFace's DatasetDicts with their splits, and those of others without."""
+    if not tree.recursive and _parse(tree.leaves, bases)[1]:
+        raise UnsupportedError(
+            "a DatasetDict with several splits and partitions in directories key=value are not read at once; load them one "
+            "by one and unite them",
+            path=min(bases),
+        )
+    files = tree.files(nested=tree.recursive)
+    _check_no_own_split(tree, files)
+    rows = tuple((tree.splits.get(file.path, DEFAULT_PARTITION),) for file in files)
+    values = {row: (None if row[0] == DEFAULT_PARTITION else row[0],) for row in rows}
+    with_values = tuple(map(_with_values, files, map(values.__getitem__, rows)))
+    return Partitioning((t.Field(SPLIT_COLUMN, t.utf8),), with_values, rows, (), time_zone)
+
+
+def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
+    """Raise if the files have a column with the name of the one that their splits get, which would replace it."""
+    first = next(file for file in files if file.path in tree.splits)
+    try:
+        with ipc.open(first.open(tree.storage), columns=known_columns) as reader:
+            names = reader.file_schema.names
+    except (ArrowIpcError, OSError):
+        return  # whoever reads it says what is wrong
+    if SPLIT_COLUMN in map(str.lower, names):
+        raise UnsupportedError(
+            f"this data set has a column {SPLIT_COLUMN} of its own, and its splits would get one of that name; load the "
+            "directory of one split, or the files of one",
+            path=first.path,
+        )
 
 
 def partition_known(

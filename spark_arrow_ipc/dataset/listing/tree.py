@@ -6,6 +6,9 @@ only the files directly in a directory are read. Names that begin with ``_`` or 
 them only if it begins with that character. Paths keep their order, the files of one path are sorted by name, and a
 path given twice is read twice. A file that is given by its path is read whatever its name.
 
+With `hugging_face` a directory that HuggingFace's `datasets` wrote has the files that its JSON files name, in their order
+(`hugging_face`), and a DatasetDict stands for its splits.
+
 A pattern that matches nothing is tried as a plain path. Pending jobs are seen as if they were done (`committed_view`).
 Links are followed, except those to a directory that contains them. No file is opened here.
 """
@@ -16,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from spark_arrow_ipc.dataset.listing import globs
+from spark_arrow_ipc.dataset.listing import globs, hugging_face
 from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_staging, list_directory
@@ -36,8 +39,10 @@ _SUGGESTED_DEPTH: Final = 8
 """Levels of directories that are listed to suggest a pattern in an error."""
 
 
-_Found: TypeAlias = tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...]]
-"""The roots, leaves and dangling links of a tree."""
+_Found: TypeAlias = tuple[
+    tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...], dict[str, str]
+]
+"""The roots, leaves, dangling links and splits of a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class Tree:
     storage: Storage = LOCAL
     # the record whose state is listed, by the path of each data set that was met
     heads: Mapping[str, MetRecord] = field(default_factory=dict)
+    # by the path of each file of a DatasetDict its split; empty where no root has several of them
+    splits: Mapping[str, str] = field(default_factory=dict)
 
     def all_files(self) -> list[DataFile]:
         """Return all files, before any filter, each once."""
@@ -108,8 +115,11 @@ def list_tree(
     recursive: bool = False,
     file_filter: FileFilter | None = None,
     storage: Storage | None = None,
+    hugging_face: bool = False,
 ) -> Tree:
     """List the files and directories under paths and patterns.
+
+    With `hugging_face`, as readers want it, the JSON files of HuggingFace's data sets say which files are data.
 
     O(names) and one ``stat`` per file. A file or directory that vanishes while it is listed is left out. A path that
     does not exist is an error, as in Spark even with ignoreMissingFiles.
@@ -120,14 +130,14 @@ def list_tree(
     wanted = [storage.resolve(path) for path in paths]
     for _ in range(_LISTINGS):
         view = CommittedView(storage)
-        found = _list(view, wanted)
+        found = _list(view, wanted, hugging_face=hugging_face)
         if found is not None:
-            roots, leaves, dangling = found
-            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage, view.heads)
+            roots, leaves, dangling, splits = found
+            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage, view.heads, splits)
     raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=wanted[0])
 
 
-def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
+def _list(view: CommittedView, wanted: Sequence[str], *, hugging_face: bool) -> _Found | None:
     """Return the files and directories under paths at one moment; None if the listings do not show one moment."""
     progress = Progress.SAME
     for _ in range(_CORRECTIONS):
@@ -136,7 +146,11 @@ def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
             view.look_up(path for path in wanted if not globs.is_pattern(path))
             roots = tuple(root for path in wanted for root in _roots(view, path))
             view.look_ahead(root for root in roots if isinstance(root, str))
-            found = roots, *view.leaves(roots)
+            leaves, dangling = view.leaves(roots)
+            splits: dict[str, str] = {}
+            if hugging_face:
+                roots, leaves, splits = _named_by_json(view, roots, leaves)
+            found = roots, leaves, dangling, splits
         except (ArrowIpcError, FileNotFoundError):
             progress = view.catch_up()
             if progress is Progress.SAME:
@@ -150,6 +164,28 @@ def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
         if progress is Progress.LOST:
             return None
     return None
+
+
+def _named_by_json(
+    view: CommittedView, roots: Sequence[DataFile | str], leaves: Mapping[str, tuple[DataFile, ...]]
+) -> tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], dict[str, str]]:
+    """Return roots, leaves and splits, of each data set of HuggingFace only the files that are its data."""
+    given = {parent(root.path) for root in roots if isinstance(root, DataFile)}  # of these files were named one by one
+    known = {
+        directory: found
+        for directory, files in leaves.items()
+        if directory not in given
+        and (found := hugging_face.splits_in(directory, files, leaves, view.document)) is not None
+    }
+    named, splits, parts = dict(leaves), dict[str, str](), list[DataFile | str]()
+    for directory, found in known.items():
+        named[directory] = tuple(file for split in found if split.directory == directory for file in split.files)
+    for root in roots:
+        found = known.get(root, ()) if isinstance(root, str) else ()
+        if len(found) > 1:
+            splits.update((file.path, split.name) for split in found for file in split.files)
+        parts += dict.fromkeys(split.directory for split in found) or [root]
+    return tuple(parts), {path: files for path, files in named.items() if files}, splits
 
 
 def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:

@@ -27,7 +27,7 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
-from spark_arrow_ipc.errors import NoFilesError, StreamOffsetError, cut_repr, printable
+from spark_arrow_ipc.errors import NoFilesError, StreamOffsetError, UnsupportedError, cut_repr, printable
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -71,6 +71,11 @@ class SourceFiles:
         tree = self._tree()
         if tree is None:
             return (), Roots(())
+        if tree.splits:
+            raise UnsupportedError(
+                "a stream gives rows no column for their split; stream the directory of one split, or read all in a batch",
+                path=next(iter(tree.splits)),
+            )
         try:
             partitioning = discover(tree, base_path=self.base_path, infer=False)
         except NoFilesError as error:
@@ -94,7 +99,13 @@ class SourceFiles:
         paths = list(self.paths)
         while paths:
             try:
-                return list_tree(paths, recursive=self.recursive, file_filter=self.file_filter, storage=self.storage)
+                return list_tree(
+                    paths,
+                    recursive=self.recursive,
+                    file_filter=self.file_filter,
+                    storage=self.storage,
+                    hugging_face=True,
+                )
             except NoFilesError as error:
                 absent = [path for path in paths if self.storage.resolve(path) == error.path and self._may_come(path)]
                 if not absent:

@@ -335,7 +335,9 @@ class TableMode:
     def _list(self) -> list[DataFile]:
         storage = self._dataset.storage.inside(None)
         try:
-            tree = list_tree([self._dataset.root], recursive=self._options.recursive, storage=storage)
+            tree = list_tree(
+                [self._dataset.root], recursive=self._options.recursive, storage=storage, hugging_face=True
+            )
             files = discover(tree, base_path=self._options.base_path, infer=False).files
         except NoFilesError:
             return []

@@ -56,6 +56,7 @@ def list_dataset(options: ReadOptions) -> Tree:
         recursive=options.recursive_file_lookup,
         file_filter=file_filter(options),
         storage=options.opened_storage,
+        hugging_face=True,
     )
 
 

@@ -1,0 +1,169 @@
+"""Data sets of HuggingFace's `datasets`: which files of a directory are data, in which order, and of which split.
+
+Three forms are known by the JSON files that lie beside the data:
+
+- ``save_to_disk`` of a Dataset: ``dataset_info.json`` and ``state.json``, whose ``_data_files`` name the files in order;
+- of a DatasetDict: ``dataset_dict.json``, which names the splits, each a directory of the first form;
+- the cache of ``load_dataset``: ``dataset_info.json`` alone, from whose ``splits`` the names of the files follow. What else
+  lies there (``cache-*.arrow``) are results of ``map``, and no data.
+
+The JSON may come from anybody: it is read up to a size, and a name in it is one that the listing has, or an error. Where a
+data set of our own changes, its pending record says what ``state.json`` will be (`CommittedView.document`).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.errors import NoFilesError, UnsupportedError, cut_repr, error_context
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
+
+INFO_FILE: Final = "dataset_info.json"
+STATE_FILE: Final = "state.json"
+DICT_FILE: Final = "dataset_dict.json"
+
+SPLIT_COLUMN: Final = "split"
+"""The column with the name of each row's split, where there are several."""
+
+_INDICES: Final = ("_indices_files", "_indices_data_files")
+"""Keys under which older releases name files that select and order rows."""
+
+_SPLIT: Final = re.compile(r"\w+(\.\w+)*")
+"""What `datasets` takes as the name of a split."""
+
+
+_MOST_NAME: Final = 255
+"""Characters of the name of a data set: no file has a longer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The files of one split, in their order; of a Dataset that stands alone the name is empty."""
+
+    name: str
+    directory: str
+    files: tuple[DataFile, ...]
+
+
+Read = Callable[[str], bytes]
+"""Returns a small file whole."""
+
+
+def splits_in(
+    directory: str, files: Sequence[DataFile], leaves: Mapping[str, Sequence[DataFile]], read: Read
+) -> tuple[Split, ...] | None:
+    """Return the splits of a directory, one for a Dataset; None if it is no data set of HuggingFace.
+
+    Parameters
+    ----------
+    directory, files
+        The directory, and its files, sorted by path.
+    leaves
+        The files of all directories, for the splits of a DatasetDict.
+    read
+        Reads a JSON file.
+    """
+    if not any(_has(files, join(directory, name)) for name in (INFO_FILE, DICT_FILE)):
+        return None  # as nearly all directories, without a look at each of their files
+    there = {name_of(file.path): file for file in files}
+    if INFO_FILE in there and STATE_FILE in there:
+        return (Split("", directory, _named_by_state(directory, there, read)),)
+    if DICT_FILE in there:
+        return tuple(_splits_of_dict(directory, leaves, read))
+    if INFO_FILE in there:
+        return _splits_of_cache(directory, there, read)
+    return None
+
+
+def _has(files: Sequence[DataFile], path: str) -> bool:
+    position = bisect_left(files, path, key=lambda file: file.path)
+    return position < len(files) and files[position].path == path
+
+
+def _named_by_state(directory: str, there: Mapping[str, DataFile], read: Read) -> tuple[DataFile, ...]:
+    path = join(directory, STATE_FILE)
+    state = _object(path, read)
+    for key in _INDICES:
+        if state.get(key):
+            raise UnsupportedError(
+                f"the rows of this data set are selected by indices ({key}), which are not applied here; write it with "
+                "datasets' flatten_indices() and save_to_disk, and read that",
+                path=path,
+            )
+    named = state.get("_data_files")
+    if not isinstance(named, list) or not all(isinstance(one, dict) for one in named):
+        raise _wrong(path, 'a list "_data_files" of objects with a "filename"', named)
+    return tuple(_file(path, one.get("filename"), directory, there) for one in named)
+
+
+def _splits_of_dict(directory: str, leaves: Mapping[str, Sequence[DataFile]], read: Read) -> Iterator[Split]:
+    path = join(directory, DICT_FILE)
+    names = _object(path, read).get("splits")
+    if not isinstance(names, list) or not all(map(_is_split, names)) or len(set(names)) < len(names) or not names:
+        raise _wrong(path, 'a list "splits" of different names of splits', names)
+    for name in names:
+        inner = join(directory, name)
+        there = {name_of(file.path): file for file in leaves.get(inner, ())}
+        if STATE_FILE not in there:
+            raise NoFilesError(f"{DICT_FILE} names the split {name}, and its directory has no {STATE_FILE}", path=inner)
+        yield Split(name, inner, _named_by_state(inner, there, read))
+
+
+def _splits_of_cache(directory: str, there: Mapping[str, DataFile], read: Read) -> tuple[Split, ...] | None:
+    path = join(directory, INFO_FILE)
+    splits = _object(path, read).get("splits")
+    if not isinstance(splits, dict) or not splits:
+        return None  # no sign of a cache: the file is refused as what it is
+    found = []
+    for name, split in splits.items():
+        of = split.get("dataset_name") if isinstance(split, dict) else None
+        if not _is_split(name) or not isinstance(of, str) or len(of) > _MOST_NAME:
+            raise _wrong(path, 'names of splits, each with a "dataset_name"', {name: split})
+        lengths = split.get("shard_lengths") or ()
+        count = len(lengths) if isinstance(lengths, list) else 1
+        first = f"{_snake_case(of)}-{name}"
+        names = [f"{first}-{i:05d}-of-{count:05d}.arrow" for i in range(count)] if count > 1 else [f"{first}.arrow"]
+        found.append(Split(name, directory, tuple(_file(path, one, directory, there) for one in names)))
+    return tuple(found)
+
+
+def _is_split(name: object) -> bool:
+    return isinstance(name, str) and _SPLIT.fullmatch(name) is not None
+
+
+def _snake_case(name: str) -> str:
+    """Return the name of a data set as it stands in the names of its files (`datasets.naming`)."""
+    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    return re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name).lower()
+
+
+def _file(path: str, name: object, directory: str, there: Mapping[str, DataFile]) -> DataFile:
+    if not isinstance(name, str) or SEPARATOR in name or name in {"", ".", ".."}:
+        raise _wrong(path, "names of files in its directory", name)
+    if name not in there:
+        raise NoFilesError(
+            f"{name_of(path)} names the file {cut_repr(name)}, which is not there", path=join(directory, name_of(path))
+        )
+    return there[name]
+
+
+def _object(path: str, read: Read) -> dict[str, Any]:
+    with error_context(path=path):
+        data = read(path)
+    try:
+        value = parse_json(data)
+    except ValueError as error:
+        raise _wrong(path, "JSON", str(error)) from error
+    if not isinstance(value, dict):
+        raise _wrong(path, "a JSON object", value)
+    return value
+
+
+def _wrong(path: str, expected: str, found: object) -> NoFilesError:
+    return NoFilesError(expected=f"{expected}, which say what is read here", found=cut_repr(found), path=path)
