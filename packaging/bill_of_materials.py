@@ -81,7 +81,7 @@ def bill(metadata: ProjectMetadata[Any], not_shipped: list[str]) -> dict[str, An
     }
 
 
-def component(requirement: Any, scope: str) -> dict[str, Any]:  # noqa: ANN401 - of a package that the build brings
+def component(requirement: Any, scope: str) -> dict[str, Any]:
     """Return one requirement as a component, with the versions that are allowed."""
     purl = f"pkg:pypi/{requirement.name.lower()}"
     return {

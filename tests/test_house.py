@@ -462,5 +462,19 @@ def test_workflows_run_what_was_looked_at(path):
     assert all(what.startswith(("-e ", "--require-hashes ")) for what in installed)
 
 
+def test_workflows_give_an_attacker_nothing():
+    """What zizmor knows of: permissions, credentials, what is pinned, what a title of a pull request could run."""
+    program = shutil.which("zizmor", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("zizmor is not installed")
+    answer = subprocess.run(
+        [program, "--offline", "--persona=auditor", "--no-progress", ".github"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert 0 == answer.returncode, answer.stdout + answer.stderr
+
+
 def test_shell_scripts_are_executable():
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -137,7 +137,9 @@ def test_what_the_bill_refers_to_is_in_it_once(bill):
     assert len(known) == len(set(known))
     assert known == [each["ref"] for each in bill["dependencies"]]
     assert known[1:] == bill["dependencies"][0]["dependsOn"]
-    named = [name for each in bill["compositions"] for key in ("assemblies", "dependencies") for name in each.get(key, ())]
+    named = [
+        name for each in bill["compositions"] for key in ("assemblies", "dependencies") for name in each.get(key, ())
+    ]
     assert set(known) == set(named)
 
 
