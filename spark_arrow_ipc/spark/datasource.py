@@ -105,7 +105,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
             return reader
         from spark_arrow_ipc.spark.sail import SailReader
 
-        return SailReader(reader)
+        return SailReader(reader, schema)
 
     @short_errors
     def writer(self, schema: s.StructType | PyArrowSchema, overwrite: bool) -> ArrowIpcBatchWriter:

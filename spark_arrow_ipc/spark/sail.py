@@ -29,16 +29,16 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
 _INTERVAL_KEY: Final = "SAIL::spark::interval"
 """Of the pair in which Sail notes the fields of an interval."""
 
-_DAY_TIME: Final = ("day", "hour", "minute", "second")
 _SRID: Final = "srid"
 _AS_TIMES: Final = ReadOptions(times=Times.TIME)
 
 
 class SailReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """A reader whose batches are in memory that is freed without Python's lock."""
+    """A reader whose batches have the schema that was handed, and are in memory that is freed without Python's lock."""
 
-    def __init__(self, reader: DataSourceReader) -> None:
+    def __init__(self, reader: DataSourceReader, schema: PyArrowSchema) -> None:
         self._reader = reader
+        self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan as the reader does."""
@@ -47,7 +47,9 @@ class SailReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not type
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition. Costs one copy of each."""
-        return map(owned, self._reader.read(partition))
+        for batch in map(owned, self._reader.read(partition)):
+            # The items of lists have another name where a person gives the schema, and Sail takes no other.
+            yield batch if batch.schema.equals(self._schema, check_metadata=True) else batch.cast(self._schema)
 
 
 def spark_schema_of(schema: PyArrowSchema) -> s.StructType:
@@ -100,11 +102,18 @@ def _map(field: t.Field, path: str) -> s.DataType:
 
 
 def _day_time(field: t.Field, _path: str) -> s.DataType:
+    return s.DayTimeIntervalType(*_ends(field, ("day", "hour", "minute", "second")))
+
+
+def _year_month(field: t.Field, _path: str) -> s.DataType:
+    return s.YearMonthIntervalType(*_ends(field, ("year", "month")))
+
+
+def _ends(field: t.Field, units: Sequence[str]) -> list[int]:
+    """Return the numbers of the first and last unit of an interval; none where Sail does not say them."""
     noted = json.loads(dict(field.custom_metadata).get(_INTERVAL_KEY, "{}"))
     ends = [noted.get(end) for end in ("startField", "endField")]
-    return (
-        s.DayTimeIntervalType(*map(_DAY_TIME.index, ends)) if set(ends) <= set(_DAY_TIME) else s.DayTimeIntervalType()
-    )
+    return [units.index(end) for end in ends] if set(ends) <= set(units) else []
 
 
 _TYPES: Final[Mapping[type[t.DataType], Callable[[t.Field, str], s.DataType]]] = {
@@ -114,6 +123,6 @@ _TYPES: Final[Mapping[type[t.DataType], Callable[[t.Field, str], s.DataType]]] =
     t.FixedSizeList: _list,
     t.Map: _map,
     t.Duration: _day_time,
-    t.IntervalYearMonth: lambda _field, _path: s.YearMonthIntervalType(),
+    t.IntervalYearMonth: _year_month,
 }
 """By class: types that say more in an engine's schema than in a file's; for all others `MAPPINGS` has them."""

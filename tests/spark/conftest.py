@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark suite needs the extra 'spark'")
 
 import quick_jvm
+import sail
 from pushed import SETTING
 from pyspark.sql import SparkSession
 
@@ -35,7 +36,11 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """A session whose Python processes are this interpreter."""
+    """A session whose Python processes are this interpreter; one on Sail where tests/sail.py runs them."""
+    if os.environ.get("TESTS_ENGINE") == "sail":
+        with sail.session() as session:
+            yield session
+        return
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Where the package is not installed, Spark's Python processes find it as this process does.

@@ -129,6 +129,16 @@ def test_batches_are_in_memory_of_pyarrows(tmp_path):
     assert {"n": [0, 1, 2, 3, 4]} == copied.to_pydict()
 
 
+def test_batches_have_the_names_inside_of_lists_that_were_handed(tmp_path):
+    arrow_files.write(tmp_path / "a.arrow", pa.table({"l": pa.array([[1], None], pa.list_(pa.int64()))}))
+    handed = pa.schema([pa.field("l", pa.list_(pa.field("item", pa.int64())))])
+    reader = ArrowIpcDataSource({"path": str(tmp_path)}).reader(handed)
+    (batch,) = (batch for part in reader.partitions() for batch in reader.read(part))
+    assert handed.equals(batch.schema)
+    assert "item" == batch.schema.field("l").type.value_field.name
+    assert [[1], None] == batch["l"].to_pylist()
+
+
 def test_a_reader_of_sails_reads_such_batches(tmp_path, monkeypatch):
     arrow_files.write(tmp_path / "a.arrow", pa.table({"n": [1, 2, 3]}), rows=1)
     source = ArrowIpcDataSource({"path": str(tmp_path)})
