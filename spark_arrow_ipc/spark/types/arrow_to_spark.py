@@ -26,6 +26,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
 from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change, vector_element
+from spark_arrow_ipc.spark.types.hugging_face import with_features
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
@@ -81,8 +82,7 @@ def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
     """Map a file's schema to Spark: nullable at every depth, with the fields' metadata."""
     _check_names(arrow_schema.names, None)
     natural = _struct_of(arrow_schema, options)
-    note = note_in(arrow_schema.custom_metadata)
-    if note is None:
+    if (note := note_in(arrow_schema.custom_metadata)) is None:
         return natural
     try:
         written = _struct_of(arrow_schema, _AS_WRITTEN)
@@ -104,8 +104,9 @@ def taken_as(type_: s.DataType, options: ReadOptions) -> ReadOptions:
     return options
 
 
-def _struct_of(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
-    return s.StructType([_spark_field(field, field.name, options, field.name) for field in arrow_schema.fields])
+def _struct_of(schema: Schema, options: ReadOptions) -> s.StructType:
+    natural = s.StructType([_spark_field(field, field.name, options, field.name) for field in schema.fields])
+    return with_features(natural, schema.custom_metadata)
 
 
 def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:

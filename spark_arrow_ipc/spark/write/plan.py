@@ -31,7 +31,7 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
 from spark_arrow_ipc.spark.options.values import DictionaryColumns, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.types import spark_note
+from spark_arrow_ipc.spark.types import hugging_face, spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
@@ -182,7 +182,9 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
             fields[i] = _encoded(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
-    own = (*(pair for pair in options.metadata if pair[0] != spark_note.KEY), *spark_note.note_pairs(in_files))
+    given = tuple(pair for pair in options.metadata if pair[0] != spark_note.KEY)
+    features = () if hugging_face.KEY in dict(given) else hugging_face.feature_pairs(in_files)
+    own = (*given, *features, *spark_note.note_pairs(in_files))
     unchanged = not sampled and not own and tuple(fields) == usual.fields
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
     partition = PartitionBy(positions) if positions else None
