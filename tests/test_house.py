@@ -293,7 +293,7 @@ def test_spark_finds_the_module_at_the_top_level():
 
 
 PUBLIC = {
-    "spark_arrow_ipc": ["__version__", "aggregate", "compact", "count", "ingest", "ipc", "map_in_arrow", "options", "push_down", "register", "rewrite", "vectors"],
+    "spark_arrow_ipc": ["__version__", "aggregate", "compact", "count", "ingest", "ipc", "map_in_arrow", "options", "push_down", "register", "rewrite", "statistics", "vectors"],
     "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "RecordBatchStream", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels.order import DistinctValues, has_order
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -29,8 +30,8 @@ from spark_arrow_ipc.cli.shared.rows import (
     check_same_schema,
     partition_row,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import order_key
-from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.dataset.statistics.arrow_schema import Bound, Described, Totals, statistics_batch
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
 from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
@@ -103,9 +104,6 @@ class ColumnSizes:
 _MOST_DISTINCT: Final = 10_000
 """Distinct values that are counted."""
 
-_Bound = tuple[Raw, bool] | None
-"""A bound, and whether it is a value of the column, not one that was cut."""
-
 
 def stats_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc stats``."""
@@ -117,27 +115,28 @@ def stats_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"read the values of files with statistics too, which counts distinct values (up to {_MOST_DISTINCT:,})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each column")
+    parser.add_argument(
+        "--arrow", metavar="FILE", help="write an Arrow file of Arrow's statistics schema, and print nothing"
+    )
 
 
 @dataclass(slots=True)
-class _Column:
+class _Column(Totals):
     """A column, with counts and bounds over the files so far."""
 
     path: Path
     type: str
     leaf: Leaf | None
     top: int
-    nulls: int | None = 0
-    nans: int | None = 0
-    least: _Bound = None
-    greatest: _Bound = None
     distinct: DistinctValues = field(default_factory=lambda: DistinctValues(_MOST_DISTINCT))
     counts_distinct: bool = True
 
 
 def run_stats(arguments: argparse.Namespace) -> int:
-    """Print a line for each column, of all files together."""
+    """Print a line for each column, of all files together, or write them as an Arrow file."""
     chosen = Chosen.of(arguments)
+    if arguments.arrow is not None:
+        files.refuse_existing(storage_at(arguments.arrow, arguments.storage), arguments.arrow)
     columns: list[_Column] = []
     sizes: ColumnSizes | None = None
     reference: tuple[str, Schema] | None = None
@@ -154,7 +153,12 @@ def run_stats(arguments: argparse.Namespace) -> int:
             read_outline(source.openable(), see=sizes.add)
     assert sizes is not None, "named_by yields a file, or raises"
     has_sizes = chosen.where is None
-    if arguments.json:
+    if arguments.arrow is not None:
+        assert reference is not None
+        batch = statistics_batch(reference[1], rows, [*map(_described, columns)])
+        with ipc.create(arguments.arrow, batch.schema, storage=dict(arguments.storage)) as writer:
+            writer.write(batch)
+    elif arguments.json:
         for column in columns:
             print(terminal.json_line(_to_json(column, rows, sizes if has_sizes else None)))
     else:
@@ -245,24 +249,13 @@ def _add_distinct(batch: RecordBatch, by_path: Mapping[Path, _Column], schema: S
 def _merge(by_path: Mapping[Path, _Column], statistics: BlockStatistics) -> None:
     for path, column in by_path.items():
         of_column = statistics.columns.get(path)
-        if of_column is None:
-            continue
-        if column.nulls is not None:
-            column.nulls += sum(of_column.null_counts)
-        column.nans = (
-            None
-            if column.nans is None or None in of_column.nan_counts
-            else column.nans + sum(map(int, filter(None, of_column.nan_counts)))
-        )
-        column.least = _best(min, column.least, of_column.least, of_column.least_exact)
-        column.greatest = _best(max, column.greatest, of_column.greatest, of_column.greatest_exact)
+        if of_column is not None:
+            column.add(of_column)
 
 
-def _best(best: Any, so_far: _Bound, values: Sequence[Raw | None], exact: Sequence[bool]) -> _Bound:
-    bounds = [(value, is_exact) for value, is_exact in zip(values, exact, strict=True) if value is not None]
-    candidates = [*bounds, *([] if so_far is None else [so_far])]
-    bound: _Bound = best(candidates, key=lambda bound: order_key(bound[0]), default=None)
-    return bound
+def _described(column: _Column) -> Described:
+    positions, type_ = ((column.top,), t.null) if column.leaf is None else (column.leaf.positions, column.leaf.type)
+    return Described(positions, type_, column, column.distinct.count if column.counts_distinct else None)
 
 
 def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) -> Iterator[str]:
@@ -294,14 +287,14 @@ def _distinct_text(column: _Column) -> str:
     return f"over {_MOST_DISTINCT:,}" if column.distinct.count is None else f"{column.distinct.count:,}"
 
 
-def _bound_text(bound: _Bound, column: _Column) -> str:
+def _bound_text(bound: Bound, column: _Column) -> str:
     if bound is None or column.leaf is None:
         return "-"
     return terminal.cut(str(shown_value(bound[0], column.leaf.type)), 30) + ("" if bound[1] else "...")
 
 
 def _to_json(column: _Column, rows: int, sizes: ColumnSizes | None) -> dict[str, Any]:
-    def text(bound: _Bound) -> str | None:
+    def text(bound: Bound) -> str | None:
         assert column.leaf is not None or bound is None
         return None if bound is None or column.leaf is None else str(shown_value(bound[0], column.leaf.type))
 
