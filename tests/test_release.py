@@ -1,14 +1,18 @@
-"""What is released: two builds are equal, and the wheel has its bill of materials."""
+"""What is released: two builds are equal, the wheel has its bill of materials, and the papers' programs run from it."""
 
 import io
 import json
+import os
 import re
+import subprocess
 import tarfile
 import tomllib
+import venv
 import zipfile
 from pathlib import Path
 
 import built_twice
+import page_programs
 import pytest
 
 import spark_arrow_ipc
@@ -152,3 +156,131 @@ def test_the_bill_keeps_the_schema_of_cyclonedx(bill):
 
 def test_extras_that_are_not_shipped_exist():
     assert set(NOT_SHIPPED) < set(EXTRAS)
+
+
+# ---- the recipe for conda
+
+RECIPE = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
+CONDA_NAMES = {"flatbuffers": "python-flatbuffers", "xxhash": "python-xxhash"}
+"""Packages that have another name there: theirs without `python-` is the library in C++ or C."""
+
+
+def listed(key):
+    """The list below a key of the recipe, which has each key once."""
+    (block,) = re.findall(rf"^( *){key}:\n((?:\1 +- .*\n|\1 *#.*\n)+)", RECIPE, re.MULTILINE)
+    return re.findall(r"^ *- (.*)$", block[1], re.MULTILINE)
+
+
+def conda(requirement):
+    """A requirement of pip's as conda writes it."""
+    name, versions = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?(.*)", requirement).groups()
+    return f"{CONDA_NAMES.get(name, name)} {versions}".strip()
+
+
+PYTHON = PROJECT["project"]["requires-python"]
+
+
+def test_the_recipe_requires_what_the_project_requires():
+    least = re.search(r'python_min: "([\d.]+)"', RECIPE)[1]
+    python = f"python {PYTHON.replace(least, '${{ python_min }}')}"
+    assert [python, *map(conda, PROJECT["project"]["dependencies"])] == listed("run")
+    assert ["python ${{ python_min }}.*", "pip", *map(conda, PROJECT["build-system"]["requires"])] == listed("host")
+
+
+def test_the_recipe_holds_optional_packages_to_the_versions_of_the_extras():
+    optional = [conda(each) for extra in EXTRAS if extra not in NOT_SHIPPED for each in EXTRAS[extra]]
+    assert sorted(set(optional)) == sorted(listed("run_constraints"))
+
+
+def test_the_recipe_says_what_the_project_says_of_itself():
+    project = PROJECT["project"]
+    assert [f"{name} = {target}" for name, target in project["scripts"].items()] == listed("entry_points")
+    for line in (
+        f'  version: "{spark_arrow_ipc.__version__}"',
+        f"  name: {project['name']}",
+        f"  summary: {project['description']}",
+        f"  license: {project['license']}",
+        f"  license_file: {project['license-files'][0]}",
+    ):
+        assert line in RECIPE.splitlines()
+
+
+# ---- the papers' programs, from the wheel
+
+PROGRAM = """
+import contextlib, io, json, sys
+answers = []
+namespace = {}
+for name, code in json.load(open(sys.argv[1])):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, name, "exec"), namespace)
+    answers.append(out.getvalue())
+import spark_arrow_ipc
+print(json.dumps([spark_arrow_ipc.__file__, answers]))
+"""
+FLIGHTS = """
+import pyarrow as pa
+table = pa.table({"carrier": ["AA", "AA", "UA"], "dep_delay": [61.0, 3.0, None]})
+with pa.ipc.new_file("flights.arrow", table.schema) as writer:
+    writer.write_table(table)
+"""
+
+
+@pytest.fixture(scope="module")
+def clean(wheel, tmp_path_factory):
+    """The programs' folder of an environment that has nothing but the wheel and what it brings along with `[spark]`."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    installed = subprocess.run(
+        [programs / "python", "-m", "pip", "install", "-q", f"{wheel}[spark]"], capture_output=True, text=True
+    )
+    if "NewConnectionError" in installed.stderr:
+        pytest.skip("no package index is reached")
+    assert 0 == installed.returncode, installed.stderr
+    return programs
+
+
+def run_in(clean, folder, *command):
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))
+    }
+    environment |= {"PATH": f"{clean}{os.pathsep}{environment['PATH']}"}
+    answer = subprocess.run(
+        [clean / command[0], *command[1:]], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert 0 == answer.returncode, f"{command}\n{answer.stdout[-2000:]}\n{answer.stderr[-4000:]}"
+    return answer.stdout
+
+
+def printed_in(clean, folder, programs):
+    (folder / "programs.json").write_text(json.dumps(programs))
+    place, answers = json.loads(run_in(clean, folder, "python", "-c", PROGRAM, "programs.json").splitlines()[-1])
+    assert Path(place).is_relative_to(clean.parent), "the package is that of the wheel"
+    return answers
+
+
+@pytest.mark.exhaustive
+def test_the_readmes_programs_and_commands_run_from_the_wheel(clean, tmp_path):
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```(?:python)\n(.*?)```", readme, re.DOTALL)
+    sql = [
+        f"spark.sql({line!r}).collect()" for line in re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)[0].split(";")
+    ]
+    programs = [FLIGHTS, *blocks, *(line for line in sql if line != "spark.sql('\\n').collect()")]
+    printed = printed_in(clean, tmp_path, [(f"README.md, {number}", code) for number, code in enumerate(programs)])
+    assert any("3 ['AA', 'AA', 'UA']\n" == text for text in printed)
+    commands = re.findall(r"^\$ (arrowipc .*?)(?: +#.*)?$", readme, re.MULTILINE)
+    files = {"flights.arrow", "lake/"}
+    known = [each for each in commands if files & set(each.split()) and "s3:" not in each]
+    assert len(known) >= 8
+    for command in known:
+        assert run_in(clean, tmp_path, *command.split()) or "convert" in command or "layout" in command, command
+
+
+@pytest.mark.exhaustive
+def test_the_tutorial_prints_what_it_shows_from_the_wheel(clean, tmp_path):
+    cells = page_programs.cells_of(json.loads(page_programs.NOTEBOOK.read_text()))
+    programs = [(f"cell {number}", page_programs.source_of(cell)) for number, cell in enumerate(cells, 1)]
+    assert [page_programs.output_of(cell) for cell in cells] == printed_in(clean, tmp_path, programs)
