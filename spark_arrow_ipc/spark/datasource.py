@@ -79,11 +79,11 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     def streamReader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; it raises what is wrong, since Spark shows no error that this raises."""
         try:
-            return self._stream_reader(_sparks(schema))
+            return self._stream_reader(schema)
         except Exception as error:  # noqa: BLE001 - each would be shown as an UnboundLocalError of Spark's
             return RefusedStreamReader(error)
 
-    def _stream_reader(self, schema: s.StructType) -> ArrowIpcStreamReader:
+    def _stream_reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader:
         try:
             from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
         except ModuleNotFoundError as error:
@@ -94,7 +94,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
                 "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
             ) from error
         options, stream = stream_options(self.options)
-        return ArrowIpcStreamReader(schema, options, stream)
+        return ArrowIpcStreamReader(_sparks(schema), options, stream)
 
     @short_errors
     def reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcBatchReader | ArrowIpcBlockReader | SailReader:
