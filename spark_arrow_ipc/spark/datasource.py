@@ -2,8 +2,8 @@
 
 Spark creates the source, its reader and its writer in several Python processes and moves them by pickle, so each
 holds plain frozen values only. This module only connects the parts: options are parsed, files listed and schemas
-mapped by other modules. No class of ours defines ``pushFilters``: Spark's push-down for Python sources
-leaks the filters of one query into the next.
+mapped by other modules. No class of ours defines ``pushFilters`` or ``pushLimit``: Spark's push-down for Python sources
+leaks the filters of one query into the next, and a reader that has the methods fails while it is turned off.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import spark_arrow_ipc.spark
@@ -121,7 +122,13 @@ def test_no_class_of_ours_takes_filters():
     classes = {c for name in names for _, c in inspect.getmembers(importlib.import_module(name), inspect.isclass)}
     ours = {c for c in classes if c.__module__.startswith(package.__name__)}
     assert len(ours) > 10
-    assert [c for c in ours if "pushFilters" in vars(c)] == []
+    assert [c for c in ours if {"pushFilters", "pushLimit"} & vars(c).keys()] == []
+
+
+def test_a_reader_is_told_no_limit():
+    """It comes with the release after 4.3, off by default; a reader that takes it fails there until it is turned on."""
+    told = f"Spark {pyspark.__version__} tells readers a limit: think docs/adr/0002 over"
+    assert not hasattr(DataSourceReader, "pushLimit"), told
 
 
 def test_answers_are_right_with_push_down_switched_on(pushdown, tmp_path):

@@ -21,7 +21,6 @@ import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -110,12 +109,12 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   /** Spark's own scan, with the partitions of the whole frame and a function that narrows what they read. */
   private Scan python() {
-    PythonDataSourceV2 narrow = new PythonDataSourceV2();
+    NarrowSource narrow = new NarrowSource();
     narrow.setShortName(table.name());
     // What is wrong with the files is said here, as without this rule.
     List planned = planned();
     try {
-      narrow.setReadInfo(narrowed(planned));
+      narrow.plan(narrowed(planned));
     } catch (Throwable error) {
       if (aggregates != null || !conjunctsAreHints()) throw error instanceof RuntimeException ? (RuntimeException) error : new IllegalStateException(error);
       Inside.warnOnce("the columns are planned as a read of their schema", error);
