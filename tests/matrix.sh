@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Spark suite on each PySpark that the package supports, in environments of its own under build/matrix.
 #     tests/matrix.sh [PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]      (-- -m exhaustive for those that start clusters)
-# Without pairs, it runs the three below. Ends with status 1 when the suite of one of them failed.
+# Without pairs, it runs those below, and says which Python is not there. Ends with status 1 when the suite of one failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,13 +12,17 @@ while (($#)) && [[ "$1" != -- ]]; do
 done
 shift $(($# ? 1 : 0))
 if ((${#pairs[@]} == 0)); then
-    pairs=(python3.13:4.1 python3.12:4.2 python3.11:4.3)
+    pairs=(python3.13:4.1 python3.12:4.2 python3.11:4.3 python3.14:4.3)
 fi
 
 results=()
 status=0
 for pair in "${pairs[@]}"; do
     python="${pair%%:*}" pyspark="${pair##*:}"
+    if ! "$python" --version >/dev/null 2>&1; then
+        results+=("$python with PySpark $pyspark NOT RUN: there is no $python on the path")
+        continue
+    fi
     environment="build/matrix/$(basename "$python")-pyspark$pyspark"
     "$python" -m venv "$environment"
     "$environment/bin/pip" install -q -e '.[test]' "pyspark[sql]==$pyspark.*"

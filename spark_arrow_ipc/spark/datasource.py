@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
-from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
+from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.spark.options.options import is_for_streams, parse_read, parse_stream, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors, tune_worker
@@ -84,15 +84,8 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
             return RefusedStreamReader(error)
 
     def _stream_reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader:
-        try:
-            from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
-        except ModuleNotFoundError as error:
-            if error.name != "pyspark.sql.streaming.datasource":
-                raise
-            raise UnsupportedError(
-                "reading a stream needs Spark 4.2 or later: before, Spark does not tell a source where a query goes on after "
-                "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
-            ) from error
+        from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
+
         options, stream = stream_options(self.options)
         return ArrowIpcStreamReader(_sparks(schema), options, stream)
 

@@ -6,6 +6,7 @@ import json
 import pyarrow as pa
 import pytest
 from frames import check_same
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.ml.linalg import DenseMatrix, Vectors, VectorUDT
 from pyspark.mllib.linalg import DenseMatrix as OldMatrix
@@ -195,6 +196,8 @@ def test_all_ways_of_writing_note_the_types(spark, tmp_path, collated):
     assert 4 == mapped.filter("s = 'ABC'").count()
     plain = spark.read.format("arrowipc").schema("s STRING").load(str(collated))
     assert 2 == plain.filter("s = 'ABC'").count()
+    if spark.version < "4.2":  # it has no stream that goes on after a restart
+        return
     query = (
         spark.readStream.format("arrowipc").load(str(collated)).writeStream.format("arrowipc")
         .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(str(tmp_path / "sink"))
@@ -252,7 +255,7 @@ def test_a_note_that_lies_is_read_without_it_or_named(spark, tmp_path, case):
     with pytest.raises(PySparkException, match=reason) as caught:
         load(spark, tmp_path / "noted").collect()
     assert "IllegalArgumentException" not in str(caught.value)
-    with pytest.raises(PySparkException, match=reason):
+    with pytest.raises((PySparkException, Py4JJavaError), match=reason):
         rewrite(spark, str(tmp_path / "noted"), str(tmp_path / "again"), restoreTypes=True)
     asked = spark.read.format("arrowipc").schema(f"c {VectorUDT.sqlType().simpleString()}")
     assert table.num_rows == len(asked.load(str(tmp_path / "noted")).collect())

@@ -15,13 +15,6 @@ from typing import Any, Final
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
@@ -44,7 +37,7 @@ from spark_arrow_ipc.dataset.stream.table_records import keeps_records
 from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
-from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, printable
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, UnsupportedError, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, misapplied
@@ -57,6 +50,22 @@ from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import is_remote, join, parent, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+except ModuleNotFoundError as error:
+    if error.name != "pyspark.sql.streaming.datasource":
+        raise
+    raise UnsupportedError(
+        "reading a stream needs Spark 4.2 or later: before, Spark does not tell a source where a query goes on after "
+        "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
+    ) from error
 
 # Choose the mode of a stream by its options, and set it up.
 #

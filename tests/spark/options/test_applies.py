@@ -18,6 +18,8 @@ from spark_arrow_ipc.spark.options.options import (
     parse_stream,
     parse_write,
 )
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 from spark_arrow_ipc.spark.read.stream_reader import stream_mode
 
 SERVED = "dissociated+tcp://127.0.0.1:1/t?want_data=1"

@@ -8,8 +8,10 @@ import pytest
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.errors import OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.options.options import parse_stream
-from spark_arrow_ipc.spark.read.stream_reader import poll_seconds, stream_mode
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+from spark_arrow_ipc.spark.read.stream_reader import poll_seconds, stream_mode
 
 NUMBER = pa.schema([("n", pa.int64())])
 

@@ -13,11 +13,12 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_arrow_ipc import ingest
 from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, OptionError, UnsupportedError
-from spark_arrow_ipc.spark.rewrite import ingest as module
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+from spark_arrow_ipc.spark.rewrite import ingest as module
+
+ingest = module.ingest
 
 NOW = {"availableNow": True}
 
