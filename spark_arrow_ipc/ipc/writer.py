@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeAlias
 
@@ -37,7 +38,7 @@ from spark_arrow_ipc.ipc.columns.encode import (
     EncodedBatch,
     dictionary_values,
     encode_columns,
-    message_values,
+    encode_message,
 )
 from spark_arrow_ipc.ipc.columns.plan import Plan, compile_plan, nested_dictionaries
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, EOS, FILE_HEADER, LEGACY_EOS, MAGIC, Format
@@ -64,6 +65,8 @@ Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 _INT32: Final = struct.Struct("<i")
 _BLOCK_NBYTES: Final = 24
 """The size of one block in a footer (File.fbs)."""
+_JOINED_NBYTES: Final = 32 << 10
+"""Up to so many bytes of a message are written at once: many small writes would cost more than to copy them."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 _DEFAULT_OPTIONS: Final = WriteOptions()
@@ -85,11 +88,11 @@ class Writer:
     ) -> None:
         self._sink = sink
         self._options = options
-        self._message = number_dictionaries(schema)
         self._form = BodyForm(options.alignment, options.checksums, schema.endianness != NATIVE)
         self._version = MetadataVersion[options.metadata_version]
         check_version(schema, self._version)
-        self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
+        self._schema = schema
+        self._schema_part, self._plan = _prepare(schema, self._version)
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
@@ -111,16 +114,14 @@ class Writer:
         if options.format == Format.FILE:
             self._put(FILE_HEADER)
         file_id = new_file_id() if options.checksums else ()
-        self._put_message(
-            tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), (*schema_metadata, *file_id)
-        )
+        self._put_message(tables.SCHEMA, self._schema_part, EncodedBatch(), (*schema_metadata, *file_id))
         self._schema_nbytes = self._position
         """Bytes before the first batch; the footer without its blocks has about as many."""
 
     @property
     def schema(self) -> Schema:
         """The schema that is being written."""
-        return self._message.schema
+        return self._schema
 
     @property
     def nbytes(self) -> int:
@@ -171,16 +172,16 @@ class Writer:
             self._put_dictionaries(self._replaced.due(self._plan, columns))
         elif self._waiting is None:
             self._put_dictionaries(self._unified.due(self._plan))
-        self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
+        if batch.custom_metadata:
+            self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
+        else:
+            self._put_flatbuffer(tables.RECORD_BATCH, encode_message(self._version, encoded), encoded)
         self._rows.append(batch.num_rows)
         return True
 
     def _finished_nbytes(self, encoded: EncodedBatch) -> int:
         """Estimate the bytes of the file with one more batch."""
-        header = builder.build(
-            tables.MESSAGE, message_values(self._version, (tables.RECORD_BATCH, encoded.header), encoded.nbytes, None)
-        )
-        nbytes = self.nbytes + len(header) + encoded.nbytes + 2 * self._schema_nbytes
+        nbytes = self.nbytes + len(encode_message(self._version, encoded)) + encoded.nbytes + 2 * self._schema_nbytes
         nbytes += _BLOCK_NBYTES * (1 + sum(map(len, self._blocks.values())))
         if self._unified is not None:
             count, due_nbytes = self._unified.nbytes_due()
@@ -244,6 +245,8 @@ class Writer:
         check_message_metadata(pairs or self.dictionary_metadata, self._version)
 
     def _check_schema(self, schema: Schema) -> None:
+        if schema.fields == self.schema.fields:
+            return
         expected = [(field.name, field.type) for field in self.schema.fields]
         actual = [(field.name, field.type) for field in schema.fields]
         if expected != actual:
@@ -280,8 +283,13 @@ class Writer:
             raise
         self._position += len(data)
 
-    def _put_message(self, table: Any, header: dict[str, Any], encoded: EncodedBatch, pairs: t.CustomMetadata) -> None:
-        values = message_values(self._version, (table, header), encoded.nbytes, encode_custom_metadata(pairs))
+    def _put_message(self, table: Any, header: Any, encoded: EncodedBatch, pairs: t.CustomMetadata) -> None:
+        values = {
+            "version": self._version,
+            "header": (table, header),
+            "bodyLength": encoded.nbytes,
+            "custom_metadata": encode_custom_metadata(pairs),
+        }
         self._put_flatbuffer(table, builder.build(tables.MESSAGE, values), encoded)
 
     def _put_flatbuffer(self, table: Any, flatbuffer: bytes, encoded: EncodedBatch) -> None:
@@ -294,8 +302,11 @@ class Writer:
         length = _INT32.pack(len(flatbuffer) + padding)
         prefix = length if self._options.legacy_framing else _CONTINUATION + length
         metadata = b"".join([prefix, flatbuffer, bytes(padding)])
-        for piece in (metadata, *encoded.pieces):
-            self._put(piece, waiting)
+        if len(metadata) + encoded.nbytes > _JOINED_NBYTES:
+            for piece in (metadata, *encoded.pieces):
+                self._put(piece, waiting)
+        else:
+            self._put(b"".join([metadata, *encoded.pieces]), waiting)
         if table in self._blocks:
             self._blocks[table].append(Block(start, len(metadata), encoded.nbytes))
         if self._options.checksums:
@@ -340,7 +351,7 @@ class Writer:
             tables.FOOTER,
             {
                 "version": int(self._version),
-                "schema": encode_schema(self._message),
+                "schema": self._schema_part,
                 **rows,
                 "custom_metadata": encode_custom_metadata(t.pairs(pairs)),
             },
@@ -355,6 +366,14 @@ class Writer:
             zip(blocks, self._checksums[table], strict=True) for table, blocks in self._blocks.items()
         )
         return encode_checksums(of_schema.header, batches, dictionaries)
+
+
+@lru_cache(maxsize=8)
+def _prepare(schema: Schema, version: MetadataVersion) -> tuple[builder.Part, Plan]:
+    """Return what all files of a schema share: the schema as part of a flatbuffer, and the plan."""
+    message = number_dictionaries(schema)
+    part = builder.build_part(tables.SCHEMA, encode_schema(message))
+    return part, compile_plan(schema.fields, message.dictionary_ids, version)
 
 
 def create(

@@ -6,9 +6,11 @@ the values of null slots. A validity bitmap without nulls is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +22,9 @@ from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of
 from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.columns.decode import SWAPS_FROM_NATIVE
-from spark_arrow_ipc.ipc.columns.plan import Plan, Step, walk_arrays
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step
 from spark_arrow_ipc.ipc.constants import Int64s
-from spark_arrow_ipc.ipc.flatbuf import tables
+from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.messages.checksums import checksum_of_pieces
 
 _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -94,14 +96,36 @@ _ZEROS: Final = bytes(64)
 """Padding up to the largest alignment; also the single value offset 0 of an empty array."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EncodedBatch:
-    """The body of one batch in pieces, the values of its ``RecordBatch`` table, and the checksums of its buffers."""
+class EncodedBatch(NamedTuple):
+    """The body of one batch in pieces, the numbers of its ``RecordBatch`` table, and the checksums of its buffers.
 
-    header: dict[str, Any]
-    pieces: tuple[BytesLike, ...]
-    nbytes: int
+    `nodes` and `buffers` have two numbers for each node and buffer, one after the other.
+    """
+
+    length: int = 0
+    nodes: Sequence[int] = ()
+    buffers: Sequence[int] = ()
+    variadic_counts: tuple[int, ...] = ()
+    codec: int | None = None
+    pieces: tuple[BytesLike, ...] = ()
+    nbytes: int = 0
     checksums: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> Int64s:
+        """The byte offset inside the body and the bytes of each buffer."""
+        return np.array(self.buffers, np.int64).reshape(-1, 2)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The values of the ``RecordBatch`` table for `builder.build`."""
+        return {
+            "length": self.length,
+            "nodes": np.array(self.nodes, np.int64).reshape(-1, 2),
+            "buffers": self.places,
+            "compression": None if self.codec is None else {"codec": self.codec},
+            "variadicBufferCounts": self.variadic_counts or None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,56 +138,71 @@ class BodyForm:
     """True if the bytes are not in this machine's order."""
 
 
-@dataclass(slots=True)
-class _GrowingBody:
-    """The pieces of a growing body."""
-
-    form: BodyForm
-    pieces: list[BytesLike] = field(default_factory=list)
-    buffers: list[tuple[int, int]] = field(default_factory=list)
-    checksums: list[int] = field(default_factory=list)
-    nbytes: int = 0
-
-    def add(self, *data: BytesLike) -> None:
-        """Append one buffer, of one or more pieces, and padding."""
-        start = self.nbytes
-        for piece in data:
-            self._append(piece)
-        if self.form.with_checksums:
-            self.checksums.append(checksum_of_pieces(data))
-        self.buffers.append((start, self.nbytes - start))
-        self._append(_ZEROS[: -self.nbytes % self.form.alignment])
-
-    def _append(self, data: BytesLike) -> None:
-        if len(data):
-            self.pieces.append(data)
-            self.nbytes += len(data)
-
-
 def encode_columns(
     plan: Plan, columns: Sequence[Array], length: int, compressor: Compressor | None, form: BodyForm
 ) -> EncodedBatch:
     """Encode columns of `length` rows by the whole plan of their schema."""
     buffers: list[BytesLike] = []
-    nodes: list[tuple[int, int]] = []
+    nodes: list[int] = []
     variadic_counts: list[int] = []
-    for step, array in walk_arrays(plan, map(compact, columns), zero_nulls):
+    pending = list(columns)[::-1]
+    for step in plan.steps:
+        array = pending.pop()
+        as_they_are = None if form.swaps else _as_they_are(step, array)
+        if as_they_are is not None:
+            nodes += (array.length, 0)
+            buffers += as_they_are
+            continue
+        array = zero_nulls(compact(array) if step.is_top else array)
+        pending += array.children[::-1]
         null_count = array.count_nulls()
-        nodes.append((array.length, null_count))
+        nodes += (array.length, null_count)
         _add_buffers(buffers, step, array, null_count, swaps=form.swaps)
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
-    body = _GrowingBody(form)
+    pieces: list[BytesLike] = []
+    places: list[int] = []
+    checksums: list[int] = []
+    position, alignment = 0, form.alignment
     for data in buffers:
-        body.add(*((data,) if compressor is None or not len(data) else compressor.compress(memoryview(data))))
-    header = {
-        "length": length,
-        "nodes": _pairs(nodes),
-        "buffers": _pairs(body.buffers),
-        "compression": None if compressor is None else {"codec": int(compressor.compression)},
-        "variadicBufferCounts": variadic_counts or None,
-    }
-    return EncodedBatch(header, tuple(body.pieces), body.nbytes, tuple(body.checksums))
+        parts = (data,) if compressor is None or not len(data) else compressor.compress(memoryview(data))
+        if form.with_checksums:
+            checksums.append(checksum_of_pieces(parts))
+        start = position
+        for part in parts:
+            if nbytes := len(part):
+                pieces.append(part)
+                position += nbytes
+        places += (start, position - start)
+        if padding := -position % alignment:
+            pieces.append(_ZEROS[:padding])
+            position += padding
+    codec = None if compressor is None else int(compressor.compression)
+    return EncodedBatch(length, nodes, places, tuple(variadic_counts), codec, tuple(pieces), position, tuple(checksums))
+
+
+def _as_they_are(step: Step, array: Array) -> tuple[BytesLike, ...] | None:
+    """Return the buffers of an array of numbers or bytes that are written as they are, or None: of most, and fast."""
+    length = array.length
+    if array.null_count or array.offset or array.children or not length or len(step.buffers) < 2:
+        return None
+    slots, data = step.buffers[1], array.buffers[1]
+    if data is None:
+        return None
+    if slots.role is Role.DATA and slots.bit_width >= 8:
+        return b"", data[: length * slots.bit_width >> 3]
+    if slots.role is Role.OFFSETS:
+        read, own = _OFFSETS[slots.bit_width], array.buffers[2]
+        nbytes = (length + 1) * slots.bit_width >> 3
+        if own is not None and read(data)[0] == 0:
+            return b"", data[:nbytes], own[: read(data, nbytes - (slots.bit_width >> 3))[0]]
+    return None
+
+
+_INT64: Final = Struct("<q")
+
+_OFFSETS: Final = {32: Struct("=i").unpack_from, 64: Struct("=q").unpack_from}
+"""By the bits of a value offset: a function that reads one in this machine's byte order."""
 
 
 def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int, *, swaps: bool) -> None:
@@ -185,13 +224,47 @@ def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count:
         buffers.append(data)
 
 
-def _pairs(rows: list[tuple[int, int]]) -> Int64s:
-    return np.array(rows, np.int64).reshape(-1, 2)
+class _Template(NamedTuple):
+    """The flatbuffer of a record batch's message, and where the numbers are that differ from batch to batch."""
+
+    flatbuffer: bytes
+    body_nbytes: int
+    length: int
+    nodes: int
+    pack_nodes: Callable[..., None]
+    buffers: int
+    pack_buffers: Callable[..., None]
 
 
-def message_values(version: int, header: tuple[Any, dict[str, Any]], body_nbytes: int, pairs: Any) -> dict[str, Any]:
-    """Return the values of a ``Message`` table for `builder.build`."""
-    return {"version": version, "header": header, "bodyLength": body_nbytes, "custom_metadata": pairs}
+@lru_cache(maxsize=64)
+def _template(version: int, nodes: int, buffers: int, variadic_counts: tuple[int, ...], codec: int | None) -> _Template:
+    # Ones, as a builder leaves out zeros.
+    like = EncodedBatch(1, (1,) * nodes, (1,) * buffers, variadic_counts, codec)
+    message = {"version": version, "header": (tables.RECORD_BATCH, like.header), "bodyLength": 1}
+    flatbuffer = builder.build(tables.MESSAGE, message)
+    view = reader.root(flatbuffer, tables.MESSAGE)
+    header = view.union("header")[1]
+    assert header is not None
+    return _Template(
+        flatbuffer,
+        view.scalar_extent("bodyLength").start,
+        header.scalar_extent("length").start,
+        header.structs_extent("nodes").start,
+        Struct(f"<{nodes}q").pack_into,
+        header.structs_extent("buffers").start,
+        Struct(f"<{buffers}q").pack_into,
+    )
+
+
+def encode_message(version: int, batch: EncodedBatch) -> bytes:
+    """Return the flatbuffer of a record batch's message without custom metadata: a template with the batch's numbers."""
+    template = _template(version, len(batch.nodes), len(batch.buffers), batch.variadic_counts, batch.codec)
+    flatbuffer = bytearray(template.flatbuffer)
+    _INT64.pack_into(flatbuffer, template.body_nbytes, batch.nbytes)
+    _INT64.pack_into(flatbuffer, template.length, batch.length)
+    template.pack_nodes(flatbuffer, template.nodes, *batch.nodes)
+    template.pack_buffers(flatbuffer, template.buffers, *batch.buffers)
+    return bytes(flatbuffer)
 
 
 def dictionary_values(dictionary_id: int, data: dict[str, Any], *, is_delta: bool) -> tuple[Any, dict[str, Any]]:

@@ -12,7 +12,7 @@ before parents.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
@@ -259,13 +259,11 @@ _CONTIGUOUS: Final = frozenset(Family) - {
 """Layouts whose neighbouring slots lie next to each other in every buffer and child."""
 
 
-def walk_arrays(
-    plan: Plan, columns: Iterable[Array], prepare: Callable[[Array], Array] = lambda array: array
-) -> Iterator[tuple[Step, Array]]:
+def walk_arrays(plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[Step, Array]]:
     """Yield each step of a plan with its array, parents first."""
     pending = list(columns)[::-1]
     for step in plan.steps:
-        array = prepare(pending.pop())
+        array = pending.pop()
         pending.extend(reversed(array.children))
         yield step, array
 

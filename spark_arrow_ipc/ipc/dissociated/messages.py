@@ -306,7 +306,7 @@ class _Encoder(Writer):
             self._encoded.append((Outgoing(flatbuffer, 0, None), None))
             return
         pieces = (b"".join(encoded.pieces),) if self._copies else encoded.pieces
-        self._encoded.append((Outgoing(flatbuffer, encoded.nbytes, pieces), encoded.header["buffers"]))
+        self._encoded.append((Outgoing(flatbuffer, encoded.nbytes, pieces), encoded.places))
 
     def take(self) -> list[tuple[Outgoing, Int64s | None]]:
         """Return the messages since the last call, each with the places of its buffers in its body."""

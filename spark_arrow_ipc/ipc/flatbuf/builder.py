@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ slot                          value
 ============================  ============================================================
 scalar, enum                  int or bool
 string                        str
-table                         mapping
+table                         mapping; or what `build_part` returned, for the first of all that are written
 union                         (table definition, mapping), or None
 struct                        sequence of ints
 vector of tables              sequence of mappings
@@ -54,8 +54,36 @@ def build(table: idl.TableDefinition, values: Values) -> bytes:
     return bytes(builder.Output())
 
 
-def _table(builder: Builder, table: idl.TableDefinition, values: Values) -> int:
+class Part(NamedTuple):
+    """A table and all that it refers to: the end of every buffer that has it. Made by `build_part`."""
+
+    data: bytes
+    place: int
+    alignment: int
+
+
+_ROOM: Final = 1024
+"""Bytes before a part that most buffers with it need."""
+
+
+def build_part(table: idl.TableDefinition, values: Values) -> Part:
+    """Return a table that several buffers will have, built once."""
+    builder = Builder(_ROOM)
+    place = _table(builder, table, values)
+    return Part(bytes(builder.Bytes[builder.head :]), place, builder.minalign)
+
+
+def _put_part(builder: Builder, part: Part) -> int:
+    assert not builder.Offset(), "places are counted from the end of the buffer"
+    builder.Bytes, builder.head = bytearray(_ROOM) + part.data, _ROOM
+    builder.minalign = part.alignment
+    return part.place
+
+
+def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) -> int:
     """Write a table after all that it refers to; return its place."""
+    if isinstance(values, Part):
+        return _put_part(builder, values)
     if not isinstance(values, Mapping):
         raise ValueError(f"expected a mapping for {table.name}, found {values!r}")  # noqa: TRY004 - documented as ValueError
     unknown = sorted(values.keys() - {slot.name for slot in table.slots})
@@ -113,7 +141,9 @@ def _union_entries(
     builder: Builder, slot: idl.Slot, union: idl.UnionDefinition, value: Any, where: str
 ) -> list[_Entry]:
     match value:
-        case (idl.TableDefinition() as member, Mapping() as values) if member.name in union.members.__members__:
+        case (idl.TableDefinition() as member, (Mapping() | Part()) as values) if (
+            member.name in union.members.__members__
+        ):
             discriminant = int(union.members[member.name])
         case _:
             raise ValueError(f"expected (a table of {union.name}, its values) for {where}, found {value!r}")

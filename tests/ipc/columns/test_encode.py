@@ -1,11 +1,17 @@
 """Bodies are aligned, padded with zeros, and have no bytes that their slots do not need."""
 
+import numpy as np
 import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.ipc.columns.encode import BodyForm, EncodedBatch, encode_columns, encode_message
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
+from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
+from spark_arrow_ipc.ipc.messages.message import decode_message
 
 pa = pytest.importorskip("pyarrow")
 
@@ -61,3 +67,41 @@ def test_validity_without_nulls_is_left_out():
     column = Array(t.int32, 9, 0, (memoryview(b"\xff\xff"), memoryview(bytes(36))))
     with ipc.open_file(written([RecordBatch(Schema.of([t.field("a", t.int32)]), (column,), 9)])) as reader:
         assert [[0, 0], [0, 36]] == reader.read_header(0).buffers.tolist()
+
+
+BATCHES = {
+    "numbers": EncodedBatch(3, (3, 1), (0, 8, 64, 24), nbytes=128),
+    "no rows": EncodedBatch(0, (0, 0), (0, 0, 0, 0)),
+    "no columns": EncodedBatch(5),
+    "views": EncodedBatch(2, (2, 0, 2, 0), (0, 0, 0, 32, 64, 40, 128, 0), (1, 0), nbytes=192),
+    "compressed": EncodedBatch(2**40, (2**40, 0), (0, 0, 0, 77), codec=CompressionType.ZSTD, nbytes=2**41),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_message_from_the_template_has_the_numbers_of_its_batch(name):
+    batch = BATCHES[name]
+    for _ in range(2):  # the template is built, and used again
+        message = decode_message(memoryview(encode_message(MetadataVersion.V5, batch)), DEFAULT_LIMITS)
+        header = message.header
+        assert (batch.nbytes, batch.length) == (message.body_nbytes, header.length)
+        assert list(batch.nodes) == header.nodes.ravel().tolist()
+        assert list(batch.buffers) == header.buffers.ravel().tolist()
+        assert list(batch.variadic_counts) == header.variadic_counts.tolist()
+        assert batch.codec == header.compression
+
+
+def test_columns_that_are_written_as_they_are_share_their_memory():
+    data = bytes(range(24))
+    column = Array(t.int64, 3, 0, (None, memoryview(data)))
+    plan = compile_plan((t.field("a", t.int64),), (), MetadataVersion.V5)
+    encoded = encode_columns(plan, (column,), 3, None, BodyForm())
+    assert [data] == [piece.obj for piece in encoded.pieces if isinstance(piece, memoryview)]
+    assert (0, 0, 0, 24) == tuple(encoded.buffers)
+
+
+def test_value_offsets_that_begin_later_are_moved():
+    offsets = memoryview(np.array([1, 2, 4], np.int32).tobytes())
+    column = Array(t.utf8, 2, 0, (None, offsets, memoryview(b"xabcy")))
+    batch = RecordBatch(Schema((t.field("a", t.utf8),)), (column,), 2)
+    assert ["a", "bc"] == read_by_pyarrow(written([batch])).column(0).to_pylist()

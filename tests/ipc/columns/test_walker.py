@@ -1,7 +1,5 @@
 """Walks over a plan: each step beside its array, and slots from parents to children."""
 
-from dataclasses import replace
-
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
@@ -37,14 +35,6 @@ def test_each_step_comes_with_its_array():
         ("a", t.int8, 2), ("s", FIELDS[1].type, 2), ("s.x", t.list_(t.int32), 2), ("s.x[]", t.int32, 3),
         ("s.y", t.utf8, 2), ("b", t.bool_, 2),
     ] == walked  # fmt: skip
-
-
-def test_a_prepared_array_gives_its_own_children():
-    def halved(array):
-        return replace(array, children=tuple(child.slice(0, 1) for child in array.children))
-
-    walked = {step.path: array.length for step, array in walk_arrays(plan_of(*FIELDS), COLUMNS, halved)}
-    assert {"a": 2, "s": 2, "s.x": 1, "s.x[]": 1, "s.y": 1, "b": 2} == walked
 
 
 # ---- slots

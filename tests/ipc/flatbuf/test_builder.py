@@ -159,6 +159,20 @@ def test_equal_values_give_equal_bytes_in_any_order():
     assert builder.build(tables.FOOTER, values) == builder.build(tables.FOOTER, dict(reversed(values.items())))
 
 
+def test_a_part_is_the_end_of_every_buffer_that_has_it():
+    schema = {"fields": [{"name": "a", "type": (tables.INT, {"bitWidth": 64})}], "custom_metadata": [{"key": "k"}]}
+    part = builder.build_part(tables.SCHEMA, schema)
+    for table, whole, of_part in (
+        (tables.FOOTER, {"schema": schema, "version": 4}, {"schema": part, "version": 4}),
+        (tables.MESSAGE, {"header": (tables.SCHEMA, schema)}, {"header": (tables.SCHEMA, part)}),
+    ):
+        made = builder.build(table, of_part)
+        assert made.endswith(part.data)
+        assert reader.to_mapping(reader.root(builder.build(table, whole), table)) == reader.to_mapping(
+            reader.root(made, table)
+        )
+
+
 def test_none_and_defaults_are_left_out():
     empty = builder.build(tables.TIME, {})
     assert builder.build(tables.TIME, {"unit": 1, "bitWidth": 32}) == empty
