@@ -52,7 +52,7 @@ class ReadOptions:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.validation not in tuple(Validation):
+        if self.validation not in _VALIDATIONS:
             words = " or ".join(repr(validation.value) for validation in Validation)
             raise ValueError(f"expected validation {words}, found {self.validation!r}")
         ConcatenatedStreams(self.concatenated_streams)  # a ValueError of any other word
@@ -63,6 +63,8 @@ class ReadOptions:
         """Return the selected columns of a file or stream of this schema."""
         return SelectedColumns(message, self.columns, Validation(self.validation), self.limits)
 
+
+_VALIDATIONS: Final = tuple(Validation)
 
 DEFAULT_READ: Final = ReadOptions()
 

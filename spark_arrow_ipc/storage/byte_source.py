@@ -145,8 +145,15 @@ _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 """Does not wait for the other end of a pipe that was put in a file's place."""
 
 
+_SMALL_NBYTES: Final = 16 << 10
+"""A file of at most this length is read once: four reads of a few bytes, as a reader asks for, cost more."""
+
+
 class FileSource(ExactReads):
     """A local file, read with ``pread``."""
+
+    _whole: memoryview | None = None
+    _grows = False
 
     _close = staticmethod(os.close)  # still there when Python ends, when names of modules may be None
 
@@ -170,7 +177,13 @@ class FileSource(ExactReads):
         assert self.nbytes is not None
         if self._descriptor < 0:
             raise ValueError(f"{self.path}: the reader is closed")
-        left = min(nbytes, self.nbytes - byte_offset)
+        if self.nbytes <= _SMALL_NBYTES and not self._grows:
+            if self._whole is None:
+                self._whole = self._read(0, self.nbytes)
+            return self._whole[byte_offset : byte_offset + nbytes]
+        return self._read(byte_offset, min(nbytes, self.nbytes - byte_offset))
+
+    def _read(self, byte_offset: int, left: int) -> memoryview:
         if left <= 0:
             return memoryview(b"")
         data = new_buffer(left)
@@ -186,7 +199,7 @@ class FileSource(ExactReads):
         """Close the file; closing twice does nothing."""
         if self._descriptor >= 0:
             self._close(self._descriptor)
-            self._descriptor = -1
+            self._descriptor, self._whole = -1, None
 
     def __del__(self) -> None:
         """Close the file if `close` was not called, as Python does for its own files."""
@@ -327,6 +340,7 @@ MARK_NBYTES: Final = 64
 class GrowingSource(FileSource):
     """A local file that grows."""
 
+    _grows = True
     _mark: tuple[int, int] | None = None
 
     def grow(self, position: int) -> bool:

@@ -1,9 +1,11 @@
 """Exact byte ranges: whole, or an error that says where the bytes end."""
 
+import os
+
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.storage.byte_source import BufferSource, ExactReads
+from spark_arrow_ipc.storage.byte_source import BufferSource, ExactReads, FileSource, GrowingSource
 
 DATA = bytes(range(100))
 
@@ -50,3 +52,41 @@ def test_ranges_of_a_buffer_are_views():
 def test_each_source_implements_its_reads():
     with pytest.raises(NotImplementedError):
         ExactReads().read_up_to(0, 1)
+
+
+@pytest.mark.parametrize(("nbytes", "reads"), [(100, 1), (100_000, 3)])
+def test_a_small_file_is_read_once(tmp_path, monkeypatch, nbytes, reads):
+    path, content, seen = tmp_path / "file", bytes(i % 251 for i in range(nbytes)), []
+    path.write_bytes(content)
+    preadv = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda *args: seen.append(args) or preadv(*args))
+    source = FileSource.open(str(path))
+    assert [content[:9], content[40:90], content[-7:]] == [
+        bytes(source.read_up_to(*place)) for place in ((0, 9), (40, 50), (nbytes - 7, 20))
+    ]
+    assert reads == len(seen)
+    source.close()
+    with pytest.raises(ValueError, match="the reader is closed"):
+        source.read_up_to(0, 9)
+
+
+def test_a_small_file_that_was_cut_is_an_error(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(100))
+    source = FileSource.open(str(path))
+    path.write_bytes(bytes(50))
+    with pytest.raises(InvalidFramingError, match="the file ends at byte 50"):
+        source.read_at(40, 20)
+    source.close()
+
+
+def test_a_growing_file_is_read_again(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"ab")
+    source = GrowingSource.open(str(path))
+    assert b"ab" == bytes(source.read_up_to(0, 9))
+    with path.open("ab") as file:
+        file.write(b"cd")
+    assert source.grow(2)
+    assert b"abcd" == bytes(source.read_up_to(0, 9))
+    source.close()

@@ -8,7 +8,7 @@ a slot and none of the declarations' indirections. It knows nothing of buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, TypeAlias
@@ -71,6 +71,7 @@ class StructVector:
     nbytes: int
     width: int
     dtype: np.dtype[Any] | None
+    iter_unpack: Callable[[memoryview], Iterator[tuple[int, ...]]]
     empty: npt.NDArray[np.int64]
 
 
@@ -85,7 +86,8 @@ def _struct_format(definition: idl.StructDefinition) -> str:
 def _struct_vector(definition: idl.StructDefinition) -> StructVector:
     width = len(definition.fields)
     empty = np.empty((0, width), np.int64)
-    return StructVector(definition.nbytes, width, None if definition.is_all_long else idl.dtype(definition), empty)
+    dtype = None if definition.is_all_long else idl.dtype(definition)
+    return StructVector(definition.nbytes, width, dtype, Struct(_struct_format(definition)).iter_unpack, empty)
 
 
 def _new_shape(definition: idl.TableDefinition) -> Shape:

@@ -321,6 +321,14 @@ class TableView:
             rows[:, column] = records[field]
         return rows
 
+    def few_structs(self, name: str, most: int) -> list[tuple[int, ...]] | None:
+        """Return a vector of at most so many structs as tuples, which is faster for a few; None if there are more."""
+        number, vector = self._shape.struct_vectors[name]
+        start, count = self._vector(name, number, vector.nbytes)
+        if count > most:
+            return None
+        return list(vector.iter_unpack(self._walk.buffer[start : start + count * vector.nbytes]))
+
     def scalars(self, name: str) -> npt.NDArray[Any]:
         """Return a vector of scalars as a view into the buffer; empty if absent."""
         number, dtype, empty = self._shape.scalar_vectors[name]

@@ -9,6 +9,7 @@ A file with bytes of batches that no block covers is refused (`check_covered`).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -108,18 +109,42 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     version = int(view.scalar("version"))
     if version > max(MetadataVersion):
         raise UnsupportedError(f"the footer has metadata version {version}; this release reads up to V5 (4)")
-    dictionaries = _decode_blocks(view, "dictionaries", footer_byte_offset)
-    record_batches = _decode_blocks(view, "recordBatches", footer_byte_offset)
-    # A `Block` takes six times as much memory as the 24 bytes that claim it: none is made before all are checked.
-    limits.check("max_blocks", len(dictionaries) + len(record_batches), "the list of blocks in the footer")
-    uncovered = _uncovered(dictionaries, record_batches, footer_byte_offset)
-    return Footer(
-        SchemaHeader(schema),
-        tuple(map(Block._make, dictionaries.tolist())),
-        tuple(map(Block._make, record_batches.tolist())),
-        decode_custom_metadata(view),
-        uncovered,
-    )
+    dictionaries, record_batches = (view.few_structs(name, _FEW_BLOCKS) for name in _BLOCK_VECTORS)
+    uncovered = None
+    if dictionaries is not None and record_batches is not None:
+        uncovered = _between([*dictionaries, *record_batches], footer_byte_offset)
+    if uncovered is None:
+        numbers = [_decode_blocks(view, name, footer_byte_offset) for name in _BLOCK_VECTORS]
+        # A `Block` takes six times as much memory as the 24 bytes that claim it: none is made before all are checked.
+        limits.check("max_blocks", sum(map(len, numbers)), _LIST_OF_BLOCKS)
+        uncovered = _uncovered(numbers[0], numbers[1], footer_byte_offset)
+        dictionaries, record_batches = (rows.tolist() for rows in numbers)
+    assert dictionaries is not None
+    assert record_batches is not None
+    limits.check("max_blocks", len(dictionaries) + len(record_batches), _LIST_OF_BLOCKS)
+    blocks = [tuple(map(Block._make, rows)) for rows in (dictionaries, record_batches)]
+    return Footer(SchemaHeader(schema), blocks[0], blocks[1], decode_custom_metadata(view), uncovered)
+
+
+_LIST_OF_BLOCKS: Final = "the list of blocks in the footer"
+_BLOCK_VECTORS: Final = ("dictionaries", "recordBatches")
+
+_FEW_BLOCKS: Final = 32
+"""Up to so many blocks a loop is faster than numpy."""
+
+
+def _between(blocks: Sequence[Sequence[int]], end: int) -> tuple[tuple[int, int], ...] | None:
+    """Return what `_uncovered` does of sound blocks that follow one another; None where numpy has to look closer."""
+    at, uncovered = len(FILE_HEADER), list[tuple[int, int]]()
+    for byte_offset, metadata_nbytes, body_nbytes in blocks:
+        if byte_offset < at or byte_offset % BODY_ALIGNMENT or metadata_nbytes <= 0 or body_nbytes < 0:
+            return None
+        if byte_offset - at >= LEAST_MESSAGE_NBYTES:
+            uncovered.append((at, byte_offset))
+        at = byte_offset + metadata_nbytes + body_nbytes
+    if at > end:
+        return None
+    return tuple(uncovered) if end - at < LEAST_MESSAGE_NBYTES else (*uncovered, (at, end))
 
 
 def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:

@@ -8,6 +8,7 @@ import pytest
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
+from spark_arrow_ipc.ipc.messages import footer
 from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer
 
 END = 1000
@@ -93,3 +94,34 @@ def test_a_footer_of_a_later_version_is_refused_and_of_an_earlier_one_is_not():
     flatbuffer[at] = 5
     with pytest.raises(UnsupportedError, match="metadata version 5"):
         decode_footer(memoryview(flatbuffer), END, Limits())
+
+
+def outcome(batches, dictionaries, limits, few):
+    """Return the places and gaps of a footer, or its error, with a loop over at most `few` blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(footer, "_FEW_BLOCKS", few)
+        try:
+            found = decode_footer(footer_of(batches, dictionaries), END, limits)
+        except (InvalidFramingError, LimitError) as error:
+            return str(error)
+        return found.record_batches, found.dictionaries, found.uncovered
+
+
+def test_a_few_blocks_are_judged_as_many_are():
+    random = np.random.default_rng(0)
+    seen = set()
+    for _ in range(2_000):
+        blocks, at = [], 8 * int(random.integers(0, 3))
+        for _ in range(random.integers(0, 5)):
+            metadata_nbytes, body_nbytes = (8 * random.integers(0, 9, 2)).tolist()
+            at += int(random.choice([0, 0, 0, 8, 48, 64, -8, 4]))
+            blocks.append((at, metadata_nbytes, body_nbytes - int(random.choice([0, 0, 0, 0, 80]))))
+            at += metadata_nbytes + body_nbytes
+        if random.integers(0, 4) == 0:
+            random.shuffle(blocks)
+        cut = int(random.integers(0, len(blocks) + 1))
+        limits = Limits(max_blocks=int(random.integers(2, 6)))
+        with_loop = outcome(blocks[cut:], blocks[:cut], limits, 32)
+        assert outcome(blocks[cut:], blocks[:cut], limits, -1) == with_loop
+        seen.add(type(with_loop))
+    assert {str, tuple} == seen
