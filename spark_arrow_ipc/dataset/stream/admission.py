@@ -15,6 +15,9 @@ within the last 0.2 s is looked at again after that time, by the time of its las
 has it.
 
 In an object store an object is complete when it is visible; it is asked only for its first bytes, if it is Arrow's.
+
+Where bad files are passed over (`BadFiles`), a complete one is asked whether tasks could read it as well, and what waits
+for its end for more than a minute is bad.
 """
 
 from __future__ import annotations
@@ -26,9 +29,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from math import inf
 from time import time_ns
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, sampled_version
+from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
+from spark_arrow_ipc.dataset.stream.source_files import Roots
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, printable
 from spark_arrow_ipc.ipc.constants import EOS, MAGIC, Format, Limits
 from spark_arrow_ipc.ipc.messages.message import SNIFF_NBYTES, sniff
@@ -47,20 +52,31 @@ _STILL_SECONDS: Final = 60
 _SECOND: Final = 1_000_000_000
 _LIMITS: Final = Limits()
 
+_NO_ROOTS: Final = Roots(())
+
 _State: TypeAlias = tuple[int, int, str]
 """Size, time of the last change, and version of a file."""
 
 
-_NO_MARKERS: Final = "nothing tells the end of tensors but time"
+class _Wanted(NamedTuple):
+    """A thing that a file lacks: the reason why it is not read, and what the query says while it waits for it."""
 
-_END_MARKER: Final = (
+    reason: str
+    sentence: str
+
+
+_NO_MARKERS: Final = _Wanted("nothing tells the end of tensors but time", "nothing tells the end of tensors but time")
+
+_END_MARKER: Final = _Wanted(
+    "this stream has no end marker",
     "this stream has no end marker, and the query waits for it, as more may come; with unfinishedAfter=5m such a stream is "
-    "read when it has not changed for so long"
+    "read when it has not changed for so long",
 )
 
-_MAGIC_AT_END: Final = (
+_MAGIC_AT_END: Final = _Wanted(
+    "the file has no end and has not changed for a minute",
     "the file has no end and has not changed for a minute; the query waits for it to be completed (recover=true reads what "
-    "is there)"
+    "is there)",
 )
 
 
@@ -85,23 +101,32 @@ class Admission:
     # A stream without its end marker is admitted when it has not changed for so long; None to wait for the marker
     unfinished_seconds: int | None = None
     of_tensors: bool = False  # whether files hold tensors, which have no end marker
+    bad_files: BadFiles | None = None  # passes over those that tasks could not read; None to leave that to the tasks
     clock: Callable[[], int] = time_ns  # nanoseconds since 1970, as in the times of files
     _warned: dict[str, _State] = field(default_factory=dict)
     """Files that wait and are named already, as they were then: they are not opened again until they change."""
 
-    def check(self, files: Sequence[DataFile]) -> list[tuple[Readiness, DataFile]]:
+    @property
+    def named(self) -> int:
+        """Files that cannot be read as they are, and that a warning has named."""
+        return len(self._warned)
+
+    def check(self, files: Sequence[DataFile], roots: Roots = _NO_ROOTS) -> list[tuple[Readiness, DataFile]]:
         """Return for each file whether it is complete, and the state in which it was found."""
         found: dict[str, tuple[Readiness, DataFile]] = {}
 
         def look(file: DataFile) -> None:
-            found[file.path] = self._check(file)
+            readiness, file = self._check(file, roots.of(file.path))
+            found[file.path] = readiness, file
+            if readiness in (Readiness.READY, Readiness.GONE):
+                self._warned.pop(file.path, None)
 
         each(look, files, waits=self.storage.traits.waits)
         return [found[file.path] for file in files]
 
-    def _check(self, file: DataFile) -> tuple[Readiness, DataFile]:
+    def _check(self, file: DataFile, root: str) -> tuple[Readiness, DataFile]:
         if not self.storage.traits.directories:
-            return self._check_object(file)
+            return self._check_object(file, root)
         status = self.storage.status(file.path)
         if status is None or status.kind is not Kind.FILE:
             return Readiness.GONE, file
@@ -121,17 +146,35 @@ class Admission:
         except FileNotFoundError:
             return Readiness.GONE, file
         if wanted is None or self._is_taken(found, wanted, age):
-            return Readiness.READY, found
+            return self._judged(found, root, state)
         if age >= _STILL_SECONDS * _SECOND:
-            self._warn(file.path, wanted, state)
+            waits = self.bad_files is None or (wanted in (_END_MARKER, _NO_MARKERS) and self._patience_ns < inf)
+            self._warn(found, wanted.sentence, state) if waits else self._pass_over(found, wanted.reason, state)
         return Readiness.INCOMPLETE, found
+
+    def _judged(self, file: DataFile, root: str, state: _State) -> tuple[Readiness, DataFile]:
+        """Return a complete file as ready, unless it is bad and passed over."""
+        try:
+            why = None if self.bad_files is None else self.bad_files.why(file, root)
+        except (FileNotFoundError, FileChangedError):
+            return Readiness.GONE, file
+        if why is None:
+            return Readiness.READY, file
+        self._pass_over(file, why, state)
+        return Readiness.INCOMPLETE, file
+
+    def _pass_over(self, file: DataFile, why: str, state: _State) -> None:
+        assert self.bad_files is not None
+        if self._warned.get(file.path) != state:
+            self.bad_files.note(file, why)
+            self._warn(file, f"passed over until it changes, as onBadFile={self.bad_files.word} asks: {why}", state)
 
     @property
     def _patience_ns(self) -> float:
         """The time for which a complete stream without an end marker has not changed."""
         return inf if self.unfinished_seconds is None else self.unfinished_seconds * _SECOND
 
-    def _is_taken(self, file: DataFile, wanted: str, age: int) -> bool:
+    def _is_taken(self, file: DataFile, wanted: _Wanted, age: int) -> bool:
         """Return whether a file is admitted though its end is not there, by nanoseconds since its last change."""
         is_still = age >= _STILL_SECONDS * _SECOND
         if wanted == _NO_MARKERS:
@@ -150,8 +193,8 @@ class Admission:
             "%s: %s, so it is read as it is; what is written to it later will not be read", printable(file.path), why
         )
 
-    def _wanted(self, source: ByteSource, nbytes: int) -> str | None:
-        """Return what a file waits for, as a sentence; None if it is complete."""
+    def _wanted(self, source: ByteSource, nbytes: int) -> _Wanted | None:
+        """Return what a file waits for; None if it is complete."""
         head = bytes(source.read_up_to(0, SNIFF_NBYTES))
         last = bytes(source.read_up_to(max(0, nbytes - len(EOS)), len(EOS)))
         try:
@@ -170,7 +213,7 @@ class Admission:
         except ArrowIpcError:  # tasks say what is wrong
             return None
 
-    def _check_object(self, file: DataFile) -> tuple[Readiness, DataFile]:
+    def _check_object(self, file: DataFile, root: str) -> tuple[Readiness, DataFile]:
         state = (file.nbytes, file.mtime_ns, file.version)
         if self._warned.get(file.path) == state:
             return Readiness.INCOMPLETE, file
@@ -180,20 +223,24 @@ class Admission:
         except InvalidArrowError as error:
             if self.skips_broken:
                 return Readiness.READY, file
-            self._warn(file.path, _not_arrow(error), state)
+            if self.bad_files is None:
+                self._warn(file, _not_arrow(error).sentence, state)
+            else:
+                self._pass_over(file, str(error), state)
             return Readiness.INCOMPLETE, file
         except (FileNotFoundError, FileChangedError):
             return Readiness.GONE, file
-        return Readiness.READY, file
+        return self._judged(file, root, state)
 
-    def _warn(self, path: str, wanted: str, state: _State) -> None:
-        if self._warned.get(path) != state:
-            self._warned[path] = state
-            _LOG.warning("%s: %s", printable(path), wanted)
+    def _warn(self, file: DataFile, what: str, state: _State) -> None:
+        if self._warned.get(file.path) != state:
+            self._warned[file.path] = state
+            _LOG.warning("%s: %s", printable(file.path), what)
 
 
-def _not_arrow(error: InvalidArrowError) -> str:
-    return (
+def _not_arrow(error: InvalidArrowError) -> _Wanted:
+    return _Wanted(
+        str(error),
         f"this is not a complete Arrow file, and the query waits for it to become one: {error}; leave such files out with "
-        "pathGlobFilter, or remove it"
+        "pathGlobFilter, or remove it",
     )

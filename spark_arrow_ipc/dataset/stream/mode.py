@@ -73,6 +73,7 @@ class Backlog(NamedTuple):
     # files (of a growing file, record batches) that the next call of `latest` can give, and their bytes
     files: int = 0
     nbytes: int = 0
+    bad: int = 0  # files that cannot be read as they are, and that this process has named in a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,17 @@ class StreamMode(Protocol):
 
     def only_available_now(self) -> None:
         """From the next look on, see nothing new: ``Trigger.AvailableNow`` ends when `latest` returns its `start`."""
+
+
+class OnBadFile(StrEnum):
+    """The answer of a stream to a file that tasks could not read."""
+
+    FAIL = "fail"
+    """Wait for one that is not complete; of others the task raises an error."""
+    SKIP = "skip"
+    """Pass over it until it changes, with a warning."""
+    QUARANTINE = "quarantine"
+    """The same, with a note of the file and the reason in the query's log."""
 
 
 class OnOverwrite(StrEnum):

@@ -8,6 +8,8 @@ entries that are older than that go.
 The directory belongs to one query and one source: each entry has the source's paths. The file ``owner`` has the id that
 the offsets of its query have. It is made by put-if-absent when Spark has written an offset of the query down, and never
 replaced: a query that died before that begins anew with another id.
+
+The directory ``bad`` has the notes of files that the query passes over (`bad_files`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.dataset.stream.bad_files import BadFileNotes
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch, refuse_change
 from spark_arrow_ipc.dataset.stream.source_files import (
     Hashes,
@@ -38,6 +41,9 @@ EARLIEST: Final = -(1 << 62)
 
 MOST_FILES: Final = 10_000
 """Files of one entry; a batch may have several entries."""
+
+BAD_FILES: Final = "bad"
+"""The directory in a log that has `BadFileNotes`."""
 
 _VERSION: Final = 1
 _COMPACTED: Final = 10
@@ -80,6 +86,11 @@ class SourceLog:
         """Number of the newest entry, -1 for none."""
         self.low = EARLIEST
         """Files that were modified before are not read."""
+
+    @property
+    def bad_files(self) -> BadFileNotes:
+        """The notes of the files that the query passes over."""
+        return BadFileNotes(self._storage, join(self._directory, BAD_FILES))
 
     def load(self) -> None:
         """Read which files were read. Lists the log, and reads one set of hashes and the entries after it."""

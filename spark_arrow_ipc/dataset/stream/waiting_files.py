@@ -131,7 +131,7 @@ class WaitingFiles:
         young: list[DataFile] = []
         while self._files and not taken.is_full:
             part = list(islice(self._files, taken.most(_MOST_CHECKED)))
-            for readiness, file in self.admission.check(part):
+            for readiness, file in self.admission.check(part, self._roots):
                 if readiness is Readiness.READY and not taken.add(file):
                     break
                 if readiness is Readiness.YOUNG:
@@ -144,8 +144,8 @@ class WaitingFiles:
         return min((file.mtime_ns for file in self._files), default=None)
 
     def backlog(self) -> Backlog:
-        """Return how many files wait, and their bytes when they were listed."""
-        return Backlog(len(self._files), sum(file.nbytes for file in self._files))
+        """Return how many files wait, their bytes when they were listed, and the bad ones."""
+        return Backlog(len(self._files), sum(file.nbytes for file in self._files), self.admission.named)
 
 
 @dataclass(slots=True)

@@ -154,6 +154,10 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning;
     without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this
     time, or for a minute. What is written later is not read, and a warning names the file."""
+    onBadFile: Literal["fail", "skip", "quarantine"]
+    """What a stream of a directory does with a file that is not whole, not Arrow, or has other columns than the query
+    can read, as its footer and headers say: `fail` waits for its end, and else ends the query; `skip` passes over it
+    until it changes, with a warning; `quarantine` notes it in `sourceLog` as well."""
     latestFirst: bool
     """Whether the newest files are read first, instead of the oldest."""
     fileNameOnly: bool

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spark_arrow_ipc.dataset.stream.mode import OnBadFile
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.spark.options import declare as d
@@ -117,6 +118,11 @@ def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions
         raise OptionError(f"{option.name}=true is for batch reads: a stream is read for its rows; remove it")
     stream = StreamOptions(**{name: value for name, value in values.items() if name not in of_read})
     stream.check()
+    if stream.on_bad_file is not OnBadFile.FAIL and options.recover:
+        raise OptionError(
+            f"recover=true reads what is whole of a truncated file, and onBadFile={stream.on_bad_file.value} passes over the "
+            "file; remove one"
+        )
     return options, stream
 
 

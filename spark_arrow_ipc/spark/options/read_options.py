@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
-from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
+from spark_arrow_ipc.dataset.stream.mode import OnBadFile, OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Limits, TensorRows, Validation
@@ -338,6 +338,13 @@ class StreamOptions:
         "How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning; "
         "without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this "
         "time, or for a minute. What is written later is not read, and a warning names the file.",
+        applies=Use.DIRECTORY,
+    )
+    on_bad_file: OnBadFile = d.word(
+        OnBadFile.FAIL,
+        "What a stream of a directory does with a file that is not whole, not Arrow, or has other columns than the query can "
+        "read, as its footer and headers say: `fail` waits for its end, and else ends the query; `skip` passes over it until "
+        "it changes, with a warning; `quarantine` notes it in `sourceLog` as well.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag(

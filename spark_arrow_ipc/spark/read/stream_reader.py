@@ -45,6 +45,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOption
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
+from spark_arrow_ipc.spark.read.file_check import bad_files_of
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
@@ -73,13 +74,11 @@ except ModuleNotFoundError as error:
 # commits is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is
 # directories of files.
 _POLL_SECONDS = 1.0
-
-
 _POLL_SECONDS_THAT_WAIT = 10.0
 
 
-def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
-    """Return the mode that follows the source."""
+def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType | None = None) -> StreamMode:
+    """Return the mode that follows the source; without the query's own columns it judges no files."""
     storage = options.opened_storage
     if stream.tail:
         return _tail(storage, options, stream)
@@ -87,12 +86,8 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     dataset = None if asks_for_files else _dataset(storage, options)
     if dataset is not None:
         return _table(dataset, options, stream)
-    _refuse(
-        Use.DIRECTORY,
-        options,
-        stream,
-        "the source is not a data set that keeps the records of its commits (commitRetention)",
-    )
+    why = "the source is not a data set that keeps the records of its commits (commitRetention)"
+    _refuse(Use.DIRECTORY, options, stream, why)
     if isinstance(stream.starting_from, int):
         raise OptionError(
             f"startingFrom={stream.starting_from} is the number of a commit record, and this source is read as a directory "
@@ -101,22 +96,30 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     source = SourceFiles(
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
     )
-    admission = Admission(
-        storage, options.error_policy.skips_corrupt, stream.unfinished_after, of_tensors=options.tensors is not None
-    )
+    log = _log(storage, options, stream)
+    bad_files = bad_files_of(options, stream, own, log)
+    skips_broken = options.error_policy.skips_corrupt and bad_files is None
+    of_tensors = options.tensors is not None
+    admission = Admission(storage, skips_broken, stream.unfinished_after, of_tensors, bad_files)
     waiting = WaitingFiles(source, admission, stream.latest_first)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
-    source_log = stream.source_log or (stream.own_log if stream.late_window is None else None)
-    if source_log is not None:
-        log_storage, directory = storage_of(source_log, _log_options(options, source_log))
-        if type(log_storage) is type(storage):
-            check_beside(storage, options, directory, "sourceLog")
-        resolved = tuple(map(storage.resolve, options.paths))
-        log = SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
+    if log is not None:
         return LogMode(waiting, log, LogOptions(stream.max_file_age, from_latest, stream.file_name_only), cleaner)
     window = WindowOptions(stream.late_seconds, stream.max_file_age, from_latest, stream.file_name_only)
     return WindowMode(waiting, window, cleaner)
+
+
+def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
+    """Return the log of a stream of a directory; None if its offsets have what it read."""
+    source_log = stream.source_log or (stream.own_log if stream.late_window is None else None)
+    if source_log is None:
+        return None
+    log_storage, directory = storage_of(source_log, options.storage if is_remote(source_log) else ())
+    if type(log_storage) is type(storage):
+        check_beside(storage, options, directory, "sourceLog")
+    resolved = tuple(map(storage.resolve, options.paths))
+    return SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
 
 
 def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
@@ -184,11 +187,6 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
     return _POLL_SECONDS_THAT_WAIT if options.opened_storage.traits.waits else _POLL_SECONDS
 
 
-def _log_options(options: ReadOptions, path: str) -> tuple[tuple[str, str], ...]:
-    """Return the options of the log's storage: those of the source's, unless the log is local."""
-    return options.storage if is_remote(path) else ()
-
-
 def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
     if stream.clean_source is CleanSource.OFF:
         return None
@@ -252,18 +250,13 @@ def _plain_part(path: str) -> str:
 # pauses are made inside the call.
 _LISTING_SHARE: Final = 5
 
-
 _LONGEST_PAUSE: Final = 0.5
-
-
 """Seconds that one call may sleep: Spark stops a query between two calls."""
 
 
 _ATTEMPTS: Final = 6
 
-
 _LONGEST_BACKOFF: Final = 30.0
-
 
 _MAY_PASS: Final = (OSError, ConcurrentWriteError)
 
@@ -369,7 +362,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _polls(self) -> Polls:
         if self._made is None:
-            mode = stream_mode(self._options, self._stream)
+            mode = stream_mode(self._options, self._stream, self._rows.own)
             self._made = Polls(mode, poll_seconds(self._options, self._stream))
         return self._made
 
@@ -402,9 +395,10 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(end)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the size of the newest batch and what waits behind it: ``latestOffset`` of a query's progress."""
+        """Return the newest batch's size, what waits, and how many files are bad: ``latestOffset`` of the progress."""
         waiting = self._polls.backlog
-        return {**self._last, "waitingFiles": waiting.files, "waitingBytes": waiting.nbytes}
+        sizes = {"waitingFiles": waiting.files, "waitingBytes": waiting.nbytes, "badFiles": waiting.bad}
+        return self._last | sizes
 
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ArrowIpcInputPartition]:

@@ -4,6 +4,7 @@ import pytest
 from commit_jobs import APPEND, REWRITE, dataset, dying, save
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.stream.mode import Backlog
 from spark_arrow_ipc.dataset.stream.table_records import Snapshot, TableRecords, replaced_since, status_where_it_lives
 
 
@@ -44,4 +45,4 @@ def test_a_snapshot_is_sorted_and_has_each_file_once():
     assert ["a", "b", "c"] == snapshot.names
     assert [0, 1, 3, 7] == snapshot.nbytes
     assert [0, 1, 1, 3] == [snapshot.position(after) for after in ("", "a", "aa", "z")]
-    assert (2, 6) == snapshot.rest(1)
+    assert Backlog(2, 6) == snapshot.rest(1)

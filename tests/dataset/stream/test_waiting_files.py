@@ -14,14 +14,14 @@ class Source:
 
     def __init__(self, count):
         self.count, self.looks, self.seconds, self.slow = count, 0, 0.0, 0.0
-        self.states, self.pauses, self.sizes = {}, [], {}
+        self.states, self.pauses, self.sizes, self.named = {}, [], {}, 0
 
     def look(self):
         self.looks += 1
         self.seconds += self.slow
         return tuple(DataFile(f"/in/{i}", self.sizes.get(i, 10), i) for i in range(self.count)), Roots(["/in"])
 
-    def check(self, files):
+    def check(self, files, _roots):
         found = []
         for file in files:
             state = self.states.get(file.path)

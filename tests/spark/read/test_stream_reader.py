@@ -11,55 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from stream_queries import Query, drop
 
 from spark_arrow_ipc.errors import FileChangedError, OptionError, StreamOffsetError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
-
-
-def drop(path, *values, **columns):
-    """Put a file where it is seen when it is complete, long ago enough not to be looked at twice."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.table({"n": pa.array(values, pa.int64()), **columns})
-    temporary = path.with_name(f".{path.name}")
-    with pa.ipc.new_file(temporary, table.schema) as writer:
-        writer.write_table(table)
-    temporary.rename(path)
-    return path
-
-
-class Query:
-    """A query: its offset log, and the reader of Spark's source process."""
-
-    def __init__(self, path, schema=None, **options):
-        self.options = {"path": str(path), "pollInterval": "0", **options}
-        self.schema = schema
-        self.offsets = []
-        self.restart()
-
-    def restart(self, **options):
-        self.options |= options
-        source = ArrowIpcDataSource(self.options)
-        self.schema = self.schema or source.schema()
-        self.reader = source.streamReader(self.schema)
-        if not self.offsets:
-            self.offsets.append(json.dumps(self.reader.initialOffset()))
-
-    def rows(self, number):
-        """Read a batch as tasks do, from the texts of its offsets."""
-        start, end = map(json.loads, self.offsets[number : number + 2])
-        reader, parts = pickle.loads(pickle.dumps((self.reader, self.reader.partitions(start, end))))
-        return sorted(tuple(row.values()) for part in parts for batch in reader.read(part) for row in batch.to_pylist())
-
-    def next(self, limit=None):
-        """Return the rows of the next batch; None if nothing is new."""
-        limit = limit or self.reader.getDefaultReadLimit()
-        end = json.dumps(self.reader.latestOffset(json.loads(self.offsets[-1]), limit))
-        if end == self.offsets[-1]:
-            return None
-        self.offsets.append(end)
-        return self.rows(len(self.offsets) - 2)
 
 
 def test_batches_follow_each_other_and_are_the_same_when_they_are_run_again(tmp_path):
@@ -296,6 +253,7 @@ def test_progress_and_a_line_for_each_batch(tmp_path, caplog):
         "bytes": 2 * nbytes,
         "waitingFiles": 1,
         "waitingBytes": nbytes,
+        "badFiles": 0,
     } == query.reader.reportLatestOffset()
     assert f"a batch of 2 files, {2 * nbytes} bytes, in the mode window; 1 files, {nbytes} bytes wait" in caplog.text
 

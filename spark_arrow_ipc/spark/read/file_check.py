@@ -1,0 +1,100 @@
+"""`FileCheck`: whether the tasks of a stream could open a file and give its columns, by its footer and headers alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known
+from spark_arrow_ipc.dataset.scan.file_range import PartitionColumns
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
+from spark_arrow_ipc.dataset.scan.outlines import project
+from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
+from spark_arrow_ipc.dataset.stream.mode import OnBadFile
+from spark_arrow_ipc.dataset.stream.source_log import SourceLog
+from spark_arrow_ipc.errors import OptionError, SchemaMismatchError, error_context
+from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.read.columns import select_needed
+from spark_arrow_ipc.spark.read.dataset_schema import typed
+
+_SENSITIVE: Final = (False, True)
+"""A planner does not know which of them the session is: a file that fits in either is left to the tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """Raises what tasks would raise of a file, apart from damage in the bodies of its record batches."""
+
+    own: s.StructType  # the columns of the files and their partitions
+    options: ReadOptions
+
+    def __call__(self, file: DataFile, root: str) -> None:
+        """Raise if the file could not be read. Opens it once; of a stream it walks over the headers."""
+        with error_context(path=file.path):
+            schema = self._schema(file)
+            partitioning = self._partitioning(file, root)
+            for is_sensitive in _SENSITIVE:
+                try:
+                    self._conform(schema, partitioning, is_sensitive=is_sensitive)
+                except SchemaMismatchError:
+                    if is_sensitive is _SENSITIVE[-1]:
+                        raise
+                else:
+                    return
+
+    def _schema(self, file: DataFile) -> Schema:
+        options = self.options
+        # A stream has more bytes than this, and is walked; no record batch has, and none is looked at.
+        headers = OutlineOptions(
+            ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
+            tensors=options.tensors,
+            cut_above=file.nbytes - 1,
+            storage=options.opened_storage,
+        )
+        outline = read_outline(file, headers)
+        if outline.error is not None:
+            raise outline.error
+        assert outline.schema is not None
+        return outline.schema
+
+    def _partitioning(self, file: DataFile, root: str) -> Partitioning:
+        if self.options.recursive_file_lookup:
+            return Partitioning((), (file,))
+        known = partition_known([file], [root], infer=False, time_zone=self.options.time_zone)
+        return typed(known, self.own)
+
+    def _conform(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
+        options, fields = self.options, partitioning.fields
+        select = select_needed(
+            options.column_paths,
+            self.own,
+            (),
+            fields,
+            skips_absent=options.fills_missing,
+            is_case_sensitive=lambda: is_sensitive,
+        )
+        found = project(schema, select)
+        if fields:
+            found = PartitionColumns(found, fields, partitioning.files[0].partition).schema
+        compile_conform(found, self.own, replace(options, where=None))
+
+
+def bad_files_of(
+    options: ReadOptions, stream: StreamOptions, own: s.StructType | None, log: SourceLog | None
+) -> BadFiles | None:
+    """Return what passes over the bad files of a stream with a log; None if tasks raise what is wrong with them."""
+    wanted = stream.on_bad_file
+    notes = log.bad_files if wanted is OnBadFile.QUARANTINE and log is not None else None
+    if wanted is OnBadFile.QUARANTINE and notes is None:
+        raise OptionError(
+            "onBadFile=quarantine notes files in the sourceLog, and there is none; give sourceLog, or skip"
+        )
+    if wanted is OnBadFile.FAIL or own is None:
+        return None
+    return BadFiles(wanted.value, FileCheck(own, options), notes)
