@@ -13,6 +13,7 @@ A leak is an error that is no `ArrowIpcError` and no warning, more than `MOST_SE
 
 import argparse
 import base64
+import contextlib
 import copy
 import json
 import random
@@ -42,6 +43,7 @@ from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, files_to_json
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, decode_row_counts
 from spark_arrow_ipc.spark.types import field_metadata
 from spark_arrow_ipc.spark.types.extension_columns import parse_spatial
 from spark_arrow_ipc.spark.types.tensor_columns import parse_tensor
@@ -171,7 +173,14 @@ def read_files(text):
 
 WINDOW = window._State(5, 4, 3, SeenFiles.empty(), FILES).to_offset()
 
+
+def read_row_counts(text):
+    with contextlib.suppress(ValueError):  # its callers' error
+        decode_row_counts(((ROW_COUNTS_KEY, text),))
+
+
 TARGETS = {
+    "row counts of polars": ({"record_batch_cum_len": [1, 3, 7]}, read_row_counts),
     "a commit record": ({k: v for k, v in json.loads(RECORD.to_bytes()).items() if k != "crc32"}, read_record),
     "statistics": ([["a"], ["b", "c"]], read_dropped),
     "a note of an Arrow type": (json.loads(field_metadata.note_of(t.list_(t.struct([("a", t.int32)])))), read_note),

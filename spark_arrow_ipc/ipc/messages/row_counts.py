@@ -23,6 +23,9 @@ _ROWS_UP_TO: Final = "record_batch_cum_len"
 _MOST_ROWS: Final = 2**32 - 1
 """polars counts rows in 32 bits, and ignores a pair with a larger number, after it has parsed all of it."""
 
+_INT64_MAX: Final = 2**63 - 1
+"""The most rows of a record batch."""
+
 
 def encode_row_counts(rows: Sequence[int]) -> CustomMetadata:
     """Return the pair for record batches of these rows; none for fewer than two, which polars finds as fast without."""
@@ -45,6 +48,6 @@ def decode_row_counts(custom_metadata: CustomMetadata) -> list[int] | None:
         return None
     noted = parse_json(values[-1])
     up_to = noted.get(_ROWS_UP_TO) if isinstance(noted, dict) else None
-    if not isinstance(up_to, list) or not all(type(number) is int for number in up_to):
-        raise ValueError(f"there is no list of whole numbers named {_ROWS_UP_TO}")
+    if not isinstance(up_to, list) or not all(type(number) is int and 0 <= number <= _INT64_MAX for number in up_to):
+        raise ValueError(f"there is no list of numbers of rows named {_ROWS_UP_TO}")
     return [stop - start for start, stop in pairwise([0, *up_to])]

@@ -68,6 +68,8 @@ MALFORMED = {
     "another key": '{"rows": [1]}',
     "no list": '{"record_batch_cum_len": 3}',
     "numbers that are none": '{"record_batch_cum_len": [true, 2]}',
+    "a negative number": '{"record_batch_cum_len": [-1]}',
+    "a number beyond any file": f'{{"record_batch_cum_len": [{10**4000}]}}',
     "fractions": '{"record_batch_cum_len": [1.0]}',
 }
 
@@ -109,19 +111,19 @@ class Ranges(BaseHTTPRequestHandler):
         elif asked is not None:
             first = max(0, len(self.data) - int(asked[2]))
         body = self.data[first : last + 1]
+        self.sent.append(len(body))  # before the client has them, and looks here
         self.send_response(200 if asked is None else 206)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Range", f"bytes {first}-{last}/{len(self.data)}")
         self.end_headers()
         self.wfile.write(body)
-        self.sent.append(len(body))
 
     def do_HEAD(self):
+        self.sent.append(0)
         self.send_response(200)
         self.send_header("Content-Length", str(len(self.data)))
         self.send_header("Accept-Ranges", "bytes")
         self.end_headers()
-        self.sent.append(0)
 
     def log_message(self, *_):
         pass
