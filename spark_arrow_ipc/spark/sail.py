@@ -11,7 +11,6 @@ neither goes on (seen in 0.7.2). So batches are copied into memory of pyarrow's,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, PyArrowSchema, owned, schema_from_pyarrow
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import Times
@@ -65,7 +65,7 @@ def spark_schema_of(schema: PyArrowSchema) -> s.StructType:
 
 def _field(field: t.Field, path: str) -> s.StructField:
     pairs = dict(field.custom_metadata)
-    metadata: dict[str, Any] = json.loads(pairs.pop(field_metadata.SPARK_KEY, "{}"))
+    metadata: dict[str, Any] = parse_json(pairs.pop(field_metadata.SPARK_KEY, "{}"))
     pairs.pop(_INTERVAL_KEY, None)
     kept = t.Field(field.name, field.type, custom_metadata=tuple(pairs.items()))
     spark_type = _type(field, path)
@@ -111,7 +111,7 @@ def _year_month(field: t.Field, _path: str) -> s.DataType:
 
 def _ends(field: t.Field, units: Sequence[str]) -> list[int]:
     """Return the numbers of the first and last unit of an interval; none where Sail does not say them."""
-    noted = json.loads(dict(field.custom_metadata).get(_INTERVAL_KEY, "{}"))
+    noted = parse_json(dict(field.custom_metadata).get(_INTERVAL_KEY, "{}"))
     ends = [noted.get(end) for end in ("startField", "endField")]
     return [units.index(end) for end in ends] if set(ends) <= set(units) else []
 
