@@ -142,8 +142,9 @@ def check_version(schema: Schema, version: MetadataVersion) -> None:
         A field is of a type that is younger; its path is given.
     """
     # V4 is older than the type. Arrow C++ counts a validity buffer for it there, other readers do not.
-    paths = [path for path, field in walk_fields(schema.fields) if isinstance(field.type, RunEndEncoded)]
-    if paths and version is MetadataVersion.V4:
+    walk = walk_fields(schema.fields) if version is MetadataVersion.V4 else ()
+    paths = [path for path, field in walk if isinstance(field.type, RunEndEncoded)]
+    if paths:
         raise ValueError(f"{paths[0]}: metadata V4 does not have run-end encoded arrays; write V5")
 
 

@@ -17,11 +17,8 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeAlias
-
-import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
@@ -38,9 +35,11 @@ from spark_arrow_ipc.ipc.columns.encode import (
     EncodedBatch,
     dictionary_values,
     encode_columns,
+    encode_footer,
     encode_message,
+    encode_schema_once,
 )
-from spark_arrow_ipc.ipc.columns.plan import Plan, compile_plan, nested_dictionaries
+from spark_arrow_ipc.ipc.columns.plan import Plan, nested_dictionaries
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, EOS, FILE_HEADER, LEGACY_EOS, MAGIC, Format
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
@@ -54,7 +53,7 @@ from spark_arrow_ipc.ipc.messages.checksums import (
 )
 from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, encode_row_counts
-from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata, encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata
 from spark_arrow_ipc.ipc.options import WriteOptions, check_message_metadata, check_version
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -92,7 +91,8 @@ class Writer:
         self._version = MetadataVersion[options.metadata_version]
         check_version(schema, self._version)
         self._schema = schema
-        self._schema_part, self._plan = _prepare(schema, self._version)
+        self._encoded_schema = encode_schema_once(schema, self._version)
+        self._plan = self._encoded_schema.plan
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
@@ -113,8 +113,11 @@ class Writer:
         self.dictionary_metadata: dict[str, str | bytes] = {}
         if options.format == Format.FILE:
             self._put(FILE_HEADER)
-        file_id = new_file_id() if options.checksums else ()
-        self._put_message(tables.SCHEMA, self._schema_part, EncodedBatch(), (*schema_metadata, *file_id))
+        pairs = (*schema_metadata, *new_file_id()) if options.checksums else schema_metadata
+        if pairs:
+            self._put_message(tables.SCHEMA, self._encoded_schema.part, EncodedBatch(), pairs)
+        else:
+            self._put_flatbuffer(tables.SCHEMA, self._encoded_schema.message, EncodedBatch())
         self._schema_nbytes = self._position
         """Bytes before the first batch; the footer without its blocks has about as many."""
 
@@ -335,30 +338,20 @@ class Writer:
             self._put_message(table, header, encoded, t.pairs(self.dictionary_metadata))
 
     def _put_footer(self) -> None:
-        rows = {
-            name: np.array(
-                [(b.byte_offset, b.metadata_nbytes, b.body_nbytes) for b in self._blocks[table]], np.int64
-            ).reshape(-1, 3)
-            for name, table in (("dictionaries", tables.DICTIONARY_BATCH), ("recordBatches", tables.RECORD_BATCH))
-        }
         # A copied pair would be of another file.
         own = {CHECKSUMS_KEY, ROW_COUNTS_KEY}
         pairs = {key: value for key, value in self.custom_metadata.items() if key not in own}
         pairs.update(encode_row_counts(self._rows))
         if self._options.checksums:
             pairs.update([self._encode_checksums()])
-        footer = builder.build(
-            tables.FOOTER,
-            {
-                "version": int(self._version),
-                "schema": self._schema_part,
-                **rows,
-                "custom_metadata": encode_custom_metadata(t.pairs(pairs)),
-            },
+        footer = encode_footer(
+            self._version,
+            self._encoded_schema.part,
+            self._blocks[tables.DICTIONARY_BATCH],
+            self._blocks[tables.RECORD_BATCH],
+            t.pairs(pairs),
         )
-        self._put(footer)
-        self._put(_INT32.pack(len(footer)))
-        self._put(MAGIC)
+        self._put(b"".join([footer, _INT32.pack(len(footer)), MAGIC]))
 
     def _encode_checksums(self) -> tuple[str, str]:
         (of_schema,) = self._checksums[tables.SCHEMA]
@@ -366,14 +359,6 @@ class Writer:
             zip(blocks, self._checksums[table], strict=True) for table, blocks in self._blocks.items()
         )
         return encode_checksums(of_schema.header, batches, dictionaries)
-
-
-@lru_cache(maxsize=8)
-def _prepare(schema: Schema, version: MetadataVersion) -> tuple[builder.Part, Plan]:
-    """Return what all files of a schema share: the schema as part of a flatbuffer, and the plan."""
-    message = number_dictionaries(schema)
-    part = builder.build_part(tables.SCHEMA, encode_schema(message))
-    return part, compile_plan(schema.fields, message.dictionary_ids, version)
 
 
 def create(

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import itertools
+import os
 import struct
 from pathlib import Path
 
@@ -411,7 +412,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, monkeypatch):
     path.write_bytes(b"what stood there")
     writer = ipc.create(path, INTS)
     writer.write(ints(0, 10))
-    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space left"):
         writer.close()
     assert ["x.arrow"] == sinks(tmp_path)

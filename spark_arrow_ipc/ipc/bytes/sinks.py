@@ -7,8 +7,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.bytes.source import storage_options
@@ -76,10 +75,10 @@ class PathSink:
     """A local file that gets its name when it is finished."""
 
     def __init__(self, path: str) -> None:
-        self._target = Path(path)
-        self._direct = self._target.exists() and not self._target.is_file()
-        name = f".{self._target.name}.{uuid.uuid4().hex}.staged"
-        self._staged = self._target if self._direct else self._target.with_name(name)
+        self._target = path
+        self._direct = os.path.exists(path) and not os.path.isfile(path)
+        directory, name = os.path.split(path)
+        self._staged = path if self._direct else os.path.join(directory, f".{name}.{uuid.uuid4().hex}.staged")
         new = os.O_TRUNC if self._direct else os.O_CREAT | os.O_EXCL
         self.file: BinaryIO = named_file(os.open(self._staged, os.O_WRONLY | os.O_CLOEXEC | new, 0o666), path)
 
@@ -87,15 +86,16 @@ class PathSink:
         """Close the file, call `prove` on what it holds, and rename it over any file of its name."""
         self.file.close()
         if not self._direct:
-            with closing(FileSource.open(str(self._staged))) as written:
+            with closing(FileSource.open(self._staged)) as written:
                 prove(written)
-            self._staged.replace(self._target)
+            os.replace(self._staged, self._target)
 
     def discard(self) -> None:
         """Close and remove the file; a file of the target's name stays."""
         discard(self.file)  # to close it may fail again where the device is full
         if not self._direct:
-            self._staged.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(self._staged)
 
 
 class StoredSink:

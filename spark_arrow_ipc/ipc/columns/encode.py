@@ -1,4 +1,7 @@
-"""Encode arrays as the header and body of a record batch, by the plan that decodes them.
+"""Encode arrays as the header and body of a record batch, by the plan that decodes them; and schemas and footers.
+
+Flatbuffers that differ only in numbers are built once: headers of record batches with as many nodes and buffers, footers
+with as many blocks.
 
 Buffers are written without a copy unless they are sliced or longer than their slots need. Padding is zero, and so are
 the values of null slots. A validity bitmap without nulls is left out.
@@ -6,9 +9,10 @@ the values of null slots. A validity bitmap without nulls is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,12 +24,16 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.columns.decode import SWAPS_FROM_NATIVE
-from spark_arrow_ipc.ipc.columns.plan import Plan, Step
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step, compile_plan
 from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.messages.checksums import checksum_of_pieces
+from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata, encode_schema, number_dictionaries
 
 _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
@@ -199,8 +207,6 @@ def _as_they_are(step: Step, array: Array) -> tuple[BytesLike, ...] | None:
     return None
 
 
-_INT64: Final = Struct("<q")
-
 _OFFSETS: Final = {32: Struct("=i").unpack_from, 64: Struct("=q").unpack_from}
 """By the bits of a value offset: a function that reads one in this machine's byte order."""
 
@@ -225,19 +231,21 @@ def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count:
 
 
 class _Template(NamedTuple):
-    """The flatbuffer of a record batch's message, and where the numbers are that differ from batch to batch."""
+    """A flatbuffer, and for each of its vectors and scalars that differ a function that puts numbers in, and its place."""
 
     flatbuffer: bytes
-    body_nbytes: int
-    length: int
-    nodes: int
-    pack_nodes: Callable[..., None]
-    buffers: int
-    pack_buffers: Callable[..., None]
+    places: tuple[tuple[Callable[..., None], int], ...]
+
+    def with_numbers(self, *numbers: Iterable[int]) -> bytes:
+        """Return the flatbuffer with the numbers of each place."""
+        flatbuffer = bytearray(self.flatbuffer)
+        for (pack_into, at), own in zip(self.places, numbers, strict=True):
+            pack_into(flatbuffer, at, *own)
+        return bytes(flatbuffer)
 
 
 @lru_cache(maxsize=64)
-def _template(version: int, nodes: int, buffers: int, variadic_counts: tuple[int, ...], codec: int | None) -> _Template:
+def _batch(version: int, nodes: int, buffers: int, variadic_counts: tuple[int, ...], codec: int | None) -> _Template:
     # Ones, as a builder leaves out zeros.
     like = EncodedBatch(1, (1,) * nodes, (1,) * buffers, variadic_counts, codec)
     message = {"version": version, "header": (tables.RECORD_BATCH, like.header), "bodyLength": 1}
@@ -245,26 +253,67 @@ def _template(version: int, nodes: int, buffers: int, variadic_counts: tuple[int
     view = reader.root(flatbuffer, tables.MESSAGE)
     header = view.union("header")[1]
     assert header is not None
-    return _Template(
-        flatbuffer,
-        view.scalar_extent("bodyLength").start,
-        header.scalar_extent("length").start,
-        header.structs_extent("nodes").start,
-        Struct(f"<{nodes}q").pack_into,
-        header.structs_extent("buffers").start,
-        Struct(f"<{buffers}q").pack_into,
+    places = (
+        (1, view.scalar_extent("bodyLength")),
+        (1, header.scalar_extent("length")),
+        (nodes, header.structs_extent("nodes")),
+        (buffers, header.structs_extent("buffers")),
     )
+    return _Template(flatbuffer, tuple((Struct(f"<{count}q").pack_into, extent.start) for count, extent in places))
 
 
 def encode_message(version: int, batch: EncodedBatch) -> bytes:
     """Return the flatbuffer of a record batch's message without custom metadata: a template with the batch's numbers."""
-    template = _template(version, len(batch.nodes), len(batch.buffers), batch.variadic_counts, batch.codec)
-    flatbuffer = bytearray(template.flatbuffer)
-    _INT64.pack_into(flatbuffer, template.body_nbytes, batch.nbytes)
-    _INT64.pack_into(flatbuffer, template.length, batch.length)
-    template.pack_nodes(flatbuffer, template.nodes, *batch.nodes)
-    template.pack_buffers(flatbuffer, template.buffers, *batch.buffers)
-    return bytes(flatbuffer)
+    template = _batch(version, len(batch.nodes), len(batch.buffers), batch.variadic_counts, batch.codec)
+    return template.with_numbers((batch.nbytes,), (batch.length,), batch.nodes, batch.buffers)
+
+
+class EncodedSchema(NamedTuple):
+    """What all files of a schema share: its message, the same schema as a part of footers, and the plan."""
+
+    message: bytes
+    part: builder.Part
+    plan: Plan
+
+
+@lru_cache(maxsize=8)
+def encode_schema_once(schema: Schema, version: MetadataVersion) -> EncodedSchema:
+    """Return a schema as it is written; fast for one that was written before."""
+    numbered = number_dictionaries(schema)
+    part = builder.build_part(tables.SCHEMA, encode_schema(numbered))
+    message = builder.build(tables.MESSAGE, {"version": version, "header": (tables.SCHEMA, part)})
+    return EncodedSchema(message, part, compile_plan(schema.fields, numbered.dictionary_ids, version))
+
+
+_FEW_BLOCKS: Final = 8
+"""Up to so many blocks the footer is a template, too: that of files of a data set, not of each file."""
+
+
+@lru_cache(maxsize=8)
+def _footer(version: int, schema: builder.Part, dictionaries: int, record_batches: int) -> _Template:
+    numbers = {"dictionaries": dictionaries, "recordBatches": record_batches}
+    blocks = {name: np.zeros((count, 3), np.int64) for name, count in numbers.items()}
+    flatbuffer = builder.build(tables.FOOTER, {"version": version, "schema": schema, **blocks})
+    view = reader.root(flatbuffer, tables.FOOTER)
+    places = [("<" + "qi4xq" * count, view.structs_extent(name)) for name, count in numbers.items()]
+    return _Template(flatbuffer, tuple((Struct(format_).pack_into, extent.start) for format_, extent in places))
+
+
+def encode_footer(
+    version: int, schema: builder.Part, dictionaries: Blocks, record_batches: Blocks, pairs: CustomMetadata
+) -> bytes:
+    """Return the flatbuffer of a footer: a template, if it has few blocks and no custom metadata."""
+    if not pairs and len(dictionaries) + len(record_batches) <= _FEW_BLOCKS:
+        template = _footer(version, schema, len(dictionaries), len(record_batches))
+        return template.with_numbers(chain.from_iterable(dictionaries), chain.from_iterable(record_batches))
+    values = {"version": version, "schema": schema, "custom_metadata": encode_custom_metadata(pairs)}
+    for name, blocks in (("dictionaries", dictionaries), ("recordBatches", record_batches)):
+        values[name] = np.array(blocks, np.int64).reshape(-1, 3)
+    return builder.build(tables.FOOTER, values)
+
+
+Blocks: TypeAlias = Sequence[tuple[int, int, int]]
+"""Byte offset, metadata bytes and body bytes of each block."""
 
 
 def dictionary_values(dictionary_id: int, data: dict[str, Any], *, is_delta: bool) -> tuple[Any, dict[str, Any]]:

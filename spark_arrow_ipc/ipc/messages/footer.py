@@ -107,7 +107,7 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     if schema is None:
         raise InvalidMetadataError(expected="a schema in the footer", found="none", spec="File.fbs, Footer.schema")
     version = int(view.scalar("version"))
-    if version > max(MetadataVersion):
+    if version > _NEWEST:
         raise UnsupportedError(f"the footer has metadata version {version}; this release reads up to V5 (4)")
     dictionaries, record_batches = (view.few_structs(name, _FEW_BLOCKS) for name in _BLOCK_VECTORS)
     uncovered = None
@@ -126,6 +126,7 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     return Footer(SchemaHeader(schema), blocks[0], blocks[1], decode_custom_metadata(view), uncovered)
 
 
+_NEWEST: Final = max(MetadataVersion)
 _LIST_OF_BLOCKS: Final = "the list of blocks in the footer"
 _BLOCK_VECTORS: Final = ("dictionaries", "recordBatches")
 

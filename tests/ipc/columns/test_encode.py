@@ -1,5 +1,7 @@
 """Bodies are aligned, padded with zeros, and have no bytes that their slots do not need."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,10 +9,18 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.ipc.columns.encode import BodyForm, EncodedBatch, encode_columns, encode_message
+from spark_arrow_ipc.ipc.columns.encode import (
+    BodyForm,
+    EncodedBatch,
+    encode_columns,
+    encode_footer,
+    encode_message,
+    encode_schema_once,
+)
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
+from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer, decode_schema_once
 from spark_arrow_ipc.ipc.messages.message import decode_message
 
 pa = pytest.importorskip("pyarrow")
@@ -105,3 +115,26 @@ def test_value_offsets_that_begin_later_are_moved():
     column = Array(t.utf8, 2, 0, (None, offsets, memoryview(b"xabcy")))
     batch = RecordBatch(Schema((t.field("a", t.utf8),)), (column,), 2)
     assert ["a", "bc"] == read_by_pyarrow(written([batch])).column(0).to_pylist()
+
+
+@pytest.mark.parametrize("pairs", [(), (("k", "v"),)])
+@pytest.mark.parametrize("count", [0, 1, 8, 9])
+def test_a_footer_has_the_blocks_that_it_is_given(count, pairs):
+    schema = encode_schema_once(Schema((t.field("a", t.int64),)), MetadataVersion.V5)
+    blocks = [Block(4096 * (i + 1), 128 + 8 * i, 64 * i) for i in range(count)]
+    dictionaries = [Block(512, 8 * (i + 1), 0) for i in range(count % 2)]
+    for _ in range(2):  # the template is built, and used again
+        footer = encode_footer(MetadataVersion.V5, schema.part, dictionaries, blocks, pairs)
+        found = decode_footer(memoryview(footer), 1 << 20, DEFAULT_LIMITS)
+        assert (tuple(blocks), tuple(dictionaries), pairs) == (
+            found.record_batches, found.dictionaries, found.custom_metadata,
+        )  # fmt: skip
+        assert schema.plan.fields == decode_schema_once(found.schema.view, DEFAULT_LIMITS).schema.fields
+
+
+def test_a_schema_that_is_equal_is_encoded_once():
+    schemas = [Schema((t.field("a", t.int64), t.field("b", t.list_(t.utf8)))) for _ in range(2)]
+    assert schemas[0] is not schemas[1]
+    assert encode_schema_once(schemas[0], MetadataVersion.V5) is encode_schema_once(schemas[1], MetadataVersion.V5)
+    other = replace(schemas[0], custom_metadata=(("k", "v"),))
+    assert encode_schema_once(other, MetadataVersion.V5).part != encode_schema_once(schemas[0], MetadataVersion.V5).part
