@@ -79,11 +79,11 @@ UNREADABLE = {
 }  # fmt: skip
 
 
-def hugging_face(path):
-    """What `save_to_disk` makes of a data set."""
+def beside_json(path):
+    """A stream, and JSON that a program of somebody's left beside it."""
     sound(path / "data-00000-of-00001.arrow", stream=True)
-    (path / "dataset_info.json").write_text('{"citation": ""}')
-    (path / "state.json").write_text('{"_data_files": []}')
+    (path / "about.json").write_text('{"citation": ""}')
+    (path / "report.json").write_text('{"rows": []}')
     return str(path)
 
 
@@ -99,16 +99,16 @@ FOREIGN = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_file_that_is_no_arrow_file_is_named_with_the_way_round(spark, tmp_path, name):
-    path = hugging_face(tmp_path)
+    path = beside_json(tmp_path)
     message = raised(lambda: FOREIGN[name](spark, path))
     # The schema is the newest file's.
-    assert any(f"NotArrowError: {path}/{name}.json: " in message for name in ("dataset_info", "state")), message
+    assert any(f"NotArrowError: {path}/{name}.json: " in message for name in ("about", "report")), message
     words = ["looks like text", "set the option pathGlobFilter, such as *.arrow"]
     assert missing(message, words) == [], message
 
 
 def test_the_way_round_reads_what_is_arrow(spark, tmp_path):
-    path = hugging_face(tmp_path)
+    path = beside_json(tmp_path)
     rows = [("UA", 1), ("AA", 2)]
     assert [tuple(row) for row in reader(spark, pathGlobFilter="*.arrow").load(path).collect()] == rows
     assert [tuple(row) for row in reader(spark, ignoreCorruptFiles="true").load(path).collect()] == rows
