@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command("serve files to other processes, from shared memory or sockets", "serve"),
     "copy": Command("copy a data set, whole, to another place while jobs run", "copy"),
     "fsck": Command("compare the records of a data set with its files, and mend it", "fsck"),
+    "stream": Command("show the batches of a streaming query, and what keeps it from going on", "stream"),
     "vacuum": Command("remove what failed jobs left in a dataset's directory", "vacuum"),
     "integration": Command("read and write Arrow's integration JSON, for its harness", "integration"),
     "completion": Command("print a script for the shell to complete commands", "main"),

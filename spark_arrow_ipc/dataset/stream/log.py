@@ -78,7 +78,7 @@ class LogMode:
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
         """Return the offset after the next entry: one that is there already, or a new one."""
-        first, owner = _number(start), _owner(start)
+        first, owner = read_number(start), owner_of(start)
         try:
             number = self._next(first, owner, limit)
         except BaseException:
@@ -119,17 +119,17 @@ class LogMode:
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:
         """Return the files of the entries between two offsets."""
-        first, last = _number(start), _number(end)
+        first, last = read_number(start), read_number(end)
         if first > last:
             raise StreamOffsetError(expected=f"an offset from entry {first:,} on", found=f"entry {last:,}")
         return _joined([self._log.entry(number).batch for number in range(first + 1, last + 1)])
 
     def committed(self, end: Offset) -> None:
         """Delete or archive the files of the batch that ends here, and entries that no offset names any more."""
-        last = _number(end)
+        last = read_number(end)
         if last < 0:
             return
-        self._claim(last, _owner(end))
+        self._claim(last, owner_of(end))
         if self._cleaner is not None:
             for number in range(self._log.entry(last).after + 1, last + 1):
                 self._cleaner.clean(self._log.entry(number).batch)
@@ -171,11 +171,13 @@ class LogMode:
         return Entry(StreamBatch(), -1, self._low(files), SeenFiles.of(hashes, seconds_of(files)))
 
 
-def _number(offset: Offset) -> int:
+def read_number(offset: Offset) -> int:
+    """Return the number of the entry that an offset of this mode names; -1 for none."""
     return _values(offset).integer("log", least=-1)
 
 
-def _owner(offset: Offset) -> str | None:
+def owner_of(offset: Offset) -> str | None:
+    """Return the id of the query that an offset of this mode has; None in those of earlier releases."""
     return _values(offset).optional_string("owner", max_chars=32)
 
 

@@ -19,7 +19,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.stream.bad_files import BadFileNotes
@@ -75,7 +75,7 @@ class SourceLog:
 
     def __init__(self, storage: Storage, directory: str, paths: tuple[str, ...], *, name_only: bool = False) -> None:
         self._storage = storage.inside(directory)
-        self._directory = directory
+        self.directory = directory
         self._paths = list(paths)
         self._name_only = name_only
         self._by = uuid.uuid4().hex
@@ -87,10 +87,36 @@ class SourceLog:
         self.low = EARLIEST
         """Files that were modified before are not read."""
 
+    @classmethod
+    def at(cls, storage: Storage, directory: str) -> Self:
+        """Return the log in a directory, of whatever stream it is; for looking at it."""
+        log = cls(storage, directory, ())
+        numbers, _ = log._numbers()
+        if not numbers:
+            raise StreamOffsetError(
+                "this is no sourceLog that has an entry, and no checkpoint, which has a directory offsets; give one of them",
+                path=directory,
+            )
+        path = log._entry_path(max(numbers))
+        value = _object(log._storage.read(path, _MOST_NBYTES), path)
+        paths, name_only = value.get("paths"), value.get("fileNameOnly", False)
+        if not isinstance(paths, list) or type(name_only) is not bool:
+            raise StreamOffsetError(expected="paths and fileNameOnly of an entry", found=cut_repr(value), path=path)
+        return cls(storage, directory, tuple(paths), name_only=name_only)
+
+    def entries(self) -> list[int]:
+        """Return the numbers of the entries that are there, ascending."""
+        return sorted(self._numbers()[0])
+
+    def written_ns(self, number: int) -> int | None:
+        """Return when an entry was written, in nanoseconds since 1970; None if it is gone."""
+        status = self._storage.status(self._entry_path(number))
+        return None if status is None else status.mtime_ns
+
     @property
     def bad_files(self) -> BadFileNotes:
         """The notes of the files that the query passes over."""
-        return BadFileNotes(self._storage, join(self._directory, BAD_FILES))
+        return BadFileNotes(self._storage, join(self.directory, BAD_FILES))
 
     def load(self) -> None:
         """Read which files were read. Lists the log, and reads one set of hashes and the entries after it."""
@@ -103,7 +129,7 @@ class SourceLog:
             self._seen = SeenFiles.from_bytes(self._storage.read(path, _MOST_SEEN_NBYTES), path)
             first = max(sets) + 1
         elif not numbers:
-            self._storage.make_directory(self._directory)
+            self._storage.make_directory(self.directory)
             return
         for number in range(min(first, self.last), self.last + 1):
             self._note(self.entry(number))
@@ -125,7 +151,7 @@ class SourceLog:
 
     def append(self, entry: Entry) -> int:
         """Write the next entry, and return its number."""
-        self._storage.check_put_if_absent(self._directory)
+        self._storage.check_put_if_absent(self.directory)
         number = self.last + 1
         path = self._entry_path(number)
         value: dict[str, Any] = {
@@ -166,7 +192,7 @@ class SourceLog:
             raise StreamOffsetError(
                 "this sourceLog is of another query: it notes what that one has read, and a log is for one query; give this "
                 "query a sourceLog of its own and a new checkpoint",
-                path=self._directory,
+                path=self.directory,
             )
 
     def check_new(self) -> None:
@@ -179,7 +205,7 @@ class SourceLog:
                 "this sourceLog notes what another query has read (or this one before its checkpoint was deleted), and the "
                 "checkpoint of this query is new; give a new directory as sourceLog, with startingFrom=latest to leave out "
                 "the files that are there, or give the old checkpoint",
-                path=self._directory,
+                path=self.directory,
             )
 
     def know(self, hashes: Hashes) -> Any:
@@ -199,8 +225,8 @@ class SourceLog:
         keep = max(sets, default=-1)
         stale = [self._entry_path(each) for each in numbers if each < min(number - _KEPT, keep)]
         stale += [self._set_path(each) for each in sets if each < keep]
-        names = (name_of(status.path) for status in self._storage.list(self._directory))
-        stale += [join(self._directory, name) for name in names if name.endswith(TEMPORARY_SUFFIX)]
+        names = (name_of(status.path) for status in self._storage.list(self.directory))
+        stale += [join(self.directory, name) for name in names if name.endswith(TEMPORARY_SUFFIX)]
         self._storage.delete_all(stale)
 
     def _note(self, entry: Entry) -> None:
@@ -212,32 +238,25 @@ class SourceLog:
 
     def _numbers(self) -> tuple[list[int], list[int]]:
         """Return the numbers of the entries, and of the sets of hashes."""
-        if self._storage.status(self._directory) is None:
+        if self._storage.status(self.directory) is None:
             return [], []
-        names = [name_of(status.path) for status in self._storage.list(self._directory)]
+        names = [name_of(status.path) for status in self._storage.list(self.directory)]
         return [int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))], [
             int(match[1]) for name in names if (match := _SEEN.fullmatch(name))
         ]
 
     @property
     def _owner_path(self) -> str:
-        return join(self._directory, "owner")
+        return join(self.directory, "owner")
 
     def _entry_path(self, number: int) -> str:
-        return join(self._directory, f"{number:020d}.json")
+        return join(self.directory, f"{number:020d}.json")
 
     def _set_path(self, number: int) -> str:
-        return join(self._directory, f"seen-{number:020d}.bin")
+        return join(self.directory, f"seen-{number:020d}.bin")
 
     def _parse(self, data: bytes, path: str) -> Entry:
-        try:
-            value = parse_json(data)
-        except ValueError as error:
-            raise StreamOffsetError(expected="an entry of a sourceLog", found=str(error), path=path) from error
-        if not isinstance(value, Mapping) or value.get("v") != _VERSION:
-            raise StreamOffsetError(
-                expected=f"an entry of a sourceLog of version {_VERSION}", found=cut_repr(value), path=path
-            )
+        value = _object(data, path)
         if value.get("paths") != self._paths:
             raise StreamOffsetError(
                 f"this sourceLog is of a stream over {cut_repr(value.get('paths'))}, and this one is over "
@@ -258,3 +277,15 @@ class SourceLog:
         except StreamOffsetError as error:
             error.path = path
             raise
+
+
+def _object(data: bytes, path: str) -> Mapping[str, Any]:
+    try:
+        value = parse_json(data)
+    except ValueError as error:
+        raise StreamOffsetError(expected="an entry of a sourceLog", found=str(error), path=path) from error
+    if not isinstance(value, Mapping) or value.get("v") != _VERSION:
+        raise StreamOffsetError(
+            expected=f"an entry of a sourceLog of version {_VERSION}", found=cut_repr(value), path=path
+        )
+    return value

@@ -116,6 +116,11 @@ class _State:
         return cls(hwm, low, values.integer("at"), seen, files_from_text(values.string("files")), path, name_only)
 
 
+def batch_of(offset: Offset) -> StreamBatch:
+    """Return the files of the batch that ends with an offset of this mode."""
+    return _State.of(offset).batch
+
+
 def _values(offset: Offset) -> OffsetValues:
     return OffsetValues(offset, WINDOW, _NAMES, (_PATH, _NAME_ONLY))
 
@@ -186,12 +191,12 @@ class WindowMode:
         if start == end:
             return StreamBatch()
         _values(start)
-        return _State.of(end).batch
+        return batch_of(end)
 
     def committed(self, end: Offset) -> None:
         """Delete or archive the files of the batch that ends here."""
         if self._cleaner is not None:
-            self._cleaner.clean(_State.of(end).batch)
+            self._cleaner.clean(batch_of(end))
 
     def backlog(self) -> Backlog:
         """Return the files that were listed and wait."""
