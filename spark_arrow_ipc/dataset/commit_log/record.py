@@ -138,6 +138,9 @@ class Record:
         The files with names of our own after this record; None if files were there before the chain.
     schema
         What a plain read has from this record on (`encode_schema`); empty if that of the newest file.
+    documents
+        Small files that get names which others may have had, in this order: after the files of `adds` have theirs, and
+        before those of `removes` are removed.
     """
 
     seq: int
@@ -158,6 +161,7 @@ class Record:
     previous: str = ""
     tally: Tally | None = None
     schema: str = ""
+    documents: tuple[StagedFile, ...] = ()
 
     def after(self, before: Record | None, *, schema: str | None = None, is_all: bool = False) -> Record:
         """Return the record as it follows another one: it takes over its ids, tokens, queries and, without one, its schema.
@@ -225,6 +229,8 @@ class Record:
         values = {name: getattr(self, name) for name in (*first, *self.__slots__)}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
         values["removes"] = [[file.path, file.nbytes, file.mtime_ns, file.version] for file in self.removes]
+        documents = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in values.pop("documents")]
+        values |= {"documents": documents} if documents else {}  # builds that do not know them read all other records
         body = json.dumps({"format": RECORD_FORMAT, **values}, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
@@ -250,6 +256,7 @@ class Record:
             values["query"] = None if values["query"] is None else Batch(*values["query"])
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
             values["removes"] = tuple(RemovedFile(*file) for file in values["removes"])
+            values["documents"] = tuple(StagedFile(*file) for file in values.get("documents", ()))
             for name in ("jobs", "tokens", "withdraws", "withdrawn"):
                 values[name] = tuple(values[name])
             record = cls(**values)
@@ -260,7 +267,7 @@ class Record:
             raise CommitError(f"this commit record has parts of a wrong kind: {cut_repr(error, 300)}") from error
         if not sound:
             raise CommitError("this commit record has parts of a wrong kind")
-        check_names(record.adds, record.removes)
+        check_names((*record.adds, *record.documents), record.removes)
         return record
 
 
@@ -289,10 +296,10 @@ def _is_sound(record: Record) -> bool:
         *record.tokens,
         *(() if record.token is None else (record.token,)),
         *(string for file in record.removes for string in (file.path, file.version)),
-        *(name for f in record.adds for name in (f.staged, f.final)),
+        *(name for f in (*record.adds, *record.documents) for name in (f.staged, f.final)),
     )
     numbers = (record.seq, record.kept_until, *(b.number for b in batches))
-    numbers += tuple(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32))
+    numbers += tuple(number for f in (*record.adds, *record.documents) for number in (f.nbytes, f.rows, f.crc32))
     states = [(file.nbytes, file.mtime_ns) for file in record.removes if file.nbytes is not None]
     ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn, record.chain)
     ids += (record.previous,) if record.previous != "" else ()

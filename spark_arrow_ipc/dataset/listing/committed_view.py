@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, has_any
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
@@ -25,9 +25,6 @@ from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, look
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage, each
-
-_MOST_DOCUMENT: Final = 16 << 20
-"""Bytes of a JSON file that is read: one that names 100,000 files has 5 MB."""
 
 
 class MetRecord(NamedTuple):
@@ -49,7 +46,7 @@ class Progress(Enum):
 
 
 class _Correction:
-    """The changes of records, oldest first, by directory; `files` are those that were looked up already."""
+    """The changes of records, oldest first, by directory; `files` are those that were looked up, by staged path."""
 
     def __init__(self, changes: Sequence[Pending], files: dict[str, DataFile]) -> None:
         self._files = files
@@ -61,7 +58,8 @@ class _Correction:
             for path, file in pending.removed().items():
                 self._removed.setdefault(path, []).append(file)
                 added.pop(path, None)
-            added.update((pending.dataset.path(add.final), (pending, add)) for add in pending.record.adds)
+            record = pending.record
+            added.update((pending.dataset.path(add.final), (pending, add)) for add in (*record.adds, *record.documents))
         for path, change in added.items():
             directory = parent(path)
             self._adds.setdefault(directory, {})[name_of(path)] = change
@@ -75,11 +73,11 @@ class _Correction:
 
     def _file(self, change: tuple[Pending, StagedFile]) -> DataFile:
         pending, add = change
-        path = pending.dataset.path(add.final)
-        if path not in self._files:
+        staged = pending.staged(add)
+        if staged not in self._files:
             file = pending.file(add)
-            self._files[path] = DataFile(file.path, file.nbytes, file.mtime_ns, (), file.staged)
-        return self._files[path]
+            self._files[staged] = DataFile(file.path, file.nbytes, file.mtime_ns, (), file.staged)
+        return self._files[staged]
 
     def has_directory(self, path: str) -> bool:
         return path in self._adds or path in self._directories
@@ -90,7 +88,9 @@ class _Correction:
         for file in listing.files:
             add = adds.pop(name_of(file.path), None)
             removed = self._removed.get(file.path, ())
-            if add is not None:
+            if add is not None and add[1] in add[0].record.documents:
+                files.append(self._file(add))  # the one that has the name may be the old one
+            elif add is not None:
                 files.append(_published(file, *add))
             elif not any(one.is_same(file) for one in removed):
                 files.append(file)
@@ -255,9 +255,13 @@ class CommittedView:
         correction = self._correction(parent(path))
         return None if correction is None else correction.file(path)
 
-    def document(self, path: str) -> bytes:
-        """Return a small JSON file that says which files are data."""
-        return self.storage.read(path, _MOST_DOCUMENT)
+    def document(self, path: str, most: int) -> bytes:
+        """Return a small file whole, as the newest record has it; `LimitError` if it is larger than `most`."""
+        file = self.file(path)
+        for place in () if file is None or file.staged is None else (file.staged,):
+            with suppress(FileNotFoundError):  # it has its name by now
+                return self.storage.read(place, most)
+        return self.storage.read(path, most)
 
     def has_directory(self, path: str) -> bool:
         """Return whether publishing a pending job makes this directory."""

@@ -31,6 +31,12 @@ DICT_FILE: Final = "dataset_dict.json"
 SPLIT_COLUMN: Final = "split"
 """The column with the name of each row's split, where there are several."""
 
+MAX_JSON_NBYTES: Final = 16 << 20
+"""Larger JSON files are not read: one that names 100,000 files has 5 MB."""
+
+METADATA_KEY: Final = "huggingface"
+"""Key of the pair of a schema that holds features, as JSON."""
+
 _INDICES: Final = ("_indices_files", "_indices_data_files")
 """Keys under which older releases name files that select and order rows."""
 
@@ -51,8 +57,8 @@ class Split:
     files: tuple[DataFile, ...]
 
 
-Read = Callable[[str], bytes]
-"""Returns a small file whole."""
+Read = Callable[[str, int], bytes]
+"""Returns a file whole, of at most so many bytes."""
 
 
 def splits_in(
@@ -155,7 +161,7 @@ def _file(path: str, name: object, directory: str, there: Mapping[str, DataFile]
 
 def _object(path: str, read: Read) -> dict[str, Any]:
     with error_context(path=path):
-        data = read(path)
+        data = read(path, MAX_JSON_NBYTES)
     try:
         value = parse_json(data)
     except ValueError as error:

@@ -50,6 +50,7 @@ from spark_arrow_ipc.dataset.write.conflicts import (
 )
 from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
+from spark_arrow_ipc.dataset.write.hugging_face_layout import check_none_named
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
@@ -126,10 +127,11 @@ def commit(
         if job.intent.keep_replaced:
             staging.storage.make_directory(all_replaced(staging.dataset))
         begin_to_keep(staging.dataset, job.intent.commit_retention, durable=staging.durable)
+        documents = () if job.intent.layout is None else job.intent.layout.stage(staging, adds)
         failpoint.hit("C1.checked")
         _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
         failpoint.hit("C2.synced")
-        record = _append(job, adds, fits, schema, is_placeholder=is_placeholder)
+        record = _append(job, adds, documents, fits, schema, is_placeholder=is_placeholder)
     if record is None:
         delete_staging(staging.dataset, [staging.jobid])
         return CommitSummary(staging.jobid, mode, published=False)
@@ -266,10 +268,17 @@ def _is_left_empty(job: JobPlan) -> bool:
 
 
 def _append(
-    job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None, schema: NewSchema | None, *, is_placeholder: bool
+    job: JobPlan,
+    adds: tuple[StagedFile, ...],
+    documents: tuple[StagedFile, ...],
+    fits: Fits | None,
+    schema: NewSchema | None,
+    *,
+    is_placeholder: bool,
 ) -> Record | None:
     """Append the job's record; return None if there is nothing to commit."""
     staging, intent = job.staging, job.intent
+    fits = fits if intent.layout is None else None  # what others add would be named nowhere
     checked: int | None = None
     while True:
         head, before = latest(staging.dataset)
@@ -280,9 +289,13 @@ def _append(
         if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or is_left_out(job, before):
             return None
         check_alone(staging.dataset, before if intent.copies is None else None)
+        if intent.mode is not WriteMode.OVERWRITE:
+            check_none_named(staging.dataset)
         beside = look_beside(job, adds, before, schema, is_placeholder=is_placeholder)
         if checked is None or not is_only_added(job, checked, fits):
             removes, is_all = check_unchanged(job, adds, beside.placeholder, fits)
+            replaced = {file.final for file in documents}
+            removes = tuple(file for file in removes if file.path not in replaced)
             check_removes(job, removes)
         else:  # others added files
             is_all = False
@@ -298,6 +311,7 @@ def _append(
             token=intent.commit_token,
             query=intent.query,
             kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
+            documents=documents,
         )
         is_all = is_all or (before is None and (intent.is_new or is_empty(staging.dataset)))
         record = change.after(before, schema=beside.schema, is_all=is_all)

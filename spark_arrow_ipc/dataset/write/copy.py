@@ -25,7 +25,7 @@ from spark_arrow_ipc.dataset.commit_log.kept_records import (
     read_retention,
     record_path,
 )
-from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import is_applied, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
@@ -309,6 +309,12 @@ def _state(source: DatasetDirectory, target: DatasetDirectory) -> _State | None:
         raise NoFilesError("there is nothing to copy: neither files nor commit records", path=root)
     _check_files(target, files, root)
     record = _record_of(source, seq) if seq else None
+    if record is not None and record.documents and not is_applied(source, record):
+        raise ConcurrentWriteError(
+            f"the job {record.jobid} is not in place yet, and replaces files that other programs read; copy when it is, or run "
+            f"'arrowipc vacuum {root}' before",
+            path=root,
+        )
     return None if seq and record is None else _State(record, files)
 
 

@@ -32,6 +32,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.hugging_face_layout import check_none_named
 from spark_arrow_ipc.dataset.write.nested import check_listed
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
@@ -224,6 +225,7 @@ def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
         tree = list_tree([dataset.root], storage=dataset.storage.inside(None))  # it looks for records above, too
     except NoFilesError:  # where directories are prefixes, one without files is not there
         return None
+    check_none_named(dataset, [name_of(file.path) for file in tree.leaves.get(dataset.root, ())])
     columns = {directory: partition_columns(relative(directory, dataset.root)) for directory in tree.leaves}
     # As for readers: files beside the directories of partitions do not count, nor do those in other subdirectories.
     read = [directory for directory in tree.leaves if columns[directory]] or [dataset.root]

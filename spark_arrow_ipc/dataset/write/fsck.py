@@ -33,6 +33,7 @@ from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.write.copied_files import begun_sources
+from spark_arrow_ipc.dataset.write.hugging_face_layout import DOCUMENTS
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, are_same, states, take_inventory
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
@@ -324,7 +325,7 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
     if above is not None:
         words = f"this lies in the data set {above}: jobs that write to one know nothing of those of the other"
         yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
-    foreign = sorted(path for path in inventory.files.keys() - copies if not has_own_name(path))
+    foreign = sorted(path for path in inventory.files.keys() - copies - {*DOCUMENTS} if not has_own_name(path))
     if foreign and inventory.head.seq:
         words = f"{counted(len(foreign), 'file')} of other programs, which readers read: {listed(foreign)}"
         yield Finding("", words, is_note=True)

@@ -28,6 +28,7 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     existing_schema,
     live_files,
 )
+from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout, check_none_named
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
@@ -77,6 +78,8 @@ class CommitIntent:
         has no records. None of other jobs.
     is_new
         Whether nothing was at the path before, not even a directory.
+    layout
+        Of a job that also writes the JSON files of HuggingFace's `datasets`.
     """
 
     mode: WriteMode
@@ -89,6 +92,7 @@ class CommitIntent:
     commit_retention: int | None = None
     copies: str | None = None
     is_new: bool = False
+    layout: HuggingFaceLayout | None = None
 
     @property
     def record_mode(self) -> str:
@@ -182,6 +186,10 @@ def plan_job(
     if intent.copies is None:
         check_no_copy(staging.dataset, head)
     _check_none_below(staging, head, mode, is_there=is_there)
+    if intent.layout is not None:
+        intent = replace(intent, layout=HuggingFaceLayout.of(staging.dataset))
+    if is_there and mode is not WriteMode.OVERWRITE:
+        check_none_named(staging.dataset)
     if is_there and mode not in _REPLACES_ALL:
         check_kept_files(staging.dataset, intent.partition_by, check_existing)
     _make_directory(storage, root, durable=durable)

@@ -158,9 +158,19 @@ class Publisher(ABC):
     def move(self, path: str, other: str) -> None:
         """Give a file another path."""
 
+    def publish_documents(self, record: Record) -> None:
+        """Give the documents of a record their names, one after the other, in place of those that have them.
+
+        A staged file can be renamed once: a process that comes late finds none, and replaces nothing of later jobs.
+        """
+        for file in record.documents:
+            self._publish(record, file)
+            if record.durable:
+                self.storage.sync(self.dataset.root)
+
     def check_published(self, record: Record) -> None:
         """Raise if a file of a record that is to be marked as done does not have its final name."""
-        gone = self._missing(record.adds)
+        gone = self._missing((*record.adds, *record.documents))
         if gone and not is_applied(self.dataset, record):  # later jobs may have removed files of an applied one
             raise CommitError(
                 f"the file {gone[0].final} was published, and is not there any more: the directory was put back from a copy, "

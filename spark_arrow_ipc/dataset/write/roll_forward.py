@@ -5,7 +5,8 @@ mark comes last. Old files are deleted only after the final names of all new fil
 
 ==== ===================================================================================================
 C3   make the record's name durable, which a process that died may have left to chance
-C4   make the partitions' directories, give each staged file its final name (`publisher`), make the names durable
+C4   make the partitions' directories, give each staged file its final name (`publisher`), make the names durable; then give
+     the documents theirs, in their order
 C5   claim the files that the record removes, delete them (or move them to the replaced ones), and the partitions'
      directories that are empty then
 C6   write ``_SUCCESS``, keep the record for streams (`kept_records`), mark it as done, delete its claim, old records and the
@@ -130,6 +131,8 @@ def _cannot_finish(dataset: DatasetDirectory, record: Record, error: Exception) 
         way_out = f"; or give that job up: arrowipc vacuum --give-up {record.jobid} {dataset.root}"
     if record.mode == COPIED:
         way_out = "; or remove this directory, and make the copy again"
+    elif record.documents:
+        way_out = "; or remove its directories _ipc_commits and _ipc_stage: state.json says which files are read"
     return CommitError(
         f"{what} is committed and could not be brought to its end, and nothing else can be written before: {error}. "
         f"Mend that, and try again{way_out}",
@@ -156,8 +159,9 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     if is_applied(dataset, record, head):
         # Another process finished this job, and later jobs may have changed its files.
         return
-    if record.removes:
+    if record.removes or record.documents:
         check_is_there(dataset, record)
+    publisher.publish_documents(record)
     if record.mode == TAKEN_BACK:
         for jobid in record.withdraws:  # a process that still applies the job can publish nothing more
             storage.delete_tree(dataset.staging(jobid))

@@ -32,6 +32,7 @@ from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_direct
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, expired
+from spark_arrow_ipc.dataset.listing.hugging_face import STATE_FILE
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.record_chain import Claim, check_decides, check_old_files, claim, take_back
 from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish, latest, withdraw
@@ -343,6 +344,12 @@ def _give_up(dataset: DatasetDirectory, jobid: str, older_than_seconds: float, *
             raise CommitError(
                 f"the job {jobid} cannot be given up: it is a copy of another data set, and without it nothing is here; remove "
                 "this directory, and make the copy again",
+                path=dataset.root,
+            )
+        if record.documents:
+            raise CommitError(
+                f"the job {jobid} cannot be given up, because it may have replaced {STATE_FILE}, which says what other programs "
+                "read; remove the directories _ipc_commits and _ipc_stage in this one, and that file alone counts",
                 path=dataset.root,
             )
         check_old_files(dataset, record)

@@ -253,6 +253,10 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     commitToken: str
     """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
     directory remembers the newest 1,000 tokens."""
+    layout: Literal["plain", "huggingface"]
+    """`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json`
+    beside them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes`
+    true unless they are given ([howto/huggingface.md](howto/huggingface.md))."""
 
 
 class RewriteKeywords(FunctionKeywords, total=False):
@@ -314,6 +318,10 @@ class RewriteKeywords(FunctionKeywords, total=False):
     restoreTypes: bool
     """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
     cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
+    layout: Literal["plain", "huggingface"]
+    """`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json`
+    beside them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes`
+    true unless they are given ([howto/huggingface.md](howto/huggingface.md))."""
 
 
 class IngestKeywords(_FollowKeywords, total=False):

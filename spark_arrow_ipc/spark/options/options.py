@@ -130,6 +130,7 @@ def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
     """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
+    options = options.laid_out({key.lower() for key in mapping})
     if options.path is not None and is_remote(options.path) and "durability" in map(str.lower, mapping):
         raise OptionError(
             "the option durability is for local files; elsewhere the storage says when data are safe: remove it"

@@ -82,6 +82,13 @@ class Durability(StrEnum):
     NONE = "none"
 
 
+class Layout(StrEnum):
+    """The files that a job writes beside the data, for libraries that want to be told which files are data."""
+
+    PLAIN = "plain"
+    HUGGINGFACE = "huggingface"
+
+
 class PartitionOverwriteMode(StrEnum):
     """The part of a dataset that an overwrite replaces."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Self
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.statistics.which import Statistics
@@ -18,6 +20,7 @@ from spark_arrow_ipc.spark.options.read_options import PATH, STORAGE
 from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
     Durability,
+    Layout,
     PartitionOverwriteMode,
     SchemaCheck,
     Vectors,
@@ -169,6 +172,13 @@ class SparkWriteOptions:
         "`spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary.",
         applies=Use.WRITES,
     )
+    layout: Layout = d.word(
+        Layout.PLAIN,
+        "`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json` beside "
+        "them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes` true "
+        "unless they are given ([howto/huggingface.md](howto/huggingface.md)).",
+        applies=Use.JOB,
+    )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
 
     def check(self) -> None:
@@ -177,3 +187,22 @@ class SparkWriteOptions:
             raise OptionError("tables of servers are read and not written: write files, and serve them")
         if self.compression is None and self.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
+
+    def laid_out(self, given: Collection[str]) -> Self:
+        """Return the options with the defaults of their layout, for those that are not given; raise for what it cannot have."""
+        if self.layout is Layout.PLAIN:
+            return self
+        for name, value, only in (
+            ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in given, "streams"),
+            ("partitionBy", self.partition_by is None, "one directory"),
+            ("dictionaryColumns", self.dictionary_columns is DictionaryColumns.NONE, "columns without dictionaries"),
+            ("tensorColumns", self.tensor_columns is None, "columns that are no tensors of Arrow"),
+        ):
+            if not value:
+                raise OptionError(f"layout=huggingface is for {only}: remove the option {name}")
+        return replace(
+            self,
+            ipc_format=Format.STREAM,
+            compression=self.compression if "compression" in given else None,
+            restore_types=self.restore_types or "restoretypes" not in given,
+        )

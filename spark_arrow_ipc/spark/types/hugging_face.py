@@ -1,6 +1,6 @@
 """Features of HuggingFace's `datasets`: what a file's schema says of columns beyond their Arrow types.
 
-Files of `datasets` have them in the schema's pair `KEY`, as JSON by the names of columns: the names of a ClassLabel, that a
+Files of `datasets` have them in the schema's pair `METADATA_KEY`, as JSON by the names of columns, ``{"info": {"features": {"label": {"_type": "ClassLabel"}}}}``: the names of a ClassLabel, that a
 struct of bytes and a path is an image, which languages a translation has. A Spark schema has metadata for columns alone, so
 each feature is noted at its column, and what is written has the pair again, for the columns that still have their note.
 
@@ -19,13 +19,11 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.spark.types.field_metadata import OWN_PREFIX
 
 _LOG: Final = logging.getLogger(__name__)
-
-KEY: Final = "huggingface"
-"""Key of the pair of a schema: ``{"info": {"features": {"label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}}}``."""
 
 FEATURE_KEY: Final = f"{OWN_PREFIX}huggingface"
 """Key in the metadata of a Spark column: its feature, as JSON in a string, which Spark's metadata cannot hold otherwise."""
@@ -38,13 +36,15 @@ _LISTS: Final = frozenset({"List", "LargeList"})
 
 def noted_features(pairs: t.CustomMetadata) -> Mapping[str, str]:
     """Return the notes of the columns that have a feature which their Arrow types do not say; nothing if two pairs disagree."""
-    values = {value for key, value in pairs if key == KEY}
+    values = {value for key, value in pairs if key == METADATA_KEY}
     if len(values) != 1:
         return {}
     try:
         value = parse_json(values.pop(), most_memory=_MOST_MEMORY)
     except ValueError as error:
-        _LOG.warning("the features in the schema's metadata %s are ignored: %s", KEY, printable(str(error)[:200]))
+        _LOG.warning(
+            "the features in the schema's metadata %s are ignored: %s", METADATA_KEY, printable(str(error)[:200])
+        )
         return {}
     info = value.get("info") if isinstance(value, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
@@ -64,7 +64,7 @@ def with_features(schema: s.StructType, pairs: t.CustomMetadata) -> s.StructType
 def feature_pairs(schema: s.StructType) -> t.CustomMetadata:
     """Return the pair of a file's schema for the columns that note a feature; nothing without any."""
     noted = {field.name: feature for field in schema.fields if (feature := _feature_of(field)) is not None}
-    return ((KEY, _text({"info": {"features": noted}})),) if noted else ()
+    return ((METADATA_KEY, _text({"info": {"features": noted}})),) if noted else ()
 
 
 def _noting(field: s.StructField, note: str | None) -> s.StructField:

@@ -19,6 +19,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_str
 from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
@@ -29,12 +30,13 @@ from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sorted_runs, w
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
-from spark_arrow_ipc.spark.options.values import DictionaryColumns, SchemaCheck, Vectors
+from spark_arrow_ipc.spark.options.values import DictionaryColumns, Layout, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import hugging_face, spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
+from spark_arrow_ipc.spark.write.hugging_face import check_features
 from spark_arrow_ipc.spark.write.schema_check import (
     check_names,
     fitting_schema,
@@ -183,11 +185,13 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
             fields[i] = _encoded(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
     given = tuple(pair for pair in options.metadata if pair[0] != spark_note.KEY)
-    features = () if hugging_face.KEY in dict(given) else hugging_face.feature_pairs(in_files)
+    features = () if METADATA_KEY in dict(given) else hugging_face.feature_pairs(in_files)
     own = (*given, *features, *spark_note.note_pairs(in_files))
     unchanged = not sampled and not own and tuple(fields) == usual.fields
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
     partition = PartitionBy(positions) if positions else None
+    if options.layout is Layout.HUGGINGFACE:
+        check_features(columns.schema)
     sink = _sink_options(options, fields)
     plan = WritePlan(schema, columns, sink, partition, collated=collated, keeps_types=options.restore_types)
     # Raises for unknown names in the option statistics, before any task runs.

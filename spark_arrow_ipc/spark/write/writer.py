@@ -18,6 +18,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits
+from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout
 from spark_arrow_ipc.dataset.write.job_plan import (
     CommitIntent,
     JobPlan,
@@ -35,7 +36,7 @@ from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.options import check_streamed
-from spark_arrow_ipc.spark.options.values import Durability, PartitionOverwriteMode, SchemaCheck
+from spark_arrow_ipc.spark.options.values import Durability, Layout, PartitionOverwriteMode, SchemaCheck
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.session_settings import with_warning
@@ -124,6 +125,7 @@ def plan_batch_job(
         partition_by=plan.partition_fields,
         keep_replaced=options.keep_replaced,
         commit_retention=options.commit_retention,
+        layout=HuggingFaceLayout() if options.layout is Layout.HUGGINGFACE else None,
     )
     job = plan_job(
         root,
@@ -151,6 +153,11 @@ def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
         raise OptionError("partitionOverwriteMode=dynamic has no meaning with mode append; use mode overwrite")
     if dynamic and not options.partition_by:
         raise OptionError("partitionOverwriteMode=dynamic replaces partitions; name their columns with partitionBy")
+    if not overwrite and options.layout is Layout.HUGGINGFACE and options.if_exists is IfExists.APPEND:
+        raise OptionError(
+            "layout=huggingface names all files in one state.json, and mode append would keep others beside them; use mode "
+            "overwrite, or ifExists=error for a directory that is new"
+        )
     if not overwrite:
         return WriteMode.APPEND
     return WriteMode.DYNAMIC if dynamic else WriteMode.OVERWRITE
