@@ -219,7 +219,7 @@ def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
 
 
 def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
-    """Yield a note if polars, which believes the row counts of a footer, finds other rows than those that are there."""
+    """Yield a note if the row counts of a footer, which polars believes, are not those of the record batches."""
     try:
         noted = decode_row_counts(reader.custom_metadata)
     except ValueError as error:
@@ -229,13 +229,13 @@ def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
         return
     rows = reader.row_counts(range(len(reader)))
     if len(noted) != len(rows):
-        found = f"{len(noted):,} record batches, and the file has {len(rows):,}"
+        found = f"{len(noted):,} record batches, and the file has {len(rows):,}: polars ignores it"
     elif noted != rows:
         i = next(i for i, (one, other) in enumerate(zip(noted, rows, strict=True)) if one != other)
-        found = f"{noted[i]:,} rows in record batch {i}, which has {rows[i]:,}"
+        found = f"{noted[i]:,} rows in record batch {i}, which has {rows[i]:,}: polars reads the wrong rows"
     else:
         return
-    yield f"{ROW_COUNTS_KEY} in the footer says {found}: polars reads the wrong rows; write the file again"
+    yield f"{ROW_COUNTS_KEY} in the footer says {found}; write the file again"
 
 
 def _outline_notes(source: Input) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The rows of a file's record batches as polars notes them in the footer, by which it reads the end of a file at once.
 
-polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and believes it; without the pair
-it reads the whole file, or the header of each record batch. This package writes the pair and does not believe one:
-wherever it counts, it counts by headers.
+polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and believes it where it names as
+many record batches as there are; without it polars reads the whole file, or the header of each record batch. This package
+writes the pair and does not believe one: wherever it counts, it counts by headers.
 """
 
 from __future__ import annotations
