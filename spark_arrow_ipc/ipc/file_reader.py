@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import cached_property, partial
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import Literal
 from weakref import WeakSet
 
@@ -45,7 +45,7 @@ from spark_arrow_ipc.ipc.messages.checksums import (
 from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_start, read_first_message, split_block
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch
-from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
 
 
 class FileReader(BatchReader):
@@ -148,7 +148,7 @@ class FileReader(BatchReader):
         if self._threads > 1:
             return self._read_in_threads()
         if not self._source.waits:
-            return map(self.read_batch, range(len(self)))
+            return map(self._read_batch, range(len(self)), repeat(None))
         return (batch for batch, _ in self.read_joined(0, len(self), below_rows=0))
 
     def _read_in_threads(self) -> Iterator[RecordBatch]:
@@ -213,7 +213,7 @@ class FileReader(BatchReader):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._checks_start:
                 self.check_start()
-            if self._columns.is_whole and window is None:
+            if self._columns.is_whole and window is None and not isinstance(source, BufferSource):
                 # A slow source may read one range in several parts at once.
                 (data,) = source.read_ranges([(block.byte_offset, block.nbytes)])
                 source = Window(source, block.byte_offset, data)

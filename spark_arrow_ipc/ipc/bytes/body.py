@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads
@@ -38,8 +38,8 @@ class Body(Protocol):
         """Return views of all buffers, given (start, nbytes) of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class BodyRanges:
+# Named tuples, as of a tiny batch a frozen dataclass would take a part of the time.
+class BodyRanges(NamedTuple):
     """Byte ranges of a body, ascending and disjoint; usually one range of all bytes.
 
     `starts` count from the body's first byte, which lies at `byte_offset` of the file or stream.
@@ -139,8 +139,7 @@ class AnyPlace(Protocol):
         """Return a place that is in memory, for bodies that are decoded later than the next ones are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class BodyPlace:
+class BodyPlace(NamedTuple):
     """The place of a body: its source, its first byte, its length."""
 
     source: ByteSource

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.layout import Role, Swap, slots_nbytes
+from spark_arrow_ipc.arrow.layout import Role, Swap
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Endianness
 from spark_arrow_ipc.errors import (
@@ -241,9 +241,9 @@ def _buffers_of(
         if not nbytes and not null_count and buffer.role is _VALIDITY:
             buffers.append(None)
             continue
-        # `buffer.nbytes` without its second call, which small batches would notice.
-        needed = slots_nbytes(length, buffer.extra, buffer.bit_width)
-        if nbytes < needed:
+        # The bits that `buffer.nbytes` rounds up, without its two calls, which small batches would notice.
+        if nbytes << 3 < (length + buffer.extra if length else 0) * buffer.bit_width:
+            needed = buffer.nbytes(length)
             raise InvalidBodyError(
                 expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{nbytes:,}"
             )

@@ -203,15 +203,16 @@ class LeafBatch:
     def _arrays(self, positions: Sequence[int], data: memoryview, base: int) -> list[Array]:
         leaves = self.leaves
         rows = leaves.leaf_of[list(positions)]
+        numbers = self.first[rows]
+        begin, stop = (int(numbers.min()), int(numbers.max()) + 3) if len(rows) else (0, 0)
+        starts, sizes = (self.starts[begin:stop] - base).tolist(), self.nbytes[begin:stop].tolist()
         arrays = []
-        numbers = (leaves.type_of[rows], self.first[rows], self.null_counts[rows])
-        for type_, number, null_count in zip(*(own.tolist() for own in numbers), strict=True):
-            own = slice(number, number + leaves.buffer_counts[type_])
-            starts, sizes = (self.starts[own] - base).tolist(), self.nbytes[own].tolist()
+        columns = (leaves.type_of[rows], numbers - begin, self.null_counts[rows])
+        for type_, number, null_count in zip(*(own.tolist() for own in columns), strict=True):
             buffers: list[memoryview | None] = [
-                data[start : start + nbytes] for start, nbytes in zip(starts, sizes, strict=True)
+                data[starts[i] : starts[i] + sizes[i]] for i in range(number, number + leaves.buffer_counts[type_])
             ]
-            if not sizes[0]:
+            if not sizes[number]:
                 buffers[0] = None
             arrays.append(Array(leaves.types[type_], self.num_rows, null_count, tuple(buffers)))
         return arrays

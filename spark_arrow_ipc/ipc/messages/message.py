@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -127,8 +127,7 @@ _MOST_DIFFER: Final = 16
 Header: TypeAlias = RecordBatchHeader | DictionaryBatchHeader | SchemaHeader
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Message:
+class Message(NamedTuple):
     """``Message`` of Message.fbs."""
 
     version: MetadataVersion
@@ -259,8 +258,7 @@ _UINT32: Final = struct.Struct("<I")
 _INT32: Final = struct.Struct("<i")
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(NamedTuple):
     """The bytes before a message's flatbuffer, and its length.
 
     `flatbuffer_nbytes` counts padding too; 0 is the end of the stream.

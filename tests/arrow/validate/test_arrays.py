@@ -235,3 +235,32 @@ def test_a_slice_is_checked_by_itself():
     validate.check(array.slice(1), "f")
     with pytest.raises(InvalidBodyError, match="slot 0"):
         validate.check(array.slice(0, 2), "f")
+
+
+def outcome(array, few):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validate, "_FEW_SLOTS", few)
+        try:
+            validate.check_values(array, "a")
+        except InvalidBodyError as error:
+            return str(error)
+        return None
+
+
+@pytest.mark.parametrize("type_", [t.utf8, t.binary, t.large_utf8, t.large_binary], ids=str)
+def test_a_few_strings_are_judged_as_many_are(type_):
+    random = np.random.default_rng(0)
+    dtype, seen = (np.int64 if type_ in {t.large_utf8, t.large_binary} else np.int32), set()
+    for _ in range(1_000):
+        length = int(random.integers(1, 6))
+        data = bytes(random.choice([0x61, 0x62, 0x7F, 0xC3, 0xA9], 12, p=[0.5, 0.3, 0.1, 0.05, 0.05]).tolist())
+        offsets = np.sort(random.integers(0, 13, length + 2)).astype(dtype)
+        if random.integers(0, 3) == 0:
+            offsets[random.integers(0, length + 2)] += random.choice([-14, -1, 1, 13, 2**31 - 20])
+        skipped = int(random.integers(0, 2))
+        buffers = (None, memoryview(offsets.tobytes()), memoryview(data))
+        array = Array(type_, length + 1 - skipped, 0, buffers, offset=skipped)
+        expected = outcome(array, -1)
+        assert expected == outcome(array, 64)
+        seen.add(expected is None)
+    assert {True, False} == seen
