@@ -446,6 +446,31 @@ def test_python_in_the_papers_is_python(path):
         ast.parse(block)
 
 
+@pytest.mark.parametrize("path", PAPERS, ids=name_of)
+def test_programs_that_papers_name_exist(path):
+    """Those of a changelog existed when it was written."""
+    named = set(re.findall(r"\b(?:tests|benchmarks|examples|packaging)/[\w/]+\.(?:py|sh)\b", path.read_text()))
+    assert [] == [
+        name
+        for name in sorted(named)
+        if path.name != "CHANGELOG.md" and "NAME" not in name and not (ROOT / name).is_file()
+    ]
+
+
+def test_the_page_of_tests_names_every_step_at_which_a_process_can_be_killed():
+    page = (ROOT / "docs" / "how_it_is_tested.md").read_text()
+    steps = {
+        step
+        for path in PACKAGE.rglob("*.py")
+        for step in re.findall(r'"((?:[PTC][0-6]|[GA])\.[a-z]+)"', path.read_text())
+    }
+    assert f"{len(steps)} named steps" in page
+    table = page.partition("| phase | steps |")[2].partition("\n\n")[0]
+    assert [] == [
+        step for step in sorted(steps) if f"`{step}`" not in table and f"`{step.partition('.')[2]}`" not in table
+    ]
+
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
