@@ -117,7 +117,7 @@ def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Sourc
         return None
     log_storage, directory = storage_of(source_log, options.storage if is_remote(source_log) else ())
     if type(log_storage) is type(storage):
-        check_beside(storage, options, directory, "sourceLog")
+        check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))
     return SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
 

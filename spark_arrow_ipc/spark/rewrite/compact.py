@@ -165,7 +165,7 @@ def compact(
 
 def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
     """Parse the options, and refuse those that would change rows or types."""
-    of_read, of_write = split_options(given)
+    of_read, of_write = split_options(given, path, path)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
     reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True), names)

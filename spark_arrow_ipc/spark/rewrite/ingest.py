@@ -33,22 +33,17 @@ from spark_arrow_ipc.spark.datasource import RefusedStreamReader, schema_of, str
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.keywords import IngestKeywords
 from spark_arrow_ipc.spark.options.options import (
-    READING,
-    STREAMING,
-    WRITING,
-    Side,
-    check_known,
     check_streamed,
     parse_write,
 )
-from spark_arrow_ipc.spark.options.read_options import PATHS, ReadOptions, StreamOptions
-from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
+from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader, stream_mode
+from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader, check_beside, stream_mode
 from spark_arrow_ipc.spark.rewrite.job import ChangedRows, Counted, context_of
-from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, sorted_plan, unrounded, zone_of
+from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, sorted_plan, split_options, unrounded, zone_of
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 from spark_arrow_ipc.storage.open import storage_of
@@ -154,7 +149,7 @@ def ingest(
         The session is one of Spark Connect.
     """
     context_of(spark)
-    of_read, of_write = _split(options)
+    of_read, of_write = split_options(options, source, target, ingested=True)
     reading, following = stream_options(strings_of_read(source, of_read))
     given = {name.lower() for name in of_read}
     nbytes = byte_argument("file_bytes", file_bytes)
@@ -174,6 +169,8 @@ def ingest(
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
+    if type(storage) is type(reading.opened_storage):
+        check_beside(storage, reading, root, "the target")
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
@@ -187,25 +184,6 @@ def ingest(
     if query_name is not None:
         writer = writer.queryName(query_name)
     return writer.start()
-
-
-_BOTH: Final = Side(
-    "reading and writing streams",
-    "read and written as a stream",
-    {
-        name: rows
-        for name, rows in {**READING.attributes, **STREAMING.attributes, **WRITING.attributes}.items()
-        if name not in PATHS
-    },
-)
-
-
-def _split(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of reading the stream, and those of writing it; one of both sides goes to both."""
-    strings = strings_without_paths(given)
-    check_known(strings, _BOTH)
-    of_read = {name: text for name, text in strings.items() if READING.option(name) or STREAMING.option(name)}
-    return of_read, {name: text for name, text in strings.items() if WRITING.option(name)}
 
 
 def _schema(given: s.StructType | str) -> s.StructType:

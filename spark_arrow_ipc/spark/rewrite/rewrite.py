@@ -31,7 +31,7 @@ from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options import values
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side, check_known, parse_write
-from spark_arrow_ipc.spark.options.read_options import PATHS, ReadOptions
+from spark_arrow_ipc.spark.options.read_options import PATHS, STORAGE, ReadOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
@@ -51,7 +51,7 @@ from spark_arrow_ipc.spark.types.spark_note import note_in
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, parent
+from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
 
 
 # The one rule by which `rewrite` and `compact` keep Arrow's types: how files are read, and which types may be
@@ -166,21 +166,33 @@ def _contradiction(what: str, remedy: str) -> OptionError:
 # Tell the options of a rewrite apart: those of its read, those of its write, and those of both; and its own numbers
 # of bytes.
 #
-# The table of options says of which side an option is; there is no second list. An option of both sides
-# (``storage.*``, ``vectors``) goes to both.
-_BOTH: Final = Side(
-    "rewriting",
-    "rewritten",
-    {name: rows for name, rows in {**READING.attributes, **WRITING.attributes}.items() if name not in PATHS},
-)
+# The table of options says of which side an option is; there is no second list. An option of both sides (``vectors``) goes
+# to both, and those of a storage to the sides that are not local, if either is not.
+def _both(doing: str, done: str, *sides: Side) -> Side:
+    attributes = {name: rows for side in sides for name, rows in side.attributes.items() if name not in PATHS}
+    return Side(doing, done, attributes)
 
 
-def split_options(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+_REWRITTEN: Final = _both("rewriting", "rewritten", READING, WRITING)
+_INGESTED: Final = _both("ingesting", "ingested", READING, STREAMING, WRITING)
+
+
+def split_options(
+    given: Mapping[str, Any], source: Paths, target: str | os.PathLike[str], *, ingested: bool = False
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options of the read, and those of the write, as the strings that their parsers take."""
     strings = strings_without_paths(given)
-    check_known(strings, _BOTH, STREAMING)
-    sides = ({name: text for name, text in strings.items() if side.option(name)} for side in (READING, WRITING))
-    of_read, of_write = sides
+    check_known(strings, _INGESTED if ingested else _REWRITTEN, *(() if ingested else (STREAMING,)))
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    remote = any(is_remote(os.fspath(path)) for path in paths), is_remote(os.fspath(target))
+    readers = (READING, STREAMING) if ingested else (READING,)
+    of_sides = []
+    for sides, is_elsewhere in zip((readers, (WRITING,)), remote, strict=True):
+        options = {name: text for name, text in strings.items() if any(side.option(name) for side in sides)}
+        if any(remote) and not is_elsewhere:
+            options = {name: text for name, text in options.items() if not name.lower().startswith(_OF_STORAGE)}
+        of_sides.append(options)
+    of_read, of_write = of_sides
     return of_read, of_write
 
 
@@ -262,6 +274,8 @@ _MODES: Final = ("append", "overwrite")
 _PLANNED: Final = 5
 """Times that a rewrite in place is planned at most, where others change the directory each time."""
 
+_OF_STORAGE: Final = STORAGE[0].removesuffix("*")
+
 _LEAST_SORTED: Final = 1 << 20
 """Fewest bytes that are sorted together: each run is a file, and a number without its unit would make millions of them."""
 
@@ -332,7 +346,7 @@ def rewrite(
         The session is one of Spark Connect.
     """
     context_of(spark)
-    of_read, of_write = split_options(options)
+    of_read, of_write = split_options(options, source, target)
     reading = read_options(strings_of_read(source, of_read))
     writing = parse_write({**of_write, "path": os.fspath(target)})
     if mode not in _MODES:

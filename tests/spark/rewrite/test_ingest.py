@@ -17,6 +17,7 @@ from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, OptionErr
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 from spark_arrow_ipc.spark.rewrite import ingest as module
+from spark_arrow_ipc.spark.rewrite import rewrite
 
 ingest = module.ingest
 
@@ -271,3 +272,32 @@ def test_a_checkpoint_that_only_spark_reaches_gets_no_log(spark, monkeypatch, ca
     with caplog.at_level(logging.WARNING):
         assert module._log_beside(spark, "/checkpoint", module.ReadOptions(paths=("/in",))) is None
     assert "give sourceLog" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"target": "in/lake"}, "the target lies in"),
+        ({"target": "in"}, "the target lies in"),
+        ({"checkpoint": "in/state"}, "the checkpoint lies in"),
+    ],
+)
+def test_nothing_of_a_query_lies_where_it_looks_for_files(spark, tmp_path, place, words):
+    drop(tmp_path / "in", 0)
+    with pytest.raises(OptionError, match=words):
+        drain(spark, tmp_path, **{name: tmp_path / path for name, path in place.items()})
+    assert ["0.arrow"] == [file.name for file in (tmp_path / "in").iterdir()]
+
+
+def test_options_of_a_storage_are_for_the_side_that_is_remote():
+    given = {"storage.region": "eu", "compression": "lz4", "maxFilesPerTrigger": 3}
+    split = rewrite.split_options
+    assert ({"maxFilesPerTrigger": "3"}, {"storage.region": "eu", "compression": "lz4"}) == split(
+        given, "/in", "s3://bucket/out", ingested=True
+    )
+    assert ({"maxFilesPerTrigger": "3", "storage.region": "eu"}, {"compression": "lz4"}) == split(
+        given, ["s3://bucket/in"], "/out", ingested=True
+    )
+    for_both, of_write = split(given, "/in", "/out", ingested=True)  # where it is an error that names it
+    assert "storage.region" in for_both
+    assert "storage.region" in of_write
