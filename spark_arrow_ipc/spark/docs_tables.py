@@ -122,13 +122,24 @@ def keywords_source() -> str:
         ("ReadKeywords", "FunctionKeywords", "Options of a read.", paths),
         ("_FollowKeywords", "_ScanKeywords", "Options of reading a stream and of `ingest`.", [*where, *STREAMING]),
         ("ReadStreamKeywords", "_FollowKeywords", "Options of reading a stream.", paths),
-        ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", _but(WRITING, jobs)),
+        (
+            "_FileKeywords",
+            "TypedDict",
+            "Options of all that writes, but for those of reads.",
+            _but(WRITING, both | jobs),
+        ),
+        ("WriteStreamKeywords", "_FileKeywords", "Options of writing a stream.", _only(_but(WRITING, jobs), both)),
         ("WriteKeywords", "WriteStreamKeywords", "Options of a write.", _only(WRITING, jobs)),
-        ("RewriteKeywords", "FunctionKeywords", "Options of `rewrite`.", _but(WRITING, both)),
-        ("IngestKeywords", "_FollowKeywords", "Options of `ingest`.", _but(WRITING, both | jobs)),
+        (
+            "RewriteKeywords",
+            "FunctionKeywords, _FileKeywords",
+            "Options of `rewrite`.",
+            _only(_but(WRITING, both), jobs),
+        ),
+        ("IngestKeywords", "_FollowKeywords, _FileKeywords", "Options of `ingest`.", ()),
         ("CompactKeywords", "TypedDict", "Options of `compact`.", of_compactions()),
     ]
-    return "\n\n".join([_HEAD, *("\n".join(_class(*each)) + "\n" for each in classes)])
+    return "\n\n".join([_HEAD, *("\n".join(_class(*each)).rstrip() + "\n" for each in classes)])
 
 
 def _but(options: Iterable[Option], names: Container[str]) -> list[Option]:

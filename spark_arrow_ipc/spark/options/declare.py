@@ -126,6 +126,12 @@ def _tensors(value: object) -> str:
     return ", ".join(f"{name}:{_shape(shape)}" for name, shape in value.items())
 
 
+def _sizes(value: object) -> str:
+    if not isinstance(value, Mapping):
+        _refuse(value)
+    return ", ".join(f"{name}:{_integer(size)}" for name, size in value.items())
+
+
 def _shape(sizes: object) -> str:
     if not isinstance(sizes, (list, tuple)):
         _refuse(sizes)
@@ -143,6 +149,7 @@ PATH: Final = Kind("str | PathLike[str]", _path)
 PATHS: Final = Kind("Sequence[str | PathLike[str]]", _paths)
 COLUMNS: Final = Kind("str | Sequence[str]", _json)
 TENSORS: Final = Kind("str | Mapping[str, Sequence[int | None]]", _tensors)
+SIZES: Final = Kind("str | Mapping[str, int]", _sizes)
 PAIRS: Final = Kind("Mapping[str, str]", _refuse)
 """Of an option with keys: the pair of each key is an option of its own, whose value is a string."""
 

@@ -181,11 +181,9 @@ class ReadStreamKeywords(_FollowKeywords, total=False):
     """Several files or directories; `load([a, b])` sets it."""
 
 
-class WriteStreamKeywords(TypedDict, total=False):
-    """Options of writing a stream."""
+class _FileKeywords(TypedDict, total=False):
+    """Options of all that writes, but for those of reads."""
 
-    path: str | PathLike[str]
-    """The file or directory; `load(path)` and `save(path)` set it."""
     compression: Literal["none", "lz4", "zstd"]
     """How the buffers are compressed."""
     compressionLevel: int
@@ -210,6 +208,9 @@ class WriteStreamKeywords(TypedDict, total=False):
     tensorColumns: str | Mapping[str, Sequence[int | None]]
     """The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with
     a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error."""
+    fixedSizeLists: str | Mapping[str, int]
+    """The arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their
+    metadata. A row of another length is an error."""
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
     the key in lower case."""
@@ -234,6 +235,13 @@ class WriteStreamKeywords(TypedDict, total=False):
     restoreTypes: bool
     """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
     cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
+
+
+class WriteStreamKeywords(_FileKeywords, total=False):
+    """Options of writing a stream."""
+
+    path: str | PathLike[str]
+    """The file or directory; `load(path)` and `save(path)` set it."""
     vectors: Literal["array", "binary"]
     """`binary` writes binary columns whose metadata notes a list of numbers (read with `vectors=binary`, or noted by
     `spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary."""
@@ -259,122 +267,25 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     true unless they are given ([howto/huggingface.md](howto/huggingface.md))."""
 
 
-class RewriteKeywords(FunctionKeywords, total=False):
+class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     """Options of `rewrite`."""
 
-    compression: Literal["none", "lz4", "zstd"]
-    """How the buffers are compressed."""
-    compressionLevel: int
-    """The level of `compression`; without it, the library's own default."""
-    recordBatchRows: int
-    """How many rows a record batch of a written file has at most."""
-    recordBatchBytes: int | str
-    """About how many bytes a record batch of a written file has at most, before compression."""
-    ipcFormat: Literal["file", "stream"]
-    """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
-    partitionBy: str | Sequence[str]
-    """The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a
-    task writes one file for each partition."""
-    maxRecordsPerFile: int
-    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
-    maxFileBytes: int | str
-    """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
-    an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
-    dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
-    """The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the strings
-    and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task."""
-    tensorColumns: str | Mapping[str, Sequence[int | None]]
-    """The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with
-    a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error."""
-    metadata: Mapping[str, str]
-    """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
-    the key in lower case."""
-    statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
-    hold them."""
     partitionOverwriteMode: Literal["static", "dynamic"]
     """What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to."""
     ifExists: Literal["append", "error", "ignore"]
     """What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` (nothing is
     written)."""
-    schemaCheck: Literal["merge", "exact", "none"]
-    """What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in
-    its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
-    caseSensitive: bool
-    """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
-    `spark.sql.caseSensitive=true`."""
-    keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
-    write or vacuum after that removes them."""
-    commitRetention: timedelta | int | str
-    """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
-    time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
-    durability: Literal["fsync", "none"]
-    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
     """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
     directory remembers the newest 1,000 tokens."""
-    restoreTypes: bool
-    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
-    cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json`
     beside them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes`
     true unless they are given ([howto/huggingface.md](howto/huggingface.md))."""
 
 
-class IngestKeywords(_FollowKeywords, total=False):
+class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
     """Options of `ingest`."""
-
-    compression: Literal["none", "lz4", "zstd"]
-    """How the buffers are compressed."""
-    compressionLevel: int
-    """The level of `compression`; without it, the library's own default."""
-    recordBatchRows: int
-    """How many rows a record batch of a written file has at most."""
-    recordBatchBytes: int | str
-    """About how many bytes a record batch of a written file has at most, before compression."""
-    ipcFormat: Literal["file", "stream"]
-    """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
-    partitionBy: str | Sequence[str]
-    """The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a
-    task writes one file for each partition."""
-    maxRecordsPerFile: int
-    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
-    maxFileBytes: int | str
-    """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
-    an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
-    dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
-    """The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the strings
-    and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task."""
-    tensorColumns: str | Mapping[str, Sequence[int | None]]
-    """The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with
-    a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error."""
-    metadata: Mapping[str, str]
-    """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
-    the key in lower case."""
-    statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
-    hold them."""
-    schemaCheck: Literal["merge", "exact", "none"]
-    """What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in
-    its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
-    caseSensitive: bool
-    """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
-    `spark.sql.caseSensitive=true`."""
-    keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
-    write or vacuum after that removes them."""
-    commitRetention: timedelta | int | str
-    """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
-    time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
-    durability: Literal["fsync", "none"]
-    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
-    restoreTypes: bool
-    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
-    cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
 
 
 class CompactKeywords(TypedDict, total=False):

@@ -299,6 +299,16 @@ def tensor_columns(string: str) -> tuple[tuple[ColumnPath, tuple[int | None, ...
     return tuple(_tensor_column(part) for part in _outside_backticks(string))
 
 
+def fixed_size_lists(string: str) -> tuple[tuple[ColumnPath, int], ...]:
+    """Parse columns with lengths: ``embedding:768, `a,b`:3``."""
+    return tuple((path, _length(shape, string)) for path, shape in tensor_columns(string))
+
+
+def _length(shape: tuple[int | None, ...], string: str) -> int:
+    length = shape[0] if len(shape) == 1 else None
+    return length or _refuse(string)
+
+
 def _outside_backticks(string: str) -> Iterator[str]:
     """Yield the parts of a string between commas, except for those in a quoted name."""
     start, quoted = 0, False

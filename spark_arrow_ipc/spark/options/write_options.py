@@ -95,6 +95,15 @@ class SparkWriteOptions:
         kind=d.TENSORS,
         applies=Use.WRITES,
     )
+    fixed_size_lists: tuple[tuple[ColumnPath, int], ...] | None = d.optional(
+        values.fixed_size_lists,
+        "columns with lengths, as name:768, separated by commas",
+        "embedding:768",
+        "The arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their metadata. "
+        "A row of another length is an error.",
+        kind=d.SIZES,
+        applies=Use.WRITES,
+    )
     metadata: tuple[tuple[str, str], ...] = d.pairs(
         "metadata.*",
         "a string",

@@ -170,7 +170,9 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
                 "(CAST(c AS STRING COLLATE UTF8_BINARY)), or leave it out of partitionBy",
                 field_path=name,
             )
-    tensors = plan_tensors(schema, options.tensor_columns or (), restore_types=options.restore_types)
+    tensors = plan_tensors(
+        schema, options.tensor_columns or (), options.fixed_size_lists or (), restore_types=options.restore_types
+    )
     tensors = {i: target for i, target in tensors.items() if i not in positions}
     written = _written_schema(without_notes(schema, tensors), usual, options)
     # Partition columns are not in the files, so their types are not restored.

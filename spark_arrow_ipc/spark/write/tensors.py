@@ -1,9 +1,10 @@
-"""Write columns as tensors: ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor``.
+"""Write columns as tensors, ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor``, or as fixed-size lists.
 
 A column is written as tensors if the option `tensorColumns` names it, or if its metadata are those of a tensor column
 and its Spark type is one: an array, or a struct of shape and data. Values and shape are those of the file, to which a
 permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides that for all tasks; `TensorTarget.convert` checks the rows of
-a batch and makes the storage. A row of another shape is an error with its number, because in a fixed-size list it would
+a batch and makes the storage. An array that the option `fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a
+tensor of one dimension without the extension, as vector stores read it. A row of another shape is an error with its number, because in a fixed-size list it would
 be the values of its neighbours.
 """
 
@@ -22,7 +23,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
-from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, error_context
+from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, cut_repr, error_context
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME, TYPE_KEY, note_of, noted_type
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
@@ -31,6 +32,9 @@ from spark_arrow_ipc.spark.write.restore_values import restore
 from spark_arrow_ipc.spark.write.schema_check import restored_schema
 
 NDArray = npt.NDArray[Any]
+
+SIZE_KEY: Final = "arrow.fixed-size-list.size"
+"""Key in the metadata of a Spark column: the length of its arrays, a number or a string. Lance's connector has it."""
 
 _MOST_VALUES: Final = 2**31 - 1
 """Elements of a fixed-size list."""
@@ -117,7 +121,8 @@ class TensorTarget:
         wrong = shown & (lengths != self.column.size)
         if wrong.any():
             row = int(wrong.argmax())
-            expected = f"{self.column.size:,} values ({self.column.text()})"
+            shape = f" ({self.column.text()})" if len(self.column.shape) > 1 else ""
+            expected = f"{self.column.size:,} values{shape}"
             self._refuse(expected, f"{lengths[row]:,}", first_row + row)
 
     def _refuse(self, expected: str, found: str, row: int) -> NoReturn:
@@ -136,18 +141,28 @@ def _mask(array: Array) -> npt.NDArray[np.bool_]:
 
 
 def plan_tensors(
-    schema: s.StructType, given: Sequence[tuple[ColumnPath, GivenShape]], *, restore_types: bool
+    schema: s.StructType,
+    given: Sequence[tuple[ColumnPath, GivenShape]],
+    lists: Sequence[tuple[ColumnPath, int]] = (),
+    *,
+    restore_types: bool,
 ) -> dict[int, TensorTarget]:
-    """Return how columns are written as tensors, by position."""
+    """Return how columns are written as tensors or fixed-size lists, by position."""
     targets: dict[int, TensorTarget] = {}
     for path, shape in given:
-        position = _position(schema, path)
+        position = _position(schema, path, _TENSORS)
         if position in targets:
-            raise OptionError(f"the option tensorColumns names the column {schema.fields[position].name!r} twice")
+            raise OptionError(f"{_TENSORS} names the column {schema.fields[position].name!r} twice")
         targets[position] = _of_option(schema.fields[position], shape, restore_types=restore_types)
+    for path, size in lists:
+        position = _position(schema, path, _LISTS)
+        field = schema.fields[position]
+        if position in targets:
+            raise OptionError(f"{_LISTS} names the column {field.name!r}, which it or tensorColumns names before")
+        targets[position] = _list_of_size(field, size, f"{_LISTS} says", restore_types=restore_types)
     for position, field in enumerate(schema.fields):
         if position not in targets:
-            target = _of_metadata(field, restore_types=restore_types)
+            target = _of_metadata(field, restore_types=restore_types) or _of_size(field, restore_types=restore_types)
             if target is not None:
                 targets[position] = target
     return targets
@@ -163,13 +178,17 @@ def without_notes(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> 
     ])  # fmt: skip
 
 
-def _position(schema: s.StructType, path: ColumnPath) -> int:
+_TENSORS: Final = "the option tensorColumns"
+_LISTS: Final = "the option fixedSizeLists"
+
+
+def _position(schema: s.StructType, path: ColumnPath, option: str) -> int:
     if isinstance(path, int):
         if path >= len(schema.fields):
-            raise OptionError(expected=f"positions below {len(schema.fields)} in tensorColumns", found=f"#{path}")
+            raise OptionError(expected=f"positions below {len(schema.fields)} in {option}", found=f"#{path}")
         return path
     assert isinstance(path, str), "the parser takes whole columns only"
-    with error_context(asked_by="the option tensorColumns"):
+    with error_context(asked_by=option):
         return find_columns(schema.names, [path])[0]
 
 
@@ -218,6 +237,33 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
     return target if isinstance(_value_type(target.field.type), _VALUES) else None
 
 
+def _list_of_size(field: s.StructField, size: int, origin: str, *, restore_types: bool) -> TensorTarget:
+    type_ = storage_type(field.dataType)
+    target = None
+    if isinstance(type_, s.ArrayType):
+        target = _target(field, TensorColumn((size,)), origin, {}, restore_types=restore_types)
+    if target is None or not isinstance(_value_type(target.field.type), _VALUES):
+        raise OptionError(
+            f"{field.name!r} is {type_.simpleString()}, and {origin} that it is written as fixed-size lists, which are "
+            "arrays of numbers, times or booleans here; make vectors of pyspark.ml arrays with vector_to_array"
+        )
+    return target
+
+
+def _of_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
+    """Return the target of an array whose metadata have a length; None for other columns."""
+    noted = (field.metadata or {}).get(SIZE_KEY)
+    if noted is None or not isinstance(storage_type(field.dataType), s.ArrayType):
+        return None
+    text = str(noted) if isinstance(noted, str) or type(noted) is int else ""
+    size = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_VALUES)) else 0
+    if not 0 < size <= _MOST_VALUES:
+        raise OptionError(
+            f"the metadata {SIZE_KEY} of {field.name!r}: expected a length from 1 to {_MOST_VALUES:,}, found {cut_repr(noted)}"
+        )
+    return _list_of_size(field, size, f"the metadata {SIZE_KEY} of the column say", restore_types=restore_types)
+
+
 def _target(
     field: s.StructField, column: TensorColumn, origin: str, extension: dict[str, str], *, restore_types: bool
 ) -> TensorTarget:
@@ -234,7 +280,7 @@ def _target(
         made = restored_schema(s.StructType([lists])).fields[0]
     assert isinstance(made.type, t.List)
     type_: t.DataType
-    if extension[EXTENSION_NAME] == FIXED:
+    if extension.get(EXTENSION_NAME) != VARIABLE:
         type_ = t.FixedSizeList(made.type.value, column.size)
     else:
         shape = t.FixedSizeList(t.Field("item", t.int32), len(column.shape))

@@ -38,6 +38,12 @@ def test_tensor_columns_that_are_none(string):
         values.tensor_columns(string)
 
 
+@pytest.mark.parametrize("string", ["", "a", "a:?", "a:0", "a:2x3", "a:-1", "a.b:2", "a:2147483648", "a:2,"])
+def test_fixed_size_lists_that_are_none(string):
+    with pytest.raises(ValueError):
+        values.fixed_size_lists(string)
+
+
 @pytest.mark.parametrize(
     "string", ["`" * 20_001, " " * 20_000, "a:" + " " * 20_000, "a:1x" * 5_000], ids=lambda s: s[:4]
 )

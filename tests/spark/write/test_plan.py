@@ -52,6 +52,7 @@ NAMED = {
     "dictionaryColumns": "nunber",
     "statistics": "nunber",
     "tensorColumns": "nunber:3",
+    "fixedSizeLists": "nunber:3",
 }
 
 

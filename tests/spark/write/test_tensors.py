@@ -13,7 +13,7 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import types as s
 from restored_columns import spark_column, written
 
-from spark_arrow_ipc import ipc
+from spark_arrow_ipc import ipc, vectors
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.options.options import parse_write
@@ -160,7 +160,7 @@ def test_what_was_read_is_written_as_the_same_tensors(kind, permutation, how, re
 
 
 REFUSED = [
-    ("too few values", arrays([1, 2], [1]), "c:2", r"field c: expected 2 values \(2\) in each row that is not null, as the option tensorColumns says, found 1 in row 1 of this task"),
+    ("too few values", arrays([1, 2], [1]), "c:2", r"field c: expected 2 values in each row that is not null, as the option tensorColumns says, found 1 in row 1 of this task"),
     ("too many values", arrays(None, [1] * 7), "c:2x3", r"expected 6 values \(2x3\) .* found 7 in row 1"),
     ("another shape", structs(([1, 2], [1, 2]), ([2, 1], [1, 2])), "c:1x2", r"field c: expected the shape 1x2 .*, found \[2, 1\] in row 1"),
     ("another uniform size", structs(([2, 1], [1, 2])), "c:?x2", r"expected the shape \?x2 .*, found \[2, 1\] in row 0"),
@@ -194,7 +194,7 @@ def test_a_row_of_another_length_names_the_metadata_too():
 
 WRONG = [
     ("a column that does not exist", FLOATS, "d:2", ColumnNotFoundError, "d"),
-    ("a position that does not exist", FLOATS, "#1:2", OptionError, "positions below 1 in tensorColumns, found #1"),
+    ("a position that does not exist", FLOATS, "#1:2", OptionError, "positions below 1 in the option tensorColumns, found #1"),
     ("a column twice", FLOATS, "c:2, C:2", OptionError, "names the column 'c' twice"),
     ("a number", s.LongType(), "c:2", OptionError, "'c' is bigint, and tensors of the shape 2 are written from array"),
     ("a variable shape of arrays", FLOATS, "c:?", OptionError, r"'c' is array<float>, and tensors of the shape \? are written from struct<shape"),
@@ -216,6 +216,81 @@ def test_columns_that_are_no_tensors_are_refused_before_any_task(type_, text, er
 def test_a_tensor_is_no_dictionary():
     with pytest.raises(OptionError, match=r"found c of the extension arrow.fixed_shape_tensor"):
         plan_write(arrays([1])[0], shaped("c:1", dictionaryColumns="c"))
+
+
+def sized(**options):
+    return parse_write({"fixedSizeLists": "c:3", **options})
+
+
+KEY = "arrow.fixed-size-list.size"
+SIZED = {
+    "the option": (None, sized()),
+    "the option beside a tensor's metadata": (METADATA, sized()),
+    "a number in the metadata": ({KEY: 3}, SparkWriteOptions()),
+    "a string in the metadata": ({KEY: "3"}, SparkWriteOptions()),
+    "the option is stronger than the metadata": ({KEY: 7}, sized()),
+}
+
+
+@pytest.mark.parametrize("case", SIZED)
+def test_an_array_becomes_a_fixed_size_list(case):
+    metadata, options = SIZED[case]
+    column = by_pyarrow(written(*arrays([1, 2, 3], None, [4, None, 6], metadata=metadata), options))
+    assert pa.list_(pa.float32(), 3) == column.type
+    assert [[1, 2, 3], None, [4, None, 6]] == column.to_pylist()
+
+
+def test_vectors_of_float16_are_written_where_the_column_notes_them():
+    note = vectors.metadata("float16", 768)
+    rows = [[i / 8 for i in range(768)], None]
+    options = parse_write({"fixedSizeLists": "c:768", "restoreTypes": "true"})
+    column = by_pyarrow(written(*arrays(*rows, metadata=note), options))
+    assert pa.list_(pa.float16(), 768) == column.type
+    assert rows == column.to_pylist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_polars_reads_vectors_of_fixed_size_as_its_arrays(dtype, tmp_path):
+    polars = pytest.importorskip("polars")
+    rows = [[i / 8 for i in range(768)]] * 3
+    options = parse_write({"fixedSizeLists": "c:768", "restoreTypes": "true"})
+    ipc.write(tmp_path / "a.arrow", [written(*arrays(*rows, metadata=vectors.metadata(dtype)), options)])
+    column = polars.read_ipc(tmp_path / "a.arrow")["c"]
+    assert (768,) == column.dtype.shape
+    assert rows == column.to_list()
+
+
+@pytest.mark.parametrize(("metadata", "options", "origin"), [(None, sized(), "the option fixedSizeLists says"), ({KEY: 3}, SparkWriteOptions(), f"the metadata {KEY} of the column say")])  # fmt: skip
+def test_an_array_of_another_length_is_refused(metadata, options, origin):
+    says = f"field c: expected 3 values in each row that is not null, as {origin}, found 2 in row 2 of this task"
+    with pytest.raises(SchemaMismatchError, match=says):
+        written(*arrays([1, 2, 3], None, [1, 2], metadata=metadata), options)
+
+
+NOT_SIZED = [
+    ("a number", s.LongType(), None, {"fixedSizeLists": "c:2"}, "'c' is bigint, and the option fixedSizeLists says that it is written as fixed-size lists"),
+    ("a struct", STRUCT, None, {"fixedSizeLists": "c:2"}, "'c' is struct<"),
+    ("strings", s.ArrayType(s.StringType()), {KEY: 2}, {}, f"'c' is array<string>, and the metadata {KEY} of the column say"),
+    ("twice", FLOATS, None, {"fixedSizeLists": "c:2, C:3"}, "the option fixedSizeLists names the column 'c', which it or tensorColumns names before"),
+    ("a tensor as well", FLOATS, None, {"fixedSizeLists": "c:2", "tensorColumns": "c:2"}, "which it or tensorColumns names before"),
+    ("no position", FLOATS, None, {"fixedSizeLists": "#1:2"}, "positions below 1 in the option fixedSizeLists, found #1"),
+    ("a length of 0", FLOATS, {KEY: 0}, {}, f"the metadata {KEY} of 'c': expected a length from 1 to 2,147,483,647, found 0"),
+    ("a length that is none", FLOATS, {KEY: "x" * 1000}, {}, "expected a length from 1 to 2,147,483,647, found 'xxx"),
+    ("a length of many digits", FLOATS, {KEY: "9" * 10}, {}, "expected a length from 1 to 2,147,483,647, found '99"),
+    ("a length that is true", FLOATS, {KEY: True}, {}, "found True"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case[1:] for case in NOT_SIZED], ids=[case[0] for case in NOT_SIZED])
+def test_columns_that_are_no_lists_of_one_length_are_refused_before_any_task(case):
+    type_, metadata, given, says = case
+    with pytest.raises(OptionError, match=re.escape(says)):
+        plan_write(s.StructType([s.StructField("c", type_, metadata=metadata)]), parse_write(given))
+
+
+def test_a_column_that_is_no_array_any_more_is_written_as_usual():
+    schema = s.StructType([s.StructField("c", s.LongType(), metadata={KEY: 3})])
+    assert t.int64 == plan_write(schema, SparkWriteOptions()).file_schema.fields[0].type
 
 
 def recipe():
