@@ -19,7 +19,7 @@ CASES = [
 
 @pytest.mark.parametrize(("given", "read", "written"), CASES, ids=[str(case[0]) for case in CASES])
 def test_sides(given, read, written):
-    assert (read, written) == split_options(given)
+    assert (read, written) == split_options(given, "/in", "/out")
 
 
 def test_every_option_is_taken_but_paths():
@@ -28,7 +28,7 @@ def test_every_option_is_taken_but_paths():
             if option.name in ("path", "paths"):
                 continue
             name = option.name.replace("*", "key")
-            assert {name: option.example} == split_options({name: option.example})[position]
+            assert {name: option.example} == split_options({name: option.example}, "/in", "/out")[position]
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_every_option_is_taken_but_paths():
 )
 def test_mistakes(name, words):
     with pytest.raises(OptionError, match=words):
-        split_options({name: "x"})
+        split_options({name: "x"}, "/in", "/out")
