@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, OptionError, UnsupportedError
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
@@ -248,6 +249,23 @@ def test_a_source_without_files_needs_its_columns(spark, tmp_path):
     drop(tmp_path / "in", 0)
     drain(spark, tmp_path, source_schema="id long, day string")
     assert ids(0) == sorted(published(tmp_path / "out")["id"].to_pylist())
+
+
+def test_bad_files_are_passed_over_and_noted_in_the_checkpoint_until_they_are_mended(spark, tmp_path, capsys):
+    drop(tmp_path / "in", 0)
+    bad = tmp_path / "in" / "1.arrow"
+    with pa.ipc.new_file(bad, pa.schema({"id": pa.string()})) as writer:
+        writer.write_batch(pa.record_batch({"id": ["x"]}))
+    given = {"onBadFile": "quarantine", "source_schema": "id bigint, day string"}
+    drain(spark, tmp_path, **given)
+    assert ids(0) == sorted(published(tmp_path / "out")["id"].to_pylist())
+    assert 0 == main(["stream", "--json", str(tmp_path / "checkpoint")])
+    seen = json.loads(capsys.readouterr().out)
+    assert [str(bad)] == [note["path"] for note in seen["bad"]]
+    assert [1] == [batch["parts"][0]["files"] for batch in seen["batches"]]
+    drop(tmp_path / "in", 1)
+    drain(spark, tmp_path, **given)
+    assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
 
 
 def test_a_name_is_that_of_the_query(spark, tmp_path):
