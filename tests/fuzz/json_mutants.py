@@ -38,7 +38,8 @@ from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
-from spark_arrow_ipc.dataset.stream import log, table, tail, window
+from spark_arrow_ipc.dataset.stream import checkpoint, log, table, tail, window
+from spark_arrow_ipc.dataset.stream.bad_files import BadFileNotes
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, files_to_json
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
@@ -153,6 +154,26 @@ def read_entry(text):
         SourceLog(LOCAL, directory, ("/data",)).load()
 
 
+def read_noted(text):
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "0.json").write_text(text, errors="surrogatepass")
+        list(BadFileNotes(LOCAL, directory).read())
+
+
+def read_log(text):
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / f"{0:020d}.json").write_text(text, errors="surrogatepass")
+        checkpoint.look(directory, LOCAL, lambda _: LOCAL, None, 5)
+
+
+def read_checkpoint(text):
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "offsets").mkdir()
+        (Path(directory) / "metadata").write_text(text, errors="surrogatepass")
+        (Path(directory) / "offsets" / "0").write_text(f"v1\n{text}\n{text}", errors="surrogatepass")
+        checkpoint.look(directory, LOCAL, lambda _: LOCAL, None, 5)
+
+
 def read_offset(of):
     """Return a function that reads an offset as Spark gives it: parsed."""
 
@@ -198,9 +219,15 @@ TARGETS = {
         read_entry,
     ),
     "files of an offset": (files_to_json(FILES), read_files),
+    "a note of a bad file": ({"v": 1, "path": "/a", "bytes": 1, "time": 2, "reason": "x"}, read_noted),
+    "an entry that is looked at": (
+        {"v": 1, "paths": ["/data"], "after": -1, "low": 0, "skipped": "", **files_to_json(FILES)},
+        read_log,
+    ),
+    "a checkpoint": (WINDOW, read_checkpoint),
     "an offset of a window": (WINDOW, read_offset(window._State.of)),
     "an offset of a table": (table._State(3, "", JOB).to_offset(), read_offset(table._State.of)),
-    "an offset of a log": ({"v": 1, "mode": "log", "log": 3}, read_offset(log._number)),
+    "an offset of a log": ({"v": 1, "mode": "log", "log": 3}, read_offset(log.read_number)),
     "an offset of a tail": (tail._State(1, 2, 3).to_offset(), read_offset(tail._State.of)),
 }
 

@@ -8,6 +8,9 @@ import pytest
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.admission import Admission, Readiness
+from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
+from spark_arrow_ipc.dataset.stream.source_files import Roots
+from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.memory import MemoryStorage
 
@@ -200,3 +203,39 @@ def test_objects_are_complete_when_they_are_visible_and_arrow(data, soon, caplog
         assert [(expected, file)] * 2 == [*gate.check([file]), *gate.check([file])]
     assert is_arrow == (caplog.records == [])
     assert Readiness.GONE is gate.check([DataFile("memory:/gone", 1, 1)])[0][0]
+
+
+@pytest.mark.parametrize("why", [None, "its column is another one"])
+def test_objects_are_judged_where_bad_files_are_passed_over(why, caplog):
+    storage = MemoryStorage(renames=False)
+    for name, data in (("a", FILE), ("b", b"a,b\n")):
+        storage.put(f"memory:/{name}", data)
+    files = [DataFile("memory:/a", len(FILE), 1), DataFile("memory:/b", 4, 1)]
+    asked = []
+
+    def check(file, root):
+        asked.append((file.path, root))
+        if why is not None:
+            raise SchemaMismatchError(why)
+
+    gate = Admission(storage, bad_files=BadFiles("skip", check))
+    expected = [Readiness.READY if why is None else Readiness.INCOMPLETE, Readiness.INCOMPLETE]
+    for _ in range(2):
+        assert expected == [readiness for readiness, _ in gate.check(files, Roots(["memory:"]))]
+    assert {("memory:/a", "memory:")} == set(asked)
+    bad = 1 if why is None else 2
+    assert (bad, bad) == (gate.named, len(caplog.records))
+    assert 2 - len(asked) == bad - 1  # what is named is not opened again
+
+
+def test_a_storage_that_fails_makes_no_file_bad(tmp_path):
+    path = tmp_path / "a.arrow"
+    path.write_bytes(FILE)
+
+    def check(_file, _root):
+        raise TimeoutError("the storage is slow")
+
+    gate = Admission(LOCAL, bad_files=BadFiles("skip", check), clock=lambda: 2**62)
+    with pytest.raises(TimeoutError):
+        gate.check([DataFile(str(path), 1, 1)])
+    assert 0 == gate.named
