@@ -21,6 +21,7 @@ LINKS = [
     ("a decision, from the top level", "CHANGELOG.md", "[a](docs/adr/0014-checksums.md)", "[a](adr/0014-checksums.md)"),
     ("the folder of decisions", "docs/architecture.md", "[adr/](adr/)", "[adr/](adr/index.md)"),
     ("a file that is no page", "docs/cli.md", "[tests/](../tests/matrix.sh)", "`tests/`"),
+    ("a section of the README", "docs/cli.md", "[a](../README.md#what-it-runs-on)", "[a](reference/runs_on.md)"),
     ("another site", "docs/cli.md", "[a](https://example.org/a.md)", "[a](https://example.org/a.md)"),
     ("the page itself", "docs/cli.md", "[a](#b)", "[a](#b)"),
     ("in code", "docs/cli.md", "```text\n[a](../tests/matrix.sh)\n```", "```text\n[a](../tests/matrix.sh)\n```"),
@@ -109,3 +110,22 @@ def test_every_function_for_spark_is_in_the_reference(pages):
 def test_every_public_name_is_in_the_reference(pages, name):
     module = getattr(make_pages, name)
     assert len(module.__all__) == (pages / "reference" / f"{name}.md").read_text().count("::: spark_arrow_ipc.")
+
+
+@pytest.mark.parametrize("title", list(make_pages.FROM_README))
+def test_a_section_of_the_readme_is_a_page(pages, title):
+    text = (pages / make_pages.FROM_README[title]).read_text()
+    assert text.startswith(f"# {title}\n\n")
+    assert "(docs/" not in text
+    assert "\n## " not in text
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("[!_]*.md")) + sorted((ROOT / "docs/howto").glob("*.md")), ids=lambda page: page.stem)  # fmt: skip
+def test_a_page_begins_with_what_one_can_do_after_reading_it(page):
+    """A newcomer who reads one sentence knows whether the page is for them; it is short, and names no class or option."""
+    title, empty, sentence = page.read_text().splitlines()[:3]
+    assert title.startswith("# ")
+    assert empty == ""
+    first = re.split(r"(?<=\.)(?:\s|$)", re.sub(r"`[^`]*`", "CODE", sentence))[0]
+    assert re.fullmatch(r"After this page you can [a-z].+\.", first), sentence
+    assert len(first.split()) <= 35, first

@@ -41,7 +41,17 @@ TARGET = ROOT / "build" / "docs"
 TOP_LEVEL = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "RELEASING.md", "SECURITY.md")
 """Pages that lie beside docs/ in the repository, and with its pages on the site."""
 
+FROM_README = {
+    "What Spark does not let a Python source do": "reference/not_from_python.md",
+    "What a write promises": "reference/promises.md",
+    "What it runs on": "reference/runs_on.md",
+}
+"""Sections of the README that are pages of the site."""
+
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]*)((?:#[^)\s]*)?)\)")
+
+
+_SECTIONS = {f"#{title.lower().replace(' ', '-')}": page for title, page in FROM_README.items()}
 
 
 def make_pages(target: Path = TARGET) -> None:
@@ -54,6 +64,8 @@ def make_pages(target: Path = TARGET) -> None:
     shutil.copy(DOCS / "site" / "iframe-worker.js", target / "scripts")
     (target / "adr" / "index.md").write_text(decisions(), encoding="utf-8")
     (target / "reference").mkdir(exist_ok=True)
+    for title, name in FROM_README.items():
+        (target / name).write_text(readme_section(title), encoding="utf-8")
     for name, page in REFERENCE.items():
         (target / "reference" / name).write_text(page(), encoding="utf-8")
 
@@ -70,6 +82,15 @@ def _write(target: Path, path: Path) -> None:
         shutil.copy(path, place)
 
 
+def readme_section(title: str) -> str:
+    """Return a section of the README as a page, with links as they are one folder below the site's top."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise ValueError(f"README.md has no section {title!r}; mend FROM_README")
+    return f"# {title}\n{fitted(found[1], ROOT / 'README.md', depth=1)}"
+
+
 def site_path(path: Path) -> Path:
     """Return where a file of the repository lies below the site's pages."""
     place = path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT)
@@ -81,9 +102,9 @@ def is_on_site(path: Path) -> bool:
     return path.is_relative_to(DOCS) or (path.parent == ROOT and path.name in TOP_LEVEL)
 
 
-def fitted(text: str, path: Path) -> str:
+def fitted(text: str, path: Path, depth: int | None = None) -> str:
     """Return the text of a page with its links as they are on the site; a file that is not there is named in code."""
-    depth = len(site_path(path).parts) - 1
+    depth = len(site_path(path).parts) - 1 if depth is None else depth
 
     def link(match: re.Match[str]) -> str:
         title, target, anchor = match.groups()
@@ -92,6 +113,9 @@ def fitted(text: str, path: Path) -> str:
         aim = (path.parent / target).resolve()
         if aim == DOCS / "adr":
             aim /= "index.md"
+        section = _SECTIONS.get(anchor) if aim == ROOT / "README.md" else None
+        if section:
+            return f"[{title}]({'../' * depth}{section})"
         if not is_on_site(aim):
             return title if "`" in title else f"`{title}`"
         return f"[{title}]({'../' * depth}{site_path(aim).as_posix()}{anchor})"

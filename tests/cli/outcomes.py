@@ -167,6 +167,8 @@ def page(folder):
 
 HEAD = """# What each command answers
 
+After this page you can say what each command answers for each kind of input.
+
 The status and the first line of each command for each kind of input; long lines are cut.
 The lake has two partitions of 60 and 40 rows, the file has all of them in record batches of 30, and the broken file is the file without its last quarter.
 `doctor` and `completion` read no files, and `serve` does not end.
