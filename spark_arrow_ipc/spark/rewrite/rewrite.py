@@ -46,6 +46,7 @@ from spark_arrow_ipc.spark.rewrite.job import (
     context_of,
     run_tasks,
 )
+from spark_arrow_ipc.spark.types import schema_pairs
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_note import note_in
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
@@ -109,8 +110,8 @@ def unskipped(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
 
 
 def with_metadata(writing: SparkWriteOptions, newest: Schema | None) -> SparkWriteOptions:
-    """Return the options of a write with the metadata of the newest file's schema, but for keys that they have."""
-    own = dict(writing.metadata)
+    """Return the options of a write with the metadata of the newest file's schema, but for keys that they or columns have."""
+    own = {*dict(writing.metadata), *schema_pairs.KEYS}
     kept = () if newest is None else (pair for pair in newest.custom_metadata if pair[0] not in own)
     return replace(writing, metadata=(*kept, *writing.metadata))
 

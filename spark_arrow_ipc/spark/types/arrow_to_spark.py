@@ -26,7 +26,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
 from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change, vector_element
-from spark_arrow_ipc.spark.types.hugging_face import with_features
+from spark_arrow_ipc.spark.types.schema_pairs import with_pairs
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
@@ -106,7 +106,7 @@ def taken_as(type_: s.DataType, options: ReadOptions) -> ReadOptions:
 
 def _struct_of(schema: Schema, options: ReadOptions) -> s.StructType:
     natural = s.StructType([_spark_field(field, field.name, options, field.name) for field in schema.fields])
-    return with_features(natural, schema.custom_metadata)
+    return with_pairs(natural, schema)
 
 
 def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:

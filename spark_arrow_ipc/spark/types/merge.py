@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
 from spark_arrow_ipc.spark.types.field_metadata import INEXACT_KEY
-from spark_arrow_ipc.spark.types.hugging_face import FEATURE_KEY
+from spark_arrow_ipc.spark.types.schema_pairs import NOTE_KEYS
 
 # `WIDENINGS`: Spark types and the wider types that hold all their values.
 #
@@ -136,8 +136,11 @@ def _field(known: s.StructField, other: s.StructField, site: _Site) -> s.StructF
     metadata = known.metadata if type_ == known.dataType else other.metadata if type_ == other.dataType else None
     if any((field.metadata or {}).get(INEXACT_KEY) for field in (known, other)):
         metadata = {**(metadata or {}), INEXACT_KEY: True}
-    if metadata and len({(field.metadata or {}).get(FEATURE_KEY) for field in (known, other)}) > 1:
-        metadata = {key: value for key, value in metadata.items() if key != FEATURE_KEY}  # other names for the numbers
+    for note in NOTE_KEYS if metadata else ():
+        if (
+            len({(field.metadata or {}).get(note) for field in (known, other)}) > 1
+        ):  # such as other names for the numbers
+            metadata = {key: value for key, value in (metadata or {}).items() if key != note}
     return s.StructField(known.name, type_, nullable=True, metadata=metadata)
 
 

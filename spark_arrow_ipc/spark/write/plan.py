@@ -19,7 +19,6 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_str
 from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
-from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
@@ -32,7 +31,7 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
 from spark_arrow_ipc.spark.options.values import DictionaryColumns, Layout, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.types import hugging_face, spark_note
+from spark_arrow_ipc.spark.types import schema_pairs, spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
@@ -187,8 +186,9 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
             fields[i] = _encoded(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
     given = tuple(pair for pair in options.metadata if pair[0] != spark_note.KEY)
-    features = () if METADATA_KEY in dict(given) else hugging_face.feature_pairs(in_files)
-    own = (*given, *features, *spark_note.note_pairs(in_files))
+    in_fields = [field for i, field in enumerate(fields) if i not in positions]
+    kept = (pair for pair in schema_pairs.noted_pairs(in_files, in_fields) if pair[0] not in dict(given))
+    own = (*given, *kept, *spark_note.note_pairs(in_files))
     unchanged = not sampled and not own and tuple(fields) == usual.fields
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
     partition = PartitionBy(positions) if positions else None

@@ -5,6 +5,7 @@ import random
 
 import arrow_files
 import exact_cases
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -189,7 +190,20 @@ def test_keys_of_the_options_win_over_those_of_the_newest_file(tmp_path):
     rewrite(Tasks(), tmp_path / "s", tmp_path / "t", restoreTypes=True, metadata={"day": "2"})
     rewrite(Tasks(), tmp_path / "s", tmp_path / "u", metadata={"day": "2"})
     found = [exact_cases.tables_below(tmp_path / name)[0].schema.metadata for name in "tu"]
-    assert [{b"owner": b"me", b"day": b"2"}, {b"day": b"2"}] == found
+    assert [{b"owner": b"me", b"day": b"2"}] * 2 == found
+
+
+def test_pandas_index_is_that_of_the_rows_that_are_written(tmp_path):
+    frame = pd.DataFrame({"n": [1, 2, 3]})
+    (tmp_path / "s").mkdir()
+    arrow_files.write(tmp_path / "s" / "a.arrow", pa.Table.from_pandas(frame))
+    rewrite(Tasks(), tmp_path / "s", tmp_path / "t", where="n > 1", restoreTypes=True)
+    (table,) = exact_cases.tables_below(tmp_path / "t")
+    assert ([], ["n"]) == (
+        table.schema.pandas_metadata["index_columns"],
+        [c["name"] for c in table.schema.pandas_metadata["columns"]],
+    )
+    assert [0, 1] == table.to_pandas().index.tolist()
 
 
 def test_nothing_is_replaced_that_was_not_read(tmp_path):
