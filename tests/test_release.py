@@ -261,7 +261,7 @@ def printed_in(clean, folder, programs):
     return answers
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_readmes_programs_and_commands_run_from_the_wheel(clean, tmp_path):
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```(?:python)\n(.*?)```", readme, re.DOTALL)
@@ -279,7 +279,7 @@ def test_the_readmes_programs_and_commands_run_from_the_wheel(clean, tmp_path):
         assert run_in(clean, tmp_path, *command.split()) or "convert" in command or "layout" in command, command
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_tutorial_prints_what_it_shows_from_the_wheel(clean, tmp_path):
     cells = page_programs.cells_of(json.loads(page_programs.NOTEBOOK.read_text()))
     programs = [(f"cell {number}", page_programs.source_of(cell)) for number, cell in enumerate(cells, 1)]
