@@ -103,7 +103,7 @@ def streamed(place, _=None):
     """Return what a stream with a sourceLog reads first."""
 
     class All:
-        def check(self, files):
+        def check(self, files, roots):
             return [(Readiness.READY, file) for file in files]
 
     source = SourceFiles(place.storage.inside(None), (place.root,), recursive=True)
