@@ -3,7 +3,7 @@
 import io
 import json
 
-import pyarrow as pa
+import pytest
 
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
@@ -13,6 +13,8 @@ from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.storage.local import LOCAL
+
+pa = pytest.importorskip("pyarrow")
 
 ID = "5b0d3f6e-6f0c-4f5e-9a7b-000000000000"
 
