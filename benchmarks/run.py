@@ -1,9 +1,9 @@
-"""Benchmarks of the data source; `python benchmarks/run.py --help` says how to run them, docs/benchmarks.md why.
+"""Benchmarks of the data source; `python benchmarks/run.py --help` says how to run them, docs/benchmarks_methods.md why.
 
 Strategy
 --------
 All contenders run in one Spark session in turns, A B A B, after turns that do not count. Every value is kept; medians
-and minima are printed, and whether the bars of docs/benchmarks.md are kept.
+and minima are printed, and whether the bars of docs/benchmarks_methods.md are kept.
 
 `compare` runs the cases of ``cases.py``, all or those that are named; `scan`, `memory` and `balance` look closer at
 one file whose size and layout are given; `imports` asks what a worker imports, `settings` what Spark's
