@@ -17,7 +17,7 @@ from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.storage.failpoint import VARIABLE
 
 hf = pytest.importorskip("datasets", reason="it is of the extra 'test-ecosystem'")
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[2]
 LAYOUT = ROOT / "tests" / "dataset" / "write" / "test_hugging_face_layout.py"
