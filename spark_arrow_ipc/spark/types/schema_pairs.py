@@ -36,6 +36,9 @@ _MOST_MEMORY: Final = 64 << 20
 _MOST_TEXT: Final = 1 << 20
 """Characters of the pairs that are noted whole: Spark sends its schemas to every task."""
 
+_MOST_REST: Final = 4096
+"""Characters of what a pair says of no column, which is noted at each: a file may be made to be many times its size there."""
+
 OTHERS_KEY: Final = f"{OWN_PREFIX}schema_metadata"
 """Key in the metadata of the first column: the pairs of no known parts, with the columns that they were read with."""
 
@@ -139,6 +142,11 @@ def _text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def _rest(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a pair says of no column, unless it is large."""
+    return value if len(_text(value)) <= _MOST_REST else {}
+
+
 def _objects(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
@@ -148,14 +156,19 @@ def _objects(value: object) -> list[dict[str, Any]]:
 
 def _split_pandas(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> Mapping[str, Mapping[str, Any]]:
     index = value.get("index_columns")
-    levels = index if isinstance(index, list) else []
-    rest = {key: value[key] for key in ("column_indexes", "creator", "pandas_version") if key in value}
+    levels = {name: i for i, name in enumerate(index if isinstance(index, list) else ()) if isinstance(name, str)}
+    rest = _rest({key: value[key] for key in ("column_indexes", "creator", "pandas_version") if key in value})
     notes = {}
     for entry in _objects(value.get("columns")):
         name = entry.get("field_name", entry.get("name"))
         if isinstance(name, str) and name in types:
-            level = levels.index(name) if name in levels else None
-            notes[name] = {"entry": entry, "name": name, "type": str(types[name]), "level": level, "rest": rest}
+            notes[name] = {
+                "entry": entry,
+                "name": name,
+                "type": str(types[name]),
+                "level": levels.get(name),
+                "rest": rest,
+            }
     return notes
 
 
@@ -191,7 +204,7 @@ _BYTES: Final = (t.Binary, t.LargeBinary, t.BinaryView)
 
 def _split_geo(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> Mapping[str, Mapping[str, Any]]:
     columns = value.get("columns")
-    rest = {key: each for key, each in value.items() if key not in ("columns", "primary_column")}
+    rest = _rest({key: each for key, each in value.items() if key not in ("columns", "primary_column")})
     return {
         name: {
             "entry": entry,

@@ -189,6 +189,17 @@ def test_pairs_that_are_not_as_they_should_be_are_left_out(key, value):
     assert {} == kept(seen((key, value)))
 
 
+@pytest.mark.parametrize("key", ["pandas", "geo"])
+def test_what_is_said_of_no_column_is_not_copied_to_each_where_it_is_large(key):
+    fields = tuple(t.field(f"c{i}", t.binary) for i in range(100))
+    columns = (
+        [{"name": f.name, "field_name": f.name} for f in fields] if key == "pandas" else {f.name: {} for f in fields}
+    )
+    schema = seen((key, json.dumps({"columns": columns, "creator": "x" * 100_000})), fields=fields)
+    assert len(schema.json()) < 100_000
+    assert "creator" not in json.loads(kept(schema)[key])
+
+
 def test_spark_keeps_them_from_read_to_write(spark, tmp_path):
     table = pa.Table.from_pandas(FRAME)
     (tmp_path / "from").mkdir()
