@@ -129,3 +129,16 @@ def test_a_page_begins_with_what_one_can_do_after_reading_it(page):
     first = re.split(r"(?<=\.)(?:\s|$)", re.sub(r"`[^`]*`", "CODE", sentence))[0]
     assert re.fullmatch(r"After this page you can [a-z].+\.", first), sentence
     assert len(first.split()) <= 35, first
+
+
+def test_benchmarks_are_read_in_ten_minutes():
+    """What is more goes to the page of methods."""
+    assert len((ROOT / "docs" / "benchmarks.md").read_text().split()) <= 3000
+
+
+def test_the_start_leads_to_every_page_that_is_in_the_how_to():
+    rows = re.search(r"^  - How to:\n(.*?)^  - Reference", (ROOT / "mkdocs.yml").read_text(), re.DOTALL | re.MULTILINE)[
+        1
+    ]
+    start = (ROOT / "docs" / "index.md").read_text()
+    assert [] == [page for page in re.findall(r"[\w/]+\.md", rows) if f"({page})" not in start]
