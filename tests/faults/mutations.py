@@ -67,7 +67,7 @@ MUTATIONS = [
     (
         "D5 the record is looked for before files are removed",
         APPLY,
-        "    if record.removes:\n        check_is_there(",
+        "    if record.removes or record.documents:\n        check_is_there(",
         "    if False:\n        check_is_there(",
     ),
     (
