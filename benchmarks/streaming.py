@@ -209,7 +209,9 @@ def latency(spark: SparkSession, place: Path, contender: Contender, seconds: int
             query.processAllAvailable()
         # Spark keeps the last hundred of both; an idle progress bears the number of the batch that comes next.
         for batch in query.recentProgress:
-            rows_of[batch["batchId"]] = max(batch["numInputRows"], rows_of.get(batch["batchId"], 0))
+            figures = batch["observedMetrics"].get("ingest")  # whose input rows are reports of tasks
+            rows = batch["numInputRows"] if figures is None else figures["rowsRead"] or 0
+            rows_of[batch["batchId"]] = max(rows, rows_of.get(batch["batchId"], 0))
         committed |= {int(file.name): file.stat().st_mtime for file in (place / "checkpoint/commits").glob("[0-9]*")}
     query.stop()
     found: list[float] = []
