@@ -35,8 +35,8 @@ from spark_arrow_ipc.spark.types import schema_pairs, spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
-from spark_arrow_ipc.spark.write.hugging_face import check_features
 from spark_arrow_ipc.spark.write.schema_check import (
+    check_features,
     check_names,
     fitting_schema,
     restored_schema,

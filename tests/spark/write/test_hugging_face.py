@@ -13,8 +13,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.options.options import check_streamed, parse_write
-from spark_arrow_ipc.spark.write.hugging_face import FEATURES, check_features
 from spark_arrow_ipc.spark.write.plan import plan_write
+from spark_arrow_ipc.spark.write.schema_check import FEATURES, check_features
 
 REFUSED_TYPES = {
     t.Map, t.SparseUnion, t.DenseUnion, t.RunEndEncoded, t.Dictionary, t.IntervalYearMonth, t.IntervalDayTime, t.IntervalMonthDayNano, t.ListView, t.LargeListView,
