@@ -1,4 +1,4 @@
-"""Pairs of a file's schema through Spark: what pandas, GeoPandas, R and users say of a whole table.
+"""Pairs of a file's schema through Spark: what HuggingFace, pandas, GeoPandas, R and users say of a whole table.
 
 A Spark schema has metadata for columns alone. So what a pair says of one column is noted at that column, and what is written
 has the pair again, of the columns that still have their note: `_PARTS` has the keys whose parts are known. Of all other
@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY
 from spark_arrow_ipc.errors import printable
-from spark_arrow_ipc.spark.types import hugging_face, spark_note
+from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.field_metadata import OWN_PREFIX
 
 _LOG: Final = logging.getLogger(__name__)
@@ -64,9 +64,8 @@ def with_pairs(spark_schema: s.StructType, arrow_schema: Schema) -> s.StructType
     pairs = arrow_schema.custom_metadata
     if not pairs:
         return spark_schema
-    made = hugging_face.with_features(spark_schema, pairs)
     types = {field.name: field.type for field in arrow_schema.fields}
-    notes: dict[str, dict[str, str]] = {}
+    notes = {column: {FEATURE_KEY: note} for column, note in noted_features(pairs).items()}
     for key, parts in _PARTS.items():
         parsed = _parsed({value for name, value in pairs if name == key}, key)
         for column, part in (parts.split(parsed, types) if parsed is not None else {}).items():
@@ -78,7 +77,9 @@ def with_pairs(spark_schema: s.StructType, arrow_schema: Schema) -> s.StructType
             notes.setdefault(spark_schema.names[0], {})[OTHERS_KEY] = text
         else:
             _LOG.warning("the schema's metadata have %s characters, and are not kept beyond %s", len(text), _MOST_TEXT)
-    return s.StructType([_with(field, notes.get(field.name)) for field in made.fields]) if notes else made
+    if not notes:
+        return spark_schema
+    return s.StructType([_with(field, notes.get(field.name)) for field in spark_schema.fields])
 
 
 def noted_pairs(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.CustomMetadata:
@@ -93,7 +94,7 @@ def noted_pairs(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.Cust
         value = parts.join(noted) if noted else None
         if value is not None:
             made.append((key, _text(value)))
-    return (*made, *hugging_face.feature_pairs(spark_schema))
+    return (*made, *feature_pairs(spark_schema))
 
 
 def note_key(key: str) -> str:
@@ -121,21 +122,30 @@ def _with(field: s.StructField, notes: Mapping[str, str] | None) -> s.StructFiel
 
 def _note_in(field: s.StructField, key: str) -> Mapping[str, Any] | None:
     """Return what a column notes; None without it, or where a user has made something else of it."""
+    value = _value_in(field, key)
+    return value if isinstance(value, dict) else None
+
+
+def _value_in(field: s.StructField, key: str) -> Any:
     note = (field.metadata or {}).get(key)
-    return _parsed({note}, None) if isinstance(note, str) else None
+    return _value({note}, None) if isinstance(note, str) else None
 
 
 def _parsed(values: set[str], key: str | None) -> Mapping[str, Any] | None:
     """Return the one value as a JSON object; None if it is none, or if there are several. `key` is for the warning."""
+    value = _value(values, key)
+    return value if isinstance(value, dict) else None
+
+
+def _value(values: set[str], key: str | None) -> Any:
     if len(values) != 1:
         return None
     try:
-        value = parse_json(values.pop(), most_memory=_MOST_MEMORY)
+        return parse_json(values.pop(), most_memory=_MOST_MEMORY)
     except ValueError as error:
         if key is not None:
             _LOG.warning("the schema's metadata %s are ignored: %s", key, printable(str(error)[:200]))
         return None
-    return value if isinstance(value, dict) else None
 
 
 def _text(value: object) -> str:
@@ -149,6 +159,46 @@ def _rest(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+# --- huggingface: {"info": {"features": {"label": {"_type": "ClassLabel", "names": [...]}}}}
+#
+# The names of a ClassLabel, that a struct of bytes and a path is an image, which languages a translation has. What `datasets`
+# infers from the Arrow type itself (`Value`, `List`) is not noted. It believes a feature only where the column has the
+# feature's own type, and infers another one elsewhere; so a column that is written with another type tells no lie. A feature
+# is a list in older releases, and so not among `_PARTS`.
+
+FEATURE_KEY: Final = f"{OWN_PREFIX}huggingface"
+"""Key in the metadata of a Spark column: its feature, as JSON in a string, which Spark's metadata cannot hold otherwise."""
+
+_LISTS: Final = frozenset({"List", "LargeList"})
+
+
+def noted_features(pairs: t.CustomMetadata) -> Mapping[str, str]:
+    """Return the notes of the columns that have a feature which their Arrow types do not say; nothing if two pairs disagree."""
+    value = _parsed({value for key, value in pairs if key == METADATA_KEY}, METADATA_KEY)
+    info = None if value is None else value.get("info")
+    features = info.get("features") if isinstance(info, dict) else None
+    if not isinstance(features, dict):
+        return {}
+    return {name: _text(feature) for name, feature in features.items() if not _is_inferred(feature)}
+
+
+def feature_pairs(schema: s.StructType) -> t.CustomMetadata:
+    """Return the pair of a file's schema for the columns that note a feature; nothing without any."""
+    values = {field.name: _value_in(field, FEATURE_KEY) for field in schema.fields}
+    noted = {name: feature for name, feature in values.items() if isinstance(feature, dict | list)}
+    return ((METADATA_KEY, _text({"info": {"features": noted}})),) if noted else ()
+
+
+def _is_inferred(feature: Any) -> bool:
+    """Return whether `datasets` infers a feature from the Arrow type of its column."""
+    if not isinstance(feature, dict):
+        return False
+    kind = feature.get("_type")
+    if isinstance(kind, str):
+        return kind == "Value" or (kind in _LISTS and _is_inferred(feature.get("feature")))
+    return all(map(_is_inferred, feature.values()))
 
 
 # --- pandas: {"index_columns": ["i"], "columns": [{"name": ..., "field_name": ..., "pandas_type": ...}], ...}
@@ -247,13 +297,13 @@ _PARTS: Final[Mapping[str, Parts]] = {
     "pandas": Parts(_split_pandas, _join_pandas),
     "geo": Parts(_split_geo, _join_geo),
 }
-"""By key: the pairs that are kept by columns, beside the features of `hugging_face`."""
+"""By key: the pairs that are kept by columns, beside HuggingFace's features."""
 
 _NOT_KEPT: Final = frozenset({METADATA_KEY, spark_note.KEY})
-"""Keys that other modules keep."""
+"""Keys that are kept otherwise: by features, and by `spark_note`."""
 
 KEYS: Final = frozenset(_PARTS)
 """Keys of the pairs that are kept by columns."""
 
-NOTE_KEYS: Final = (hugging_face.FEATURE_KEY, OTHERS_KEY, *map(note_key, _PARTS))
+NOTE_KEYS: Final = (FEATURE_KEY, OTHERS_KEY, *map(note_key, _PARTS))
 """Keys in the metadata of a Spark column; files that disagree about one merge without it."""

@@ -10,8 +10,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY as KEY
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
-from spark_arrow_ipc.spark.types.hugging_face import FEATURE_KEY, feature_pairs, noted_features
 from spark_arrow_ipc.spark.types.merge import merged_schema
+from spark_arrow_ipc.spark.types.schema_pairs import FEATURE_KEY, feature_pairs, noted_features
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 LABEL = {"names": ["neg", "pos"], "_type": "ClassLabel"}
