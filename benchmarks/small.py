@@ -29,6 +29,7 @@ import nanoarrow.ipc as na_ipc
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from codec import table
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch
@@ -51,17 +52,8 @@ class Case:
 
 
 def rows(count: int) -> pa.RecordBatch:
-    """Five columns: numbers, ASCII text, timestamps."""
-    random = np.random.default_rng(0)
-    return pa.record_batch(
-        {
-            "id": random.integers(0, 1 << 40, count),
-            "value": random.random(count),
-            "name": pa.array([f"user{i % 1000}" for i in range(count)]),
-            "at": pa.array(random.integers(0, 1 << 50, count), pa.timestamp("us")),
-            "kind": pa.array(random.integers(0, 100, count).astype(np.int32)),
-        }
-    )
+    """One batch of the table that the benchmark of the codec reads."""
+    return table(count).to_batches()[0]
 
 
 def wide() -> pa.RecordBatch:
