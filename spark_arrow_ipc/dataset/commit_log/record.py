@@ -227,10 +227,11 @@ class Record:
         """Encode the record as its file holds it."""
         first = ("seq", "jobid", "schema")  # as `_FIRST` reads them
         values = {name: getattr(self, name) for name in (*first, *self.__slots__)}
-        values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
+        values["adds"] = _staged_rows(self.adds)
         values["removes"] = [[file.path, file.nbytes, file.mtime_ns, file.version] for file in self.removes]
-        documents = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in values.pop("documents")]
-        values |= {"documents": documents} if documents else {}  # builds that do not know them read all other records
+        del values["documents"]
+        if self.documents:  # builds that do not know them read all other records
+            values["documents"] = _staged_rows(self.documents)
         body = json.dumps({"format": RECORD_FORMAT, **values}, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
@@ -285,6 +286,10 @@ def _without_query(queries: tuple[Batch, ...], query: Batch) -> tuple[Batch, ...
     """Return the queries without a batch that is taken back: the one before it is the newest again."""
     before = (Batch(query.query, query.number - 1),) if query.number else ()
     return tuple(known for known in queries if known.query != query.query) + before
+
+
+def _staged_rows(files: tuple[StagedFile, ...]) -> list[list[str | int]]:
+    return [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in files]
 
 
 def _is_sound(record: Record) -> bool:

@@ -258,9 +258,9 @@ class CommittedView:
     def document(self, path: str, most: int) -> bytes:
         """Return a small file whole, as the newest record has it; `LimitError` if it is larger than `most`."""
         file = self.file(path)
-        for place in () if file is None or file.staged is None else (file.staged,):
+        if file is not None and file.staged is not None:
             with suppress(FileNotFoundError):  # it has its name by now
-                return self.storage.read(place, most)
+                return self.storage.read(file.staged, most)
         return self.storage.read(path, most)
 
     def has_directory(self, path: str) -> bool:

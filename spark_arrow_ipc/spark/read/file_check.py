@@ -90,11 +90,13 @@ def bad_files_of(
 ) -> BadFiles | None:
     """Return what passes over the bad files of a stream with a log; None if tasks raise what is wrong with them."""
     wanted = stream.on_bad_file
-    notes = log.bad_files if wanted is OnBadFile.QUARANTINE and log is not None else None
-    if wanted is OnBadFile.QUARANTINE and notes is None:
-        raise OptionError(
-            "onBadFile=quarantine notes files in the sourceLog, and there is none; give sourceLog, or skip"
-        )
+    notes = None
+    if wanted is OnBadFile.QUARANTINE:
+        if log is None:
+            raise OptionError(
+                "onBadFile=quarantine notes files in the sourceLog, and there is none; give sourceLog, or skip"
+            )
+        notes = log.bad_files
     if wanted is OnBadFile.FAIL or own is None:
         return None
     return BadFiles(wanted.value, FileCheck(own, options), notes)

@@ -136,11 +136,10 @@ def _field(known: s.StructField, other: s.StructField, site: _Site) -> s.StructF
     metadata = known.metadata if type_ == known.dataType else other.metadata if type_ == other.dataType else None
     if any((field.metadata or {}).get(INEXACT_KEY) for field in (known, other)):
         metadata = {**(metadata or {}), INEXACT_KEY: True}
-    for note in NOTE_KEYS if metadata else ():
-        if (
-            len({(field.metadata or {}).get(note) for field in (known, other)}) > 1
-        ):  # such as other names for the numbers
-            metadata = {key: value for key, value in (metadata or {}).items() if key != note}
+    # Notes that disagree, such as other names for the numbers of a label, are left out.
+    disagree = {note for note in NOTE_KEYS if (known.metadata or {}).get(note) != (other.metadata or {}).get(note)}
+    if metadata and disagree:
+        metadata = {key: value for key, value in metadata.items() if key not in disagree}
     return s.StructField(known.name, type_, nullable=True, metadata=metadata)
 
 
