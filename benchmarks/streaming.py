@@ -46,6 +46,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+
+from memory_storage import MemoryStorage
+
 from spark_arrow_ipc import ingest
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
@@ -61,7 +65,6 @@ from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
 if TYPE_CHECKING:
@@ -287,10 +290,8 @@ sys.addaudithook(count)
 
 def measure_idle(directory: Path, seconds: int) -> None:
     """Print how many listings an idle query asks for, of a local directory and of an object store."""
-    from run import session
-
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
     from fault_server import fault_server
+    from run import session
     from s3_requests import Request
 
     place = fresh(directory / "idle")

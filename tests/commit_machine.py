@@ -22,6 +22,7 @@ from unittest import mock
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 from job_plans import plan_job
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
@@ -44,7 +45,6 @@ from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError, NotArrowError
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
 
 ROOT = "memory:/top/data"

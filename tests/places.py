@@ -11,6 +11,7 @@ import pytest
 from copying_storage import CopyingStorage, nobody_waits
 from fault_server import fault_server
 from job_plans import plan_job
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
@@ -21,7 +22,6 @@ from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join, parent, relative
 from spark_arrow_ipc.storage.storage import Kind, Storage

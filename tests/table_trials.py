@@ -15,6 +15,7 @@ from unittest import mock
 
 from commit_jobs import Died, dying
 from job_plans import plan_job
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
@@ -25,7 +26,6 @@ from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, relative
 
 ROOT = "memory:/data"

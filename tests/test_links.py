@@ -462,7 +462,6 @@ ORIGINS = {
         "HadoopStorage._replace": NO_LINKS,
         "HadoopStorage._move_into": NO_LINKS,
     },
-    "storage/memory.py": {"MemoryStorage.delete_tree": NO_LINKS},
     "storage/object_store.py": {
         "ObjectStorage.check_put_if_absent": NO_LINKS,
         "ObjectStorage.delete.delete": NO_LINKS,

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
+from memory_storage import MemoryStorage
+
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError
 from spark_arrow_ipc.storage.byte_source import ExactReads
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Traits
 
 

@@ -17,6 +17,11 @@ import logging
 import random
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.stream import waiting_files
 from spark_arrow_ipc.dataset.stream.admission import Admission
@@ -26,7 +31,6 @@ from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 SOURCE = "memory:/in"
 SECOND = 1_000_000_000

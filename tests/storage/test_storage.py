@@ -7,12 +7,12 @@ import uuid
 import pytest
 from fsspec_stub import SCHEME, FilledStorage
 from hadoop_stub import HadoopStub
+from memory_storage import MemoryStorage
 from object_stores import SERVERS
 
 from spark_arrow_ipc.errors import InvalidFramingError, LimitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.hadoop import HadoopStorage
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.object_store import ObjectStorage
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join, name_of

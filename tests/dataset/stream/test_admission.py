@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.admission import Admission, Readiness
@@ -12,7 +13,6 @@ from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
 from spark_arrow_ipc.dataset.stream.source_files import Roots
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 BATCH = pa.record_batch([pa.array([1, 2, 3])], ["n"])
 

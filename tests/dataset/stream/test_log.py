@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.stream.admission import Readiness
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
@@ -12,7 +13,6 @@ from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import StreamOffsetError
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 SECOND = 1_000_000_000
 

@@ -3,12 +3,12 @@
 import logging
 
 import pytest
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.errors import NoFilesError, SchemaMismatchError
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 
 @pytest.fixture

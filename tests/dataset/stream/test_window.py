@@ -5,6 +5,7 @@ import logging
 from hashlib import sha256
 
 import pytest
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.stream.admission import Readiness
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
@@ -13,7 +14,6 @@ from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.errors import LimitError, StreamOffsetError
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 SECOND = 1_000_000_000
 

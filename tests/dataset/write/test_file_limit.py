@@ -1,6 +1,7 @@
 """How large a file may be: as asked for where a storage renames, what it copies at once elsewhere."""
 
 import pytest
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.publisher import (
@@ -11,7 +12,6 @@ from spark_arrow_ipc.dataset.write.publisher import (
     max_file_nbytes,
 )
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Traits
 
 CASES = [

@@ -3,6 +3,7 @@
 import pytest
 from job_plans import plan_job
 from memory_jobs import ROOT, dying, look, put, save, staged
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head
@@ -12,7 +13,6 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING, help_marks, publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward, withdraw
 from spark_arrow_ipc.dataset.write.staged_file import Staging
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 
 def pending(storage, *names, point="C3.synced"):

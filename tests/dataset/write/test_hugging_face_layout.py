@@ -6,6 +6,7 @@ import uuid
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dying, interrupted, leftovers, planned, save
 from job_plans import plan_job
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -23,7 +24,6 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 pa = pytest.importorskip("pyarrow")
 

@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, Died, dying, interrupted
+from memory_storage import MemoryStorage
 from places import PLACES, Place, local
 
 from spark_arrow_ipc.arrow.types import Field, int32
@@ -19,7 +20,6 @@ from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import parent
 
 pytestmark = pytest.mark.usefixtures("clock")

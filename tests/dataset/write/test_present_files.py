@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.write import publisher
 from spark_arrow_ipc.dataset.write.publisher import present
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 ROOT = "memory:/data"
 

@@ -3,6 +3,7 @@
 import pytest
 from job_plans import plan_job
 from memory_jobs import ROOT, dying, look, save, staged
+from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head
@@ -14,7 +15,6 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import name_of
 
 OVERWRITE = WriteMode.OVERWRITE

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commit_jobs import APPEND, OVERWRITE, dying
+from memory_storage import MemoryStorage
 from places import Place
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
@@ -19,7 +20,6 @@ from spark_arrow_ipc.dataset.write.staged_file import Staging, keep_room
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.local import LocalStorage
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 PAGE = 4096
 

@@ -4,6 +4,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
+from memory_storage import MemoryStorage
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
@@ -13,7 +14,6 @@ from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.write import writer
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
-from spark_arrow_ipc.storage.memory import MemoryStorage
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
 KEYED = s.StructType([*SCHEMA.fields, s.StructField("k", s.StringType())])

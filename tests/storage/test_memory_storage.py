@@ -1,8 +1,8 @@
 """What the memory storage has beside the suite of all storages: names without directories, and a clock that counts."""
 
 import pytest
+from memory_storage import MemoryStorage
 
-from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Kind
 
 ROOT = "memory:/data"

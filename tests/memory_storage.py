@@ -53,7 +53,7 @@ class MemoryStorage(LearnsByDoing):
             raise OptionError(expected="a path without . and ..", found=repr(text))
         return SCHEME + SEPARATOR + SEPARATOR.join(parts)
 
-    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a file, or of a prefix that files have."""
         file = self._files.get(path)
         if file is not None:
@@ -78,8 +78,8 @@ class MemoryStorage(LearnsByDoing):
         self,
         path: str,
         *,
-        memory_map: bool = False,  # noqa: ARG002 - it is memory
-        listed: Status | None = None,  # noqa: ARG002 - nothing is saved
+        memory_map: bool = False,
+        listed: Status | None = None,
     ) -> ByteSource:
         """Return the bytes of a file."""
         source = BufferSource(memoryview(self._file(path).data))
@@ -97,11 +97,11 @@ class MemoryStorage(LearnsByDoing):
         self._check_absent(path)
         return _NewFile(self, path)
 
-    def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - it is memory
+    def scratch_file(self, directory: str) -> BinaryIO:
         """Return an unnamed file in memory."""
         return io.BytesIO()
 
-    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
+    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:
         """Write a file in place of what is there."""
         now = next(self._clock)
         self._files[path] = _File(data, now, (0, now))
@@ -113,7 +113,7 @@ class MemoryStorage(LearnsByDoing):
         self.put(path, data, durable=durable)
         return True
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
         """Move a file, or copy it."""
         data = self._file(staged).data
         if self.renames:
@@ -167,7 +167,7 @@ class _NewFile(io.BytesIO):
     def close(self) -> None:
         try:
             if not self.closed:
-                self._storage._check_absent(self.name)  # noqa: SLF001 - one module
+                self._storage._check_absent(self.name)
                 self._storage.put(self.name, self.getvalue())
         finally:
             super().close()  # else Python closes it again where it is freed, and from 3.14 on reports that error, too
