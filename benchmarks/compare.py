@@ -166,7 +166,7 @@ def _judge(bar: Bar, figures: Figures) -> dict[str, object]:
 
 
 def print_cases() -> None:
-    """Print the table of cases, as it stands in docs/benchmarks_methods.md."""
+    """Print the table of cases, with their contenders and bars."""
     print("| case | what | contenders | bars |\n|---|---|---|---|")
     for name, case in CASES.items():
         print(

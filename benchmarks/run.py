@@ -3,7 +3,7 @@
 Strategy
 --------
 All contenders run in one Spark session in turns, A B A B, after turns that do not count. Every value is kept; medians
-and minima are printed, and whether the bars of docs/benchmarks_methods.md are kept.
+and minima are printed, and whether the bars of `cases.py` are kept.
 
 `compare` runs the cases of ``cases.py``, all or those that are named; `scan`, `memory` and `balance` look closer at
 one file whose size and layout are given; `imports` asks what a worker imports, `settings` what Spark's
