@@ -1,8 +1,8 @@
-"""What each command answers to a file, a directory, a pattern and so on: status and first line, as the page that shows them.
+"""What each command answers to a file, a directory, a pattern and so on: status and first line.
 
 ::
 
-    python tests/cli/outcomes.py > docs/cli_outcomes.md
+    python tests/cli/outcomes.py > tests/cli/outcomes.md
 
 The files are written by pyarrow; commands that write anything write it beside them. `doctor`, `completion` and `serve` take
 no such input, or do not end.
@@ -144,7 +144,7 @@ def outside(folder, command):
 
 
 def page(folder):
-    """Return docs/cli_outcomes.md."""
+    """Return the text of outcomes.md."""
     write_inputs(folder)
     write_many(folder)
     parts = [HEAD]
@@ -167,14 +167,11 @@ def page(folder):
 
 HEAD = """# What each command answers
 
-After this page you can say what each command answers for each kind of input.
-
 The status and the first line of each command for each kind of input; long lines are cut.
 The lake has two partitions of 60 and 40 rows, the file has all of them in record batches of 30, and the broken file is the file without its last quarter.
 `doctor` and `completion` read no files, and `serve` does not end.
-[The command line](cli.md) says what the statuses mean.
 
-This page is printed by `tests/cli/outcomes.py`, and compared by a test."""
+`tests/cli/outcomes.py` prints this file, and `test_outcomes.py` compares it."""
 
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]

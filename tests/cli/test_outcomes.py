@@ -1,4 +1,4 @@
-"""docs/cli_outcomes.md shows what each command answers; when it does not: ``python tests/cli/outcomes.py``, into the page."""
+"""outcomes.md has what each command answers; after a change: ``python tests/cli/outcomes.py``, into it."""
 
 import importlib.util
 import re
@@ -12,7 +12,7 @@ from spark_arrow_ipc.cli.main import COMMANDS
 pytest.importorskip("pyarrow")
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parents[1] / "docs" / "cli_outcomes.md").read_text(encoding="utf-8")
+PAGE = (HERE / "outcomes.md").read_text(encoding="utf-8")
 
 spec = importlib.util.spec_from_file_location("outcomes", HERE / "outcomes.py")
 outcomes = importlib.util.module_from_spec(spec)
@@ -37,7 +37,7 @@ def rows_of_page(command):
 
 @pytest.mark.one_in(4, "slow")
 @pytest.mark.parametrize("command", outcomes.COMMANDS)
-def test_a_command_answers_as_the_page_says(folder, command):
+def test_a_command_answers_as_the_file_says(folder, command):
     assert rows_of_page(command)[: len(outcomes.INPUTS)] == outcomes.inside(folder, command)
 
 
@@ -49,6 +49,6 @@ def many(folder):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("command", outcomes.COMMANDS)
-def test_a_terminal_a_closed_pipe_and_many_files_are_as_the_page_says(many, command, monkeypatch):
+def test_a_terminal_a_closed_pipe_and_many_files_are_as_the_file_says(many, command, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])
     assert rows_of_page(command)[len(outcomes.INPUTS) :] == outcomes.outside(many, command)
