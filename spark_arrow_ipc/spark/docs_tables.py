@@ -20,7 +20,8 @@ from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, o
 from spark_arrow_ipc.spark.options.read_options import PATHS
 from spark_arrow_ipc.spark.read.columns import metadata_table
 from spark_arrow_ipc.spark.read.metadata_only import blocks_table
-from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS, DocLine
+from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
+from spark_arrow_ipc.spark.types.extension_columns import EXTENSIONS, DocLine
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
 
 _TENSORS = (
@@ -40,7 +41,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "metadata columns": metadata_table,
     "columns of record batches": blocks_table,
     "types": lambda: _types_table([line for row in MAPPINGS.values() for line in row.lines]),
-    "extension types": lambda: _types_table([*(row.line for row in EXTENSIONS.values()), *_TENSORS, *_SPATIAL]),
+    "extension types": lambda: _types_table(
+        [*(line for row in EXTENSIONS.values() for line in row.lines), *_TENSORS, *_SPATIAL]
+    ),
     "written types": written_table,
     "settings of where": lambda: settings_table(),  # noqa: PLW0108 - it stands below
 }

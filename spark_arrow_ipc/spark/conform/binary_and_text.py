@@ -1,4 +1,4 @@
-"""Convert strings and binaries, and the extension types stored as them.
+"""Convert strings and binaries, the extension types stored as them, and timestamps with an offset.
 
 Spark takes strings and binaries with 32-bit value offsets only.
 Bytes that are already in order are never copied: only 64-bit offsets are narrowed. Batches are
@@ -25,6 +25,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Mask,
     Numbers,
     Site,
+    both,
     data,
     even_offsets,
     expected_type,
@@ -34,6 +35,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     rebuilt,
     seen,
     share,
+    valid,
     validity,
 )
 from spark_arrow_ipc.spark.types.extension_columns import SpatialColumn
@@ -151,6 +153,69 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=parts)
 
     return Conversion(convert, checks=True)
+
+
+# Timestamps with an offset, as instants or as strings.
+_MINUTE: Final = 60
+_DAY_MINUTES: Final = 24 * _MINUTE
+_YEARS_OF_FOUR_DIGITS: Final = (-62_135_596_800, 253_402_300_799)
+"""The first and the last second of the years 1 to 9999."""
+
+
+def with_offset(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
+    """Compile the conversion of arrow.timestamp_with_offset to the instants, or to strings."""
+    moments, minutes = type_.fields
+    if isinstance(natural, s.StringType):
+        offsets_of = site.compile(minutes, s.ShortType(), site.path, nullable=True)
+        return Conversion(lambda array, live: _rfc3339(array, offsets_of, seen(array, live), site), checks=True)
+    instants = site.compile(moments, natural, site.path, nullable=True)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        mask = seen(array, live)
+        made = instants.convert(array.children[0].slice(array.offset, array.length), mask)
+        shown = valid(array)
+        if shown is None:
+            return made
+        present = shown if made.null_count == 0 else shown & made.is_valid().to_numpy(zero_copy_only=False)
+        bits = pa.py_buffer(np.packbits(np.pad(present, (made.offset, 0)), bitorder="little"))
+        return pa.Array.from_buffers(made.type, len(made), [bits, made.buffers()[1]], offset=made.offset)
+
+    return Conversion(convert, checks=True)
+
+
+def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa.Array:
+    """Return timestamps as the clock showed them, with all digits of their unit and the offset."""
+    moments, encoded = (child.slice(array.offset, array.length) for child in array.children)
+    assert isinstance(moments.type, t.Timestamp)
+    per_second = moments.type.unit.per_second
+    seconds, parts = np.divmod(data(moments, np.int64), per_second)
+    made = offsets_of.convert(encoded, mask)
+    minutes = np.frombuffer(made.buffers()[1] or b"", np.int16)[made.offset : made.offset + len(made)].astype(np.int64)
+    if made.null_count:  # without an offset it is none
+        minutes = np.where(made.is_valid().to_numpy(zero_copy_only=False), minutes, 0)
+    first, last = _YEARS_OF_FOUR_DIGITS
+    mask = both(mask, valid(moments))
+    shown = np.ones(array.length, np.bool_) if mask is None else mask
+    # The clock is compared only once its sum cannot overflow.
+    fits = (seconds >= first - 86_400) & (seconds <= last + 86_400) & (np.abs(minutes) < _DAY_MINUTES)
+    clock = np.where(fits, seconds, 0) + np.where(fits, minutes, 0) * _MINUTE
+    wrong = shown & ~(fits & (clock >= first) & (clock <= last))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise UnsupportedError(
+            f"expected a year of four digits and an offset of less than a day, found {seconds[row]} s and {minutes[row]} "
+            f"minutes in slot {row}; read it with timestampsWithOffset=struct",
+            field_path=site.path,
+        )
+    text = np.datetime_as_string(np.where(shown, clock, 0).astype("M8[s]"))
+    if per_second > 1:
+        digits = len(str(per_second)) - 1
+        text = np.char.add(np.char.add(text, "."), np.char.zfill(parts.astype(np.str_), digits))
+    each, places = np.unique(np.where(shown, minutes, 0), return_inverse=True)
+    labels = np.array(
+        [f"{'-' if m < 0 else '+'}{abs(m) // 60:02}:{abs(m) % 60:02}" if m else "Z" for m in each.tolist()]
+    )
+    return pa.array(np.char.add(text, labels[places]), pa.string(), mask=~shown)
 
 
 # Convert columns of well-known binary to Spark's GEOMETRY and GEOGRAPHY (``extensionTypes=geometry``).

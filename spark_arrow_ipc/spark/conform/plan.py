@@ -43,8 +43,8 @@ from spark_arrow_ipc.spark.conform.conversion import (
     slot_prices,
 )
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
-from spark_arrow_ipc.spark.types import arrow_to_spark
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, TimestampsWithOffset, Vectors
+from spark_arrow_ipc.spark.types import arrow_to_spark, extension_columns
 from spark_arrow_ipc.spark.types.field_metadata import vector_element
 from spark_arrow_ipc.spark.types.merge import widens
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
@@ -173,7 +173,7 @@ def _compile(
         return tensors.checked(stored, target, path)
     options = arrow_to_spark.taken_as(target, options)
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
-    extension = arrow_to_spark.extension_of(field, options)
+    extension = extension_columns.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
     tensor = arrow_to_spark.tensor_column_of(field, options, path)
     if tensor is not None:
@@ -275,6 +275,8 @@ def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
     for nanoseconds in Nanoseconds:
         yield f"nanoseconds={nanoseconds.value}", replace(options, nanoseconds=nanoseconds)
     yield f"vectors={Vectors.BINARY.value}", replace(options, vectors=Vectors.BINARY)
+    for with_offset in TimestampsWithOffset:
+        yield f"timestampsWithOffset={with_offset.value}", replace(options, timestamps_with_offset=with_offset)
     for extension_types in ExtensionTypes:
         yield f"extensionTypes={extension_types.value}", replace(options, extension_types=extension_types)
 
@@ -342,7 +344,8 @@ EXTENDED: Mapping[str, Leaf] = {
     "arrow.uuid": binary_and_text.uuid,
     "arrow.bool8": binary_and_text.bool8,
     "arrow.json": binary_and_text.json,
+    "arrow.timestamp_with_offset": binary_and_text.with_offset,
     "arrow.parquet.variant": variants.variant,
     "parquet.variant": variants.variant,
 }
-"""By name: the rows of ``arrow_to_spark.EXTENSIONS``."""
+"""By name: the rows of ``extension_columns.EXTENSIONS``."""

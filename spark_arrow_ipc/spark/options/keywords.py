@@ -51,10 +51,13 @@ class _ScanKeywords(TypedDict, total=False):
     mapKeys: Literal["error", "lastWins"]
     """The treatment of a duplicate key of a map: an `error`, or `lastWins`."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
-    """`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` gives
-    that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor to a
-    struct of the shape and the values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY
-    ([types.md](types.md#geometries)); `all` converts all of these."""
+    """`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
+    arrow.parquet.variant; `storage` gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor
+    and arrow.variable_shape_tensor to a struct of the shape and the values; `geometry` converts them, and geoarrow.wkb
+    to GEOMETRY and GEOGRAPHY ([types.md](types.md#geometries)); `all` converts all of these."""
+    timestampsWithOffset: Literal["timestamp", "string", "struct"]
+    """The Spark type of arrow.timestamp_with_offset: `timestamp` (the instant), `string` (ISO 8601 with the offset) or
+    `struct` (the instant, and the minutes of the offset)."""
     vectors: Literal["array", "binary"]
     """The Spark type of a column (or a struct's field) that is a list of whole numbers or floats: `array`, or `binary`,
     the little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors))."""

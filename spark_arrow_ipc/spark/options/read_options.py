@@ -27,6 +27,7 @@ from spark_arrow_ipc.spark.options.values import (
     Nanoseconds,
     StartingFrom,
     Times,
+    TimestampsWithOffset,
     Vectors,
 )
 from spark_arrow_ipc.storage.open import storage_of
@@ -142,10 +143,16 @@ class ReadOptions:
     )
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
-        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
+        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant; `storage` "
         "gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor "
         "to a struct of the shape and the values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY "
         "([types.md](types.md#geometries)); `all` converts all of these.",
+        applies=Use.READS | Use.COUNT,
+    )
+    timestamps_with_offset: TimestampsWithOffset = d.word(
+        TimestampsWithOffset.TIMESTAMP,
+        "The Spark type of arrow.timestamp_with_offset: `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
+        "`struct` (the instant, and the minutes of the offset).",
         applies=Use.READS | Use.COUNT,
     )
     vectors: Vectors = d.word(

@@ -75,6 +75,14 @@ class ExtensionTypes(StrEnum):
         return self in {ExtensionTypes.GEOMETRY, ExtensionTypes.ALL}
 
 
+class TimestampsWithOffset(StrEnum):
+    """The Spark type of a timestamp with an offset of its own."""
+
+    TIMESTAMP = "timestamp"
+    STRING = "string"
+    STRUCT = "struct"
+
+
 class Durability(StrEnum):
     """The durability of written files and names before they are published."""
 

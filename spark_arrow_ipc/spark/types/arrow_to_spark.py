@@ -1,8 +1,9 @@
-"""`MAPPINGS` and `EXTENSIONS`: the Spark type of every Arrow type.
+"""`MAPPINGS`: the Spark type of every Arrow type.
 
 One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
-Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. `spark_schema` is
-the one way from a file's schema to Spark's. `conform` converts values; the reverse is ``spark/types/spark_to_arrow.py``.
+Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. Extension types have rows in
+``extension_columns.EXTENSIONS``. `spark_schema` is the one way from a file's schema to Spark's. `conform` converts values;
+the reverse is ``spark/types/spark_to_arrow.py``.
 
 Everything is nullable at every depth, as in Spark's own file sources: Arrow writers put nulls into fields that are
 not nullable, and Spark then returns wrong results.
@@ -25,6 +26,7 @@ from spark_arrow_ipc.ipc.messages.schema import UnknownType
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
+from spark_arrow_ipc.spark.types.extension_columns import DocLine
 from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change, vector_element
 from spark_arrow_ipc.spark.types.schema_pairs import with_pairs
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
@@ -34,19 +36,6 @@ MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
 
 SparkTypeOf = Callable[[t.Field, ReadOptions, str], s.DataType]
-
-
-@dataclass(frozen=True, slots=True)
-class DocLine:
-    """A line of ``docs/types.md``.
-
-    `lossless` means that default options change no value.
-    """
-
-    arrow: str
-    spark: str
-    meaning: str
-    lossless: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +52,6 @@ class TypeMapping:
 
     spark_type: SparkTypeOf
     lines: tuple[DocLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """A row of `EXTENSIONS`: the Spark type of an extension type, and its valid storage.
-
-    `check` refuses a storage that Spark's type does not hold; it takes the storage and the path of the column.
-    """
-
-    spark_type: s.DataType
-    is_storage: Callable[[t.DataType], bool]
-    line: DocLine
-    check: Callable[[t.DataType, str], None] | None = None
 
 
 def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
@@ -111,11 +87,11 @@ def _struct_of(schema: Schema, options: ReadOptions) -> s.StructType:
 
 def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     """Return the natural Spark type of a field; `path` is for errors."""
-    extension = extension_of(field, options)
+    extension = extension_columns.extension_of(field, options)
     if extension is not None:
         if extension.check is not None:
             extension.check(field.type, path)
-        return extension.spark_type
+        return extension.spark_type(field.type, options)
     tensor = tensor_column_of(field, options, path)
     if tensor is not None:
         value = tensor_columns.value_field(field)
@@ -126,14 +102,6 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     if isinstance(field.type, UnknownType):
         raise field.type.error(path)
     return MAPPINGS[type(field.type)].spark_type(field, options, path)
-
-
-def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
-    """Return the row of `EXTENSIONS` for a field, or None if it is read as its storage."""
-    if options.extension_types is ExtensionTypes.STORAGE or field.extension_name is None:
-        return None
-    extension = EXTENSIONS.get(field.extension_name)
-    return extension if extension is not None and extension.is_storage(field.type) else None
 
 
 def tensor_column_of(field: t.Field, options: ReadOptions, path: str) -> tensor_columns.TensorColumn | None:
@@ -394,39 +362,6 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Dictionary: _row(_dictionary, ("Dictionary", "that of the values", "Exact.")),
 }  # fmt: skip
 """One row for each type class of Arrow."""
-
-
-_TEXT = (t.Utf8, t.LargeUtf8, t.Utf8View)
-
-
-EXTENSIONS: Mapping[str, Extension] = {
-    "arrow.uuid": Extension(
-        s.StringType(),
-        lambda type_: type_ == t.FixedSizeBinary(16),
-        DocLine("arrow.uuid", "string", "As in 01234567-89ab-cdef-0123-456789abcdef."),
-    ),
-    "arrow.bool8": Extension(
-        s.BooleanType(),
-        lambda type_: type_ == t.int8,
-        DocLine("arrow.bool8", "boolean", "False is 0, true every other number.", lossless=False),
-    ),
-    "arrow.json": Extension(
-        s.StringType(), lambda type_: isinstance(type_, _TEXT), DocLine("arrow.json", "string", "The document.")
-    ),
-    "arrow.parquet.variant": Extension(
-        s.VariantType(),
-        extension_columns.is_variant,
-        DocLine("arrow.parquet.variant", "variant", "Whole or shredded."),
-        extension_columns.check_variant,
-    ),
-    "parquet.variant": Extension(
-        s.VariantType(),
-        extension_columns.is_variant,
-        DocLine("parquet.variant", "variant", "The older name of the same."),
-        extension_columns.check_variant,
-    ),
-}
-"""By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""
 
 
 def to_ddl(schema: Schema) -> str:

@@ -1,6 +1,6 @@
-"""Columns of well-known binary, and their coordinate reference system (CRS) as Spark's SRID.
+"""Extension types: those that become a Spark type of their own (`EXTENSIONS`), and columns of well-known binary.
 
-GeoArrow notes the CRS of a column in the metadata of its extension type: as PROJJSON, as an identifier such as
+GeoArrow notes the coordinate reference system (CRS) of a column in the metadata of its extension type: as PROJJSON, as an identifier such as
 ``EPSG:4326``, or as text of another kind. Spark knows a CRS by a number, its SRID. Only the identifier of a CRS is
 read here, never its parameters; a CRS without one is an error that names it.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -24,7 +24,11 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError, cut_repr
-from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, TimestampsWithOffset
+
+EXTENSION_NAME: Final = "ARROW:extension:name"
+EXTENSION_METADATA: Final = "ARROW:extension:metadata"
 
 WKB: Final = "geoarrow.wkb"
 NAMES: Final = (WKB, "ogc.wkb")
@@ -301,3 +305,112 @@ def _decoded(type_: t.DataType) -> t.DataType:
     if isinstance(type_, t.Dictionary):
         return type_.value
     return type_.values.type if isinstance(type_, t.RunEndEncoded) else type_
+
+
+# Timestamps with an offset: a struct of the instant in UTC and of the minutes by which the writer's clock differed from it.
+# A value without an instant is null, one without an offset has none (CanonicalExtensions.rst).
+_MINUTES: Final = t.Int(16, signed=True)
+_NAMES_WITH_OFFSET: Final = ("timestamp", "offset_minutes")
+
+
+def is_with_offset(type_: t.DataType) -> bool:
+    """Return whether a type is the storage of timestamps with an offset, which may be in a dictionary or runs."""
+    if not isinstance(type_, t.Struct) or tuple(field.name for field in type_.fields) != _NAMES_WITH_OFFSET:
+        return False
+    instant, minutes = (field.type for field in type_.fields)
+    return isinstance(instant, t.Timestamp) and instant.timezone == "UTC" and _decoded(minutes) == _MINUTES
+
+
+def _of_instant(type_: t.DataType, options: ReadOptions) -> s.DataType:
+    if options.timestamps_with_offset is TimestampsWithOffset.STRING:
+        return s.StringType()
+    instant = type_.children[0].type
+    assert isinstance(instant, t.Timestamp)
+    is_count = instant.unit is t.TimeUnit.NANOSECOND and options.nanoseconds is Nanoseconds.LONG
+    return s.LongType() if is_count else s.TimestampType()
+
+
+@dataclass(frozen=True, slots=True)
+class DocLine:
+    """A line of ``docs/types.md``.
+
+    `lossless` means that default options change no value.
+    """
+
+    arrow: str
+    spark: str
+    meaning: str
+    lossless: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A row of `EXTENSIONS`: the valid storage of an extension type, and the Spark type that it becomes.
+
+    `check` refuses a storage that Spark's type does not hold; it takes the storage and the path of the column.
+    """
+
+    spark_type: Callable[[t.DataType, ReadOptions], s.DataType]
+    is_storage: Callable[[t.DataType], bool]
+    lines: tuple[DocLine, ...]
+    check: Callable[[t.DataType, str], None] | None = None
+
+
+def _just(type_: s.DataType) -> Callable[[t.DataType, ReadOptions], s.DataType]:
+    return lambda _type, _options: type_
+
+
+EXTENSIONS: Final[Mapping[str, Extension]] = {
+    "arrow.uuid": Extension(
+        _just(s.StringType()),
+        lambda type_: type_ == _UUID,
+        (DocLine("arrow.uuid", "string", "As in 01234567-89ab-cdef-0123-456789abcdef."),),
+    ),
+    "arrow.bool8": Extension(
+        _just(s.BooleanType()),
+        lambda type_: type_ == t.int8,
+        (DocLine("arrow.bool8", "boolean", "False is 0, true every other number.", lossless=False),),
+    ),
+    "arrow.json": Extension(
+        _just(s.StringType()),
+        lambda type_: isinstance(type_, _TEXT),
+        (DocLine("arrow.json", "string", "The document."),),
+    ),
+    "arrow.timestamp_with_offset": Extension(
+        _of_instant,
+        is_with_offset,
+        (
+            DocLine("arrow.timestamp_with_offset", "timestamp", "The same instant, without the offset.", lossless=False),
+            DocLine("the same with timestampsWithOffset=string", "string", "As in 2026-03-01T09:30:00.000000+02:00, all digits of the unit; a year beyond 9999, or an offset of a day, is an error."),
+            DocLine("the same with timestampsWithOffset=struct", "struct<timestamp: timestamp, offset_minutes: smallint>", "The parts."),
+        ),
+    ),
+    "arrow.parquet.variant": Extension(
+        _just(s.VariantType()),
+        is_variant,
+        (DocLine("arrow.parquet.variant", "variant", "Whole or shredded."),),
+        check_variant,
+    ),
+    "parquet.variant": Extension(
+        _just(s.VariantType()),
+        is_variant,
+        (DocLine("parquet.variant", "variant", "The older name of the same."),),
+        check_variant,
+    ),
+}  # fmt: skip
+"""By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""
+
+
+def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
+    """Return the row of `EXTENSIONS` for a field, or None if it is read as its storage."""
+    if options.extension_types is ExtensionTypes.STORAGE or not is_extension(field.extension_name, field.type):
+        return None
+    if is_with_offset(field.type) and options.timestamps_with_offset is TimestampsWithOffset.STRUCT:
+        return None
+    return EXTENSIONS[str(field.extension_name)]
+
+
+def is_extension(name: object, type_: t.DataType) -> bool:
+    """Return whether a type is the storage of an extension type of `EXTENSIONS`."""
+    extension = EXTENSIONS.get(name) if isinstance(name, str) else None
+    return extension is not None and extension.is_storage(type_)

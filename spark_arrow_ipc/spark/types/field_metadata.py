@@ -33,7 +33,13 @@ from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.values import MapKeys, Nanoseconds, Times, TimestampsWithOffset
+from spark_arrow_ipc.spark.types.extension_columns import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    extension_of,
+    is_extension,
+)
 
 PAIRS_KEY = "arrow.custom_metadata"
 """Array of {key, value}: all pairs that are not Arrow's own, in file order; {key, base64} for values that are not UTF-8."""
@@ -51,8 +57,6 @@ INEXACT_KEY: Final = "arrow.inexact"
 """True where the read may have changed values, so that the noted type cannot hold again what the file held."""
 
 ARROW_PREFIX = "ARROW:"
-EXTENSION_NAME = "ARROW:extension:name"
-EXTENSION_METADATA = "ARROW:extension:metadata"
 
 
 # Notes of types: what the Spark type lost (widths, signs, units, layouts, dictionaries and their order), and the names,
@@ -258,11 +262,12 @@ def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType, *, ine
 def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMetadata:
     """Return the custom metadata of an Arrow field for a Spark field, without Spark's own keys.
 
-    An extension's name and metadata are restored only if `written` is the noted storage type.
+    An extension's name and metadata are restored only if `written` is the noted storage type, or one that it may have.
     """
     pairs = [(k, v) for k, v in metadata.items() if k.startswith(ARROW_PREFIX) and isinstance(v, str)]
     pairs += _listed_pairs(metadata.get(PAIRS_KEY))
-    if not is_storage_of(written, metadata.get(TYPE_KEY)):
+    fits = is_storage_of(written, metadata.get(TYPE_KEY)) or is_extension(metadata.get(EXTENSION_NAME), written)
+    if not fits:
         pairs = [pair for pair in pairs if pair[0] not in (EXTENSION_NAME, EXTENSION_METADATA)]
     return tuple(pairs)
 
@@ -408,9 +413,9 @@ def may_change(field: t.Field, options: ReadOptions) -> bool:
         return may_change(replace(field, type=type_.value), options)
     if isinstance(type_, t.RunEndEncoded):
         return may_change(replace(field, type=type_.values.type), options) or may_change(type_.values, options)
-    is_converted = options.extension_types is not ExtensionTypes.STORAGE and not options.is_exact
-    if is_converted and EXTENSIONS_THAT_MAY_CHANGE.get(field.extension_name or "") == type_:
-        return True
+    changes = EXTENSIONS_THAT_MAY_CHANGE.get(field.extension_name or "")
+    if changes is not None and extension_of(field, options) is not None and not options.is_exact:
+        return changes(options)
     return any(may_change(each, options) for each in type_.children)
 
 
@@ -438,5 +443,8 @@ MAY_CHANGE: Final[Mapping[type[t.DataType], Callable[[Any, ReadOptions], bool]]]
 }
 """By type class: the options under which a read changes values. Classes that are absent are always read exactly."""
 
-EXTENSIONS_THAT_MAY_CHANGE: Final[Mapping[str, t.DataType]] = {"arrow.bool8": t.int8}
-"""By name, with their storage: 5 and 1 are the same boolean, and 1 is what is written again."""
+EXTENSIONS_THAT_MAY_CHANGE: Final[Mapping[str, Callable[[ReadOptions], bool]]] = {
+    "arrow.bool8": lambda _options: True,
+    "arrow.timestamp_with_offset": lambda options: options.timestamps_with_offset is TimestampsWithOffset.TIMESTAMP,
+}
+"""By name: 5 and 1 are the same boolean, and 1 is what is written again; an instant has no offset."""

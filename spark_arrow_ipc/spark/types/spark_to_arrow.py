@@ -57,8 +57,8 @@ def written_pairs(
     own = () if pairs_of is None else pairs_of(storage_type(spark_type), metadata, path)
     # An extension of the type itself replaces both pairs of one that the column was read with.
     own_keys = {key for key, _ in own}
-    if field_metadata.EXTENSION_NAME in own_keys:
-        own_keys.add(field_metadata.EXTENSION_METADATA)
+    if extension_columns.EXTENSION_NAME in own_keys:
+        own_keys.add(extension_columns.EXTENSION_METADATA)
     kept = field_metadata.from_spark(metadata, written)
     return (*(pair for pair in kept if pair[0] not in own_keys), *own)
 
@@ -125,8 +125,8 @@ _CASTS: Mapping[type[s.DataType], str] = {
 
 
 def _variant_pairs(_spark_type: s.VariantType, metadata: Mapping[str, Any], _path: str) -> t.CustomMetadata:
-    own = {field_metadata.EXTENSION_NAME: _VARIANT_NAMES[0], field_metadata.EXTENSION_METADATA: ""}
-    if metadata.get(field_metadata.EXTENSION_NAME) in _VARIANT_NAMES:  # as it was read
+    own = {extension_columns.EXTENSION_NAME: _VARIANT_NAMES[0], extension_columns.EXTENSION_METADATA: ""}
+    if metadata.get(extension_columns.EXTENSION_NAME) in _VARIANT_NAMES:  # as it was read
         own = {key: value for key in own if isinstance(value := metadata.get(key), str)}
     return tuple(own.items())
 

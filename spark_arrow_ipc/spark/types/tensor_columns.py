@@ -20,7 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import MOST_DIMENSIONS
-from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
+from spark_arrow_ipc.spark.types.extension_columns import EXTENSION_METADATA, EXTENSION_NAME
 
 FIXED: Final = "arrow.fixed_shape_tensor"
 VARIABLE: Final = "arrow.variable_shape_tensor"

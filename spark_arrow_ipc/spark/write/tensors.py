@@ -24,7 +24,8 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, cut_repr, error_context
-from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME, TYPE_KEY, note_of, noted_type
+from spark_arrow_ipc.spark.types.extension_columns import EXTENSION_METADATA, EXTENSION_NAME
+from spark_arrow_ipc.spark.types.field_metadata import TYPE_KEY, note_of, noted_type
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries

@@ -10,7 +10,7 @@ from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.conform.plan import EXTENDED, LEAVES, NESTED
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times
-from spark_arrow_ipc.spark.types import arrow_to_spark
+from spark_arrow_ipc.spark.types import arrow_to_spark, extension_columns
 
 DEFAULT = ReadOptions()
 S, MS, US, NS = t.TimeUnit
@@ -29,7 +29,7 @@ def test_every_arrow_type_has_a_row():
     """LAYOUTS is total over Arrow's types; so must be what Spark is told of them and how they are converted."""
     assert set(LAYOUTS) == set(arrow_to_spark.MAPPINGS)
     assert set(LAYOUTS) == {*LEAVES, *NESTED}
-    assert set(arrow_to_spark.EXTENSIONS) == set(EXTENDED)
+    assert set(extension_columns.EXTENSIONS) == set(EXTENDED)
 
 
 READ = {
