@@ -1,7 +1,7 @@
 r"""The programs of the documentation's pages and of its notebook, and how a test runs them.
 
 All blocks of Python of a page run one after the other in one namespace and one folder, with the session's `spark`. The
-folder holds the files of `page_files`; a path such as ``"/data/x"`` or ``"lake"`` that goes to Spark is one of that folder.
+folder holds what ``python -m spark_arrow_ipc.examples`` writes, and a path such as ``"lake"`` that goes to Spark is one of it.
 What stands behind a line that prints, ``print(1)  # 1``, is compared with what it prints.
 Lines ``$ arrowipc ...`` run too, and what stands below them is compared.
 
@@ -26,8 +26,11 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_arrow_ipc import examples
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 NOTEBOOK = DOCS / "tutorial.ipynb"
 
 RUN_ELSEWHERE = {
@@ -42,7 +45,7 @@ PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(
     r"(\.(?:load|save|start|parquet)\(\s*|(?:map_in_arrow|count|aggregate)\(\s*spark,\s*|ipc\.open\(|OPTIONS \(path )"
-    r"""(f?["'])(?!s3:|[a-z]+\+)/?(.*?)(["'])"""
+    r"""(f?["'])(?!s3:|[a-z]+\+)(.*?)(["'])"""
 )
 
 
@@ -66,7 +69,7 @@ class Block:
 def pages():
     """The pages with programs that run here."""
     found = [path for path in sorted(DOCS.rglob("*.md")) if path.relative_to(DOCS).as_posix() not in RUN_ELSEWHERE]
-    return [path for path in found if any(runs(block) for block in blocks(path))]
+    return [README, *(path for path in found if any(runs(block) for block in blocks(path)))]
 
 
 def blocks(path):
@@ -113,12 +116,13 @@ def output_of(cell):
 
 
 def write_outputs(path):
-    """Run a notebook in an empty folder, and note in it what its cells print."""
+    """Run a notebook in a folder of the examples, and note in it what its cells print."""
     import tempfile
 
     notebook = json.loads(path.read_text())
     namespace = {}
     with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):
+        examples.make(Path(folder))
         os.environ["PYSPARK_PYTHON"] = sys.executable
         for number, cell in enumerate(cells_of(notebook), 1):
             text = printed_by(source_of(cell), namespace, folder, f"cell {number}")

@@ -31,7 +31,7 @@ def test_the_codecs_lines_run(monkeypatch, capsys, tmp_path):
     write_flights(tmp_path)
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
-    assert "3 ['AA', 'AA', 'UA']\n" == capsys.readouterr().out
+    assert "['AA', 'AA', 'UA']\n" == capsys.readouterr().out
 
 
 SCRIPT = """

@@ -5,51 +5,31 @@ import io
 import json
 import re
 import shlex
+import shutil
 
-import numpy as np
 import page_programs
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fault_server import fault_server
 from page_programs import blocks, in_folder, missing, pages, printed_by
 from pyspark.sql import functions as f
 
+from spark_arrow_ipc import examples
 from spark_arrow_ipc.cli.main import main
 
 BATCHES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
-def flights(rows=1000):
-    numbers = np.arange(rows)
-    return pa.table({
-        "carrier": np.array(["AA", "UA", "B6", "DL"])[numbers % 4],
-        "dep_delay": numbers % 90.0,
-        "delay": numbers % 90,
-        "distance": numbers * 3.5,
-    })  # fmt: skip
-
-
-def write_file(path, table, rows=100):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=rows)
+@pytest.fixture(scope="module")
+def examples_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("examples")
+    examples.make(folder)
+    return folder
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """The files that pages name."""
-    write_file(tmp_path / "flights.arrow", flights())
-    pq.write_table(flights(), tmp_path / "flights.parquet")
-    whole = (tmp_path / "flights.arrow").read_bytes()
-    (tmp_path / "torn.arrow").write_bytes(whole[: len(whole) * 2 // 3])
-    names = pa.table({"id": [1, 2], "name": ["A", "B"], "price": [1.0, 20.0], "year": [2024, 2024]})
-    vectors = pa.array([[1.0] * 256, [2.0] * 256], pa.list_(pa.float32(), 256))
-    write_file(tmp_path / "data" / "texts" / "a.arrow", pa.table({"id": [1, 2], "embedding": vectors}))
-    items = names.set_column(2, "price", names["price"].cast(pa.decimal128(9, 2)))
-    items = items.append_column("country", pa.array(["NO", "IN"])).append_column("amount", pa.array([3, 4]))
-    write_file(tmp_path / "data" / "items" / "a.arrow", items)
-    write_file(tmp_path / "data" / "flights" / "a.arrow", names)
+def folder(examples_folder, tmp_path):
+    """A folder as users have it."""
+    shutil.copytree(examples_folder, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -71,7 +51,7 @@ def bucket(monkeypatch):
 
 
 def page_id(path):
-    return path.relative_to(page_programs.DOCS).as_posix()
+    return path.relative_to(page_programs.ROOT).as_posix()
 
 
 @pytest.mark.parametrize("page", pages(), ids=page_id)
@@ -113,7 +93,8 @@ def run_commands(code, folder, where):
     """Run the lines of our own command; what stands below one is what it prints."""
     for command, below in re.findall(r"^\$ (arrowipc .*)\n((?:(?!\$ ).*\n)*)", code, re.MULTILINE):
         out, err = io.StringIO(), io.StringIO()
-        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        leaving = contextlib.suppress(SystemExit)  # --help does
+        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), leaving:
             main(shlex.split(command, comments=True)[1:])
         assert "usage:" not in err.getvalue(), f"{where}: {command}"
         if below:
@@ -121,17 +102,17 @@ def run_commands(code, folder, where):
 
 
 @pytest.mark.exhaustive
-def test_the_tutorial_prints_what_it_shows(spark, settings, tmp_path):
+def test_the_tutorial_prints_what_it_shows(spark, settings, folder):
     notebook = json.loads(page_programs.NOTEBOOK.read_text())
     namespace = {}
     for number, cell in enumerate(page_programs.cells_of(notebook), 1):
-        printed = printed_by(page_programs.source_of(cell), namespace, tmp_path, f"cell {number}")
+        printed = printed_by(page_programs.source_of(cell), namespace, folder, f"cell {number}")
         assert page_programs.output_of(cell) == printed, f"cell {number}"
 
 
 def test_paths_that_go_to_spark_are_in_the_folder():
-    given = 'a.load("lake"), b.save("/data/x"), c.load("s3://a/b"), ipc.open("x.arrow"), open("y")'
-    expected = 'a.load("/t/lake"), b.save("/t/data/x"), c.load("s3://a/b"), ipc.open("/t/x.arrow"), open("y")'
+    given = 'a.load("lake"), b.save("a/x"), c.load("s3://a/b"), ipc.open("x.arrow"), open("y")'
+    expected = 'a.load("/t/lake"), b.save("/t/a/x"), c.load("s3://a/b"), ipc.open("/t/x.arrow"), open("y")'
     assert expected == in_folder(given, "/t")
 
 

@@ -1,0 +1,85 @@
+"""The files of the documentation's pages: the same rows everywhere, and nothing of a user's is replaced."""
+
+import datetime as dt
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+from spark_arrow_ipc import examples
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("examples") / "new"
+    assert 0 == examples.main([str(folder)])
+    return folder
+
+
+def table(folder, name):
+    return ds.dataset(folder / name, format="ipc").to_table()
+
+
+# Name, rows, a column, and its sum: if one changes, so do the outputs on the pages.
+ROWS = [
+    ("flights.arrow", 100_000, "dep_delay", 1_007_497.0),
+    ("items", 1_000, "amount", 4_895),
+    ("texts", 1_000, "id", 500_500),
+]
+
+
+@pytest.mark.parametrize(("name", "rows", "column", "total"), ROWS, ids=[row[0] for row in ROWS])
+def test_rows_are_the_same_everywhere(folder, name, rows, column, total):
+    found = table(folder, name)
+    assert (rows, total) == (found.num_rows, pc.sum(found[column]).as_py())
+
+
+def test_numbers_are_those_of_splitmix64():
+    """Of the seed 0, as its authors give them."""
+    authors = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert [(x >> 11) / 2.0**53 for x in authors] == examples.shuffled(3, 0).tolist()
+
+
+def test_seeds_give_numbers_of_their_own():
+    assert 0.02 > abs(np.corrcoef(examples.shuffled(100_000, 1), examples.shuffled(100_000, 2))[0, 1])
+
+
+def test_events_are_of_three_days_and_many_files(folder):
+    found = table(folder, "events")
+    assert examples.EVENT_FILES == len(list((folder / "events").iterdir()))
+    assert [dt.date(2026, 6, 1), dt.date(2026, 6, 2), dt.date(2026, 6, 3)] == pc.unique(found["day"]).to_pylist()
+    assert found["at"].cast(pa.date32()).equals(found["day"])
+
+
+def test_texts_have_vectors_of_one_length(folder):
+    assert pa.list_(pa.float32(), 64) == table(folder, "texts").schema.field("embedding").type
+
+
+def test_the_torn_file_is_torn(folder):
+    with pytest.raises(pa.ArrowInvalid):
+        pa.ipc.open_file(str(folder / "torn.arrow"))
+
+
+def test_what_is_there_stays(tmp_path, capsys):
+    (tmp_path / "items").mkdir()
+    assert 1 == examples.main([str(tmp_path)])
+    assert [tmp_path / "items"] == list(tmp_path.iterdir())
+    assert f"{tmp_path / 'items'} would be replaced" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["a", "b"]])
+def test_arguments_that_it_does_not_know_are_refused(arguments, capsys):
+    assert 2 == examples.main(arguments)
+    assert "python -m spark_arrow_ipc.examples [FOLDER]" in capsys.readouterr().err
+
+
+def test_it_is_a_program_that_writes_a_few_megabytes_where_it_is_called(tmp_path):
+    program = [sys.executable, "-X", "importtime", "-m", "spark_arrow_ipc.examples"]
+    answer = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert list(examples.NAMES) == [line.partition(":")[0] for line in answer.stdout.splitlines()]
+    assert 3_000_000 > sum(path.stat().st_size for path in tmp_path.rglob("*.arrow"))
+    assert not {"pyarrow", "pyspark"} & {line.rpartition("|")[2].strip() for line in answer.stderr.splitlines()}
