@@ -221,10 +221,11 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
 
 
 def _is_same(natural: s.DataType, target: s.DataType) -> bool:
-    """Compare two leaf types, ignoring collations and NOT NULL inside."""
+    """Compare two leaf types, ignoring collations and NOT NULL inside; of a struct, some fields may be asked for."""
     if isinstance(natural, s.StructType) and isinstance(target, s.StructType):
-        pairs = [[(field.name, field.dataType) for field in struct.fields] for struct in (natural, target)]
-        return pairs[0] == pairs[1]
+        return bool(target.fields) and all(
+            field.name in natural.names and field.dataType == natural[field.name].dataType for field in target.fields
+        )
     return natural == target or type(natural) is type(target) is s.StringType
 
 

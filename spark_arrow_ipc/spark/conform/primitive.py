@@ -168,13 +168,13 @@ def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> C
 def day_time(_type: t.IntervalDayTime, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of days and milliseconds to a struct."""
     layout = np.dtype([("days", np.int32), ("milliseconds", np.int32)])
-    return _split(expected_type(natural, site.path), layout)
+    return _split(natural, layout, site)
 
 
 def month_day_nano(_type: t.IntervalMonthDayNano, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of months, days and nanoseconds to a struct."""
     layout = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
-    return _split(expected_type(natural, site.path), layout)
+    return _split(natural, layout, site)
 
 
 def days_to_microseconds(days: pa.Array, to: pa.DataType, path: str) -> pa.Array:
@@ -228,13 +228,13 @@ def _floor_nanoseconds(array: Array, values: Numbers, live: Mask, site: Site) ->
     return floored
 
 
-def _split(to: pa.DataType, layout: np.dtype[np.void]) -> Conversion:
-    """Compile the conversion of packed integers to a struct of them.
+def _split(target: s.DataType, layout: np.dtype[np.void], site: Site) -> Conversion:
+    """Compile the conversion of packed integers to a struct of those that are asked for.
 
     The fields have the nulls of the struct.
     """
-    names = layout.names
-    assert names is not None
+    assert isinstance(target, s.StructType)
+    to, names = expected_type(target, site.path), target.names
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         packed = data(array, layout)

@@ -28,6 +28,7 @@ SPARSE = pa.UnionArray.from_sparse(
 DENSE = pa.UnionArray.from_dense(
     pa.array([0, 1, 0, 1], pa.int8()), pa.array([1, 0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["a", None])]
 )
+DAYS = ints(t.IntervalDayTime(), (1, -2), (0, 0), nulls=[1], dtype=np.dtype([("d", "i4"), ("m", "i4")]))
 BIG = 10**37
 VALUES = {
     "null": (pa.nulls(2), [None, None]),
@@ -63,7 +64,7 @@ VALUES = {
     "duration[s]": (pa.array([-1, None], pa.duration("s")), [dt.timedelta(seconds=-1), None]),
     "duration[ns]": (ints(t.Duration(NS), -1, 1000), [dt.timedelta(microseconds=-1), dt.timedelta(microseconds=1)]),
     "year_month": (ints(t.IntervalYearMonth(), 14, 0, nulls=[1], dtype=np.int32), [14, None]),
-    "day_time": (ints(t.IntervalDayTime(), (1, -2), (0, 0), nulls=[1], dtype=np.dtype([("d", "i4"), ("m", "i4")])), [{"days": 1, "milliseconds": -2}, None]),
+    "day_time": (DAYS, [{"days": 1, "milliseconds": -2}, None]),
     "month_day_nano": (pa.array([(1, -2, 3), None], MONTH), [{"months": 1, "days": -2, "nanoseconds": 3}, None]),
     "fixed size binary": (pa.array([b"ab", None, b"cd"], pa.binary(2)), [b"ab", None, b"cd"]),
     "fixed size binary of 0": (pa.array([b"", None], pa.binary(0)), [b"", None]),
@@ -135,6 +136,8 @@ WIDER = {
     "elements": (pa.array([[1], None], pa.list_(pa.int8())), s.ArrayType(s.ShortType()), [[1], None]),
     "a dictionary's values": (pa.array([1, None], pa.int8()).dictionary_encode(), s.IntegerType(), [1, None]),
     "a field of a struct, the others left out": (pa.array([{"a": 1, "B": 2}, None]), struct_of(("b", s.LongType())), [{"b": 2}, None]),
+    "fields of an interval": (pa.array([(1, -2, 3), None], MONTH), struct_of(("nanoseconds", s.LongType()), ("months", s.IntegerType())), [{"nanoseconds": 3, "months": 1}, None]),
+    "a field of days and milliseconds": (DAYS, struct_of(("milliseconds", s.IntegerType())), [{"milliseconds": -2}, None]),
     "a union's children": (DENSE, struct_of(("1", s.StringType())), [{"1": None}, {"1": "a"}, {"1": None}, {"1": None}]),
     "values of a map": (pa.array([[("a", 1)], None], MAP), s.MapType(s.StringType(), s.LongType()), [[("a", 1)], None]),
     "a collation": (pa.array(["a", None]), s.StringType("UTF8_LCASE"), ["a", None]),

@@ -60,6 +60,19 @@ def test_arrow_types(pushed, folder, options, is_narrow):
     assert by_rows == by_columns
 
 
+@pytest.mark.parametrize("name", ["interval", "struct", "list_struct", "sparse_union", "dense_union"])
+def test_each_field_of_a_struct_is_read_alone(pushed, folder, name):
+    """Some columns are structs in Spark alone."""
+    column = f"c{list(arrow_cases.ARRAYS).index(name)}"
+    read = pushed.read.format("arrowipc").option("mapKeys", "lastWins")
+    type_ = read.load(str(folder)).schema[column].dataType
+    for field in getattr(type_, "elementType", type_).names:
+        by_rows, by_columns = both(
+            pushed, lambda path=f"{column}.{field}": read.load(str(folder)).select(path), is_narrow=False
+        )
+        assert by_rows == by_columns
+
+
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: ", ".join(settings) or "as they are")
 def test_spark_types(pushed, tmp_path, settings):
     pushed.sql(EVERYTHING).write.format("arrowipc").mode("append").option("recordBatchRows", 7).save(
