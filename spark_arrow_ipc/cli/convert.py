@@ -18,7 +18,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.files import STDIN
-from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, json_lines, one_table
+from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, fitted, json_lines, one_table
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -249,4 +249,4 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     if arguments.target != STDIN:
         files.check_target(arguments, arguments.target, sources)
     with _open_other(form, arguments.paths) if form in _READERS else one_table(sources, chosen) as table:
-        yield table
+        yield table if chosen.is_whole(sources) else fitted(table)

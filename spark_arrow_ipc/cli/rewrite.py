@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Final, Self
 
 from spark_arrow_ipc import ipc
@@ -26,6 +26,7 @@ from spark_arrow_ipc.cli.shared.rows import (
     add_row_arguments,
     check_same_schema,
     columns_argument,
+    fitted,
     of_schema,
     one_table,
     positive,
@@ -33,6 +34,7 @@ from spark_arrow_ipc.cli.shared.rows import (
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.dataset.statistics.collect import create_with_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
+from spark_arrow_ipc.dataset.table_pairs import fitting
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Storage
@@ -101,8 +103,10 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
     sources = _inputs(arguments)
+    chosen = Chosen.of(arguments)
     with (
-        one_table(sources, Chosen.of(arguments)) as table,
+        one_table(sources, chosen) as read,
+        nullcontext(read if chosen.is_whole(sources) and arguments.sort_by is None else fitted(read)) as table,
         create_with_statistics(
             target,
             table.schema,
@@ -177,7 +181,7 @@ def _common_schema(sources: list[Input]) -> tuple[Schema, t.CustomMetadata]:
         with Chosen().open_rows(other) as rows:
             check_same_schema(first.path, schema, other.path, rows.schema)
             pairs = tuple(pair for pair in pairs if pair in rows.reader.custom_metadata)
-    return schema, pairs
+    return (fitting(schema) if others else schema), pairs
 
 
 def _batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:
@@ -195,7 +199,8 @@ def run_split(arguments: argparse.Namespace) -> int:
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
     sources = list(files.named_by(arguments, columns=True))
-    with one_table(sources, Chosen.of(arguments)) as table:
+    with one_table(sources, Chosen.of(arguments)) as read:
+        table = fitted(read)
         storage.make_directory(storage.resolve(target))
         with _Parts(arguments, storage, table) as parts:
             for batch in _cut_batches(arguments, table.batches):

@@ -33,6 +33,7 @@ from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.terminal import count_rows
 from spark_arrow_ipc.dataset.scan.file_range import CONSTANT_SLOTS, PartitionColumns
+from spark_arrow_ipc.dataset.table_pairs import fitting
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 
@@ -122,6 +123,10 @@ class Chosen:
     def of(cls, arguments: argparse.Namespace) -> Chosen:
         """Return the columns and rows that the arguments of `add_row_arguments` name."""
         return cls(arguments.columns, arguments.where, arguments.time_zone)
+
+    def is_whole(self, sources: Sequence[Input]) -> bool:
+        """Return whether these are all rows and columns of one file."""
+        return self.columns is None and self.where is None and len(sources) == 1
 
     @contextmanager
     def open_rows(self, source: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:
@@ -259,9 +264,18 @@ def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
         yield Table(rows.schema, files.foreign_metadata(rows.reader.custom_metadata), batches())
 
 
+def fitted(table: Table) -> Table:
+    """Return a table whose schema says nothing of rows and columns that are not all those of one file."""
+    schema = fitting(table.schema)
+    return Table(schema, table.pairs, of_schema(schema, table.batches))
+
+
 def check_same_schema(path: str, schema: Schema, other_path: str, other: Schema) -> None:
-    """Raise if the schema of another file differs from that of the first, and name the first difference."""
-    difference = Comparison(path, other_path).of_schemas(schema, other)
+    """Raise if the schema of another file differs from that of the first, and name the first difference.
+
+    What pandas notes of the number of rows may differ.
+    """
+    difference = Comparison(path, other_path).of_schemas(fitting(schema), fitting(other))
     if difference is not None:
         raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=other_path)
 
