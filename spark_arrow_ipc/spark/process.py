@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
 import os
 import sys
 from contextlib import ContextDecorator
@@ -76,6 +77,21 @@ short_errors: Final = _ShortErrors()
 These are every `ArrowIpcError`, errors of the file system that name a file, and those of connections. All others are
 faults of this package and keep their traceback, and so does everything if the variable is set already, even to nothing.
 """
+
+
+_LOG_LEVEL: Final = "ARROWIPC_LOG_LEVEL"
+"""The environment variable with the level from which a query's source writes this package's lines to the driver's stderr."""
+
+
+def show_log() -> None:
+    """Write lines of this package's logger to stderr, where Spark runs this process and a level is set for it."""
+    level, logger = os.environ.get(_LOG_LEVEL, "").upper(), logging.getLogger("spark_arrow_ipc")
+    if level in logging.getLevelNamesMapping() and is_sparks() and not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False
 
 
 # Tune Spark's Python processes: cheaper garbage collection, kept memory.

@@ -2,9 +2,11 @@
 
 import datetime as dt
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pyarrow.dataset
 import pyarrow.json
 import pyarrow.parquet
 import pytest
+import stream_queries
 
 from spark_arrow_ipc.cli.main import main
 
@@ -112,3 +115,27 @@ def test_a_nightly_job_that_was_killed_is_run_again(tmp_path, death, is_committe
         assert fault or done.stdout.endswith("lake holds 7 rows of 2026-06-01\n"), done.stderr
     assert ([1, 0, 0], [is_committed, True, True]) == (statuses, committed)
     assert {"2026-06-01": 7} == lake(tmp_path / "lake")
+
+
+def test_a_listener_writes_each_batch_and_the_end_as_a_line_of_json(spark, tmp_path):
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+    for number in range(2):
+        stream_queries.drop(tmp_path / "in" / f"{number}.arrow", number)
+    listener = example("stream_ingest").ProgressFile(str(tmp_path / "progress.jsonl"))
+    spark.streams.addListener(listener)
+    try:
+        stream = spark.readStream.format("arrowipc").option("maxFilesPerTrigger", 1).load(str(tmp_path / "in"))
+        writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        deadline = time.monotonic() + 30
+        while "ended" not in (tmp_path / "progress.jsonl").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        spark.streams.removeListener(listener)
+    lines = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
+    assert ["started", "progress", "progress", "ended"] == [line["event"] for line in lines]
+    assert {query.id} == {line["id"] for line in lines}
+    seen = [line["sources"][0]["latestOffset"] for line in lines[1:3]]
+    assert [(1, 1), (1, 0)] == [(each["files"], each["waitingFiles"]) for each in seen]
+    assert lines[-1]["error"] is None

@@ -1,7 +1,9 @@
 """What a process is told by is what Spark sets in its own; nothing is changed in a person's."""
 
+import logging
 import os
 import pathlib
+import sys
 import types
 
 import pytest
@@ -138,3 +140,26 @@ def test_a_fault_of_ours_keeps_its_frames(spark, tmp_path):
     spark.dataSource.register(Faulty)
     with pytest.raises(PySparkException, match=r"Traceback(.|\n)*in schema(.|\n)*KeyError: 'nothing'"):
         spark.read.format("arrowipc_faulty").load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("level", "program", "shown"),
+    [
+        ("INFO", "pyspark.sql.streaming.python_streaming_source_runner", True),
+        ("info", "pyspark.daemon", True),
+        ("", "pyspark.daemon", False),
+        ("loud", "pyspark.daemon", False),
+        ("INFO", "program", False),
+    ],
+)
+def test_lines_are_written_where_a_level_is_set_in_a_process_of_sparks(monkeypatch, capsys, level, program, shown):
+    logger = logging.getLogger("spark_arrow_ipc")
+    for name in ("handlers", "level", "propagate"):
+        monkeypatch.setattr(logger, name, {"handlers": [], "level": 0, "propagate": True}[name])
+    monkeypatch.setenv("ARROWIPC_LOG_LEVEL", level)
+    monkeypatch.setitem(sys.modules, "__main__", types.SimpleNamespace(__spec__=types.SimpleNamespace(name=program)))
+    for _ in range(2):
+        process.show_log()
+    logging.getLogger("spark_arrow_ipc.dataset").info("a batch")
+    assert shown == capsys.readouterr().err.endswith(" INFO spark_arrow_ipc.dataset: a batch\n")
+    logger._cache.clear()

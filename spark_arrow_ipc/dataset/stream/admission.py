@@ -111,6 +111,10 @@ class Admission:
         """Files that cannot be read as they are, and that a warning has named."""
         return len(self._warned)
 
+    def has_named(self, path: str) -> bool:
+        """Return whether a warning has named a file as one that cannot be read as it is."""
+        return path in self._warned
+
     def check(self, files: Sequence[DataFile], roots: Roots = _NO_ROOTS) -> list[tuple[Readiness, DataFile]]:
         """Return for each file whether it is complete, and the state in which it was found."""
         found: dict[str, tuple[Readiness, DataFile]] = {}

@@ -19,10 +19,12 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
 from spark_arrow_ipc.dataset.stream.bad_files import BadFile
-from spark_arrow_ipc.dataset.stream.log import LOG, owner_of, read_number
+from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, owner_of, read_number
 from spark_arrow_ipc.dataset.stream.mode import Offset, StreamBatch, mode_of_offset
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
-from spark_arrow_ipc.dataset.stream.window import WINDOW, batch_of
+from spark_arrow_ipc.dataset.stream.table import TABLE, TableMode
+from spark_arrow_ipc.dataset.stream.tail import TAIL, TailMode
+from spark_arrow_ipc.dataset.stream.window import WINDOW, WindowMode, batch_of
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, OptionError, StreamOffsetError, cut_repr
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
@@ -41,6 +43,8 @@ _CHANGED: Final = (
     f"put it back as it was, as {_SAME}; or give it another name, by which it is read as a new file, and start the query once "
     "with ignoreMissingFiles=true, which leaves out the one of the old name"
 )
+_WORDS: Final = {WINDOW: WindowMode.words, TABLE: TableMode.words, TAIL: TailMode.words}
+
 _BROKEN: Final = (
     "start the query once with ignoreCorruptFiles=true, which skips the rest of a broken file, with a warning"
 )
@@ -250,18 +254,18 @@ def _part(source: int, offset: object, log: SourceLog | None) -> tuple[SourcePar
     if offset is None or not isinstance(offset, dict) or not {"v", "mode"} <= set(offset):
         return SourcePart(source, None, "no data yet" if offset is None else "of another source"), None
     mode = mode_of_offset(offset)
-    if mode == WINDOW:
-        batch = batch_of(offset)
-        return SourcePart(source, mode, "in its offset", len(batch.files), batch.nbytes), batch
     if mode == LOG:
         return _part_of_log(source, offset, log)
-    words = [f"{name} {value}" for name, value in sorted(offset.items()) if name in ("seq", "batch", "byte")]
-    return SourcePart(source, mode, cut_repr(", ".join(words)).strip("'")), None
+    position = _WORDS[mode](offset) if mode in _WORDS else "unknown"
+    if mode != WINDOW:
+        return SourcePart(source, mode, position), None
+    batch = batch_of(offset)
+    return SourcePart(source, mode, position, len(batch.files), batch.nbytes), batch
 
 
 def _part_of_log(source: int, offset: Offset, log: SourceLog | None) -> tuple[SourcePart, StreamBatch | None]:
     number, owner = read_number(offset), owner_of(offset)
-    position = f"entry {number:,}"
+    position = LogMode.words(offset)
     if log is None or number < 0:
         return SourcePart(source, LOG, position), None
     is_anothers = owner is not None and log.owner() not in (None, owner)

@@ -143,7 +143,13 @@ class LogMode:
 
     def backlog(self) -> Backlog:
         """Return the files that were listed and wait."""
-        return self._waiting.backlog()
+        return self._waiting.backlog()._replace(late=self._late.named)
+
+    @staticmethod
+    def words(offset: Offset) -> str:
+        """Return for people how far an offset is."""
+        number = read_number(offset)
+        return "nothing is read yet" if number < 0 else f"entry {number:,}"
 
     def only_available_now(self) -> None:
         """List once more at most."""

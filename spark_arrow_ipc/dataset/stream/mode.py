@@ -73,7 +73,17 @@ class Backlog(NamedTuple):
     # files (of a growing file, record batches) that the next call of `latest` can give, and their bytes
     files: int = 0
     nbytes: int = 0
-    bad: int = 0  # files that cannot be read as they are, and that this process has named in a warning
+    oldest_ns: int | None = None  # when the oldest of them was modified, or committed; None where nothing says it
+    # files that this process has named in a warning: those that cannot be read as they are, and those that came too late
+    bad: int = 0
+    late: int = 0
+    incomplete: int = 0  # other files that have no end yet, as the last look found them
+
+    def to_json(self, now_ns: int) -> dict[str, int]:
+        """Return the figures by the names that people see."""
+        age = {} if self.oldest_ns is None else {"oldestWaitingSeconds": max(0, now_ns - self.oldest_ns) // 10**9}
+        sizes = {"waitingFiles": self.files, "waitingBytes": self.nbytes, **age}
+        return sizes | {"incompleteFiles": self.incomplete, "lateFiles": self.late, "badFiles": self.bad}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,9 @@ class StreamMode(Protocol):
 
     def committed(self, end: Offset) -> None:
         """Tidy up after all batches up to an offset, which the sink has. Idempotent; failures are only warnings."""
+
+    def words(self, offset: Offset) -> str:
+        """Return for people how far an offset is."""
 
     def backlog(self) -> Backlog:
         """Return the files known to wait after the newest offset that `latest` returned. Looks at no storage."""

@@ -52,7 +52,14 @@ from spark_arrow_ipc.dataset.stream.table_records import (
     replaced_since,
     status_where_it_lives,
 )
-from spark_arrow_ipc.errors import FileChangedError, NoFilesError, SourceOverwrittenError, StreamOffsetError, printable
+from spark_arrow_ipc.errors import (
+    FileChangedError,
+    NoFilesError,
+    SourceOverwrittenError,
+    StreamOffsetError,
+    cut_repr,
+    printable,
+)
 from spark_arrow_ipc.storage.paths import join, relative
 from spark_arrow_ipc.storage.storage import each
 
@@ -201,7 +208,10 @@ class TableMode:
                 break
             taken, files_taken, nbytes = taken + 1, files_after, nbytes_after
         left = records[taken:]
-        self._backlog = Backlog(sum(len(record.adds) for record in left), sum(record.nbytes for record in left))
+        oldest_ns = self._records.written_ns(left[0].seq) if left else None
+        self._backlog = Backlog(
+            sum(len(record.adds) for record in left), sum(record.nbytes for record in left), oldest_ns
+        )
         if not taken or (not files_taken and taken < _EMPTY_RECORDS):
             return state
         end = records[taken - 1]
@@ -395,6 +405,15 @@ class TableMode:
         self._records.forget(state.seq)
         if not state.has_snapshot:
             self._snapshot = None
+
+    @staticmethod
+    def words(offset: Offset) -> str:
+        """Return for people how far an offset is."""
+        state = _State.of(offset)
+        if state.is_beginning or not state.seq:
+            return "nothing is read yet"
+        record = f"record {state.seq:,}"
+        return f"files at {record}, up to {cut_repr(state.after)}" if state.has_snapshot else record
 
     def backlog(self) -> Backlog:
         """Return the files of the snapshot that wait, or those of the records that were there at the last look."""

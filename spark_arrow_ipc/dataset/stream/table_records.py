@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
-from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
+from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept, record_path
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, kept_places
@@ -86,6 +86,11 @@ class TableRecords:
             self._read([seq])
         record = self._known.get(seq)
         return None if record is None else record.jobid
+
+    def written_ns(self, seq: int) -> int | None:
+        """Return when a record was kept, in nanoseconds since 1970; None if it is not."""
+        status = self.dataset.storage.status(record_path(self.dataset, seq))
+        return None if status is None else status.mtime_ns
 
     def forget(self, seq: int) -> None:
         """Forget the records before a number."""
@@ -210,7 +215,8 @@ class Snapshot:
 
     def rest(self, position: int) -> Backlog:
         """Return the number of files from a position on, and their bytes."""
-        return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position])
+        oldest_ns = min((file.mtime_ns for file in islice(self.files, position, None)), default=None)
+        return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position], oldest_ns)
 
 
 def replaced_since(

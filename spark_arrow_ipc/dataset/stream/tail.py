@@ -234,6 +234,12 @@ class TailMode:
     def committed(self, end: Offset) -> None:
         """Do nothing: what was read is forgotten at the next look."""
 
+    @staticmethod
+    def words(offset: Offset) -> str:
+        """Return for people how far an offset is."""
+        state = _State.of(offset)
+        return f"{state.batch:,} record batches, up to byte {state.byte:,}" if state.batch else "nothing is read yet"
+
     def backlog(self) -> Backlog:
         """Return the whole record batches that wait."""
         return self._backlog

@@ -55,6 +55,7 @@ class WaitingFiles:
     _looked_at: float | None = None
     _fresh_seconds: float = 0.0
     _only_now: bool = False
+    _incomplete: int = 0
     _sizes: dict[str, int] = field(default_factory=dict)
     """Of the files that were read last, in their order."""
 
@@ -81,6 +82,7 @@ class WaitingFiles:
         """List the files, and keep those that `select` says are new."""
         begun = self.seconds()
         files, self._roots = self.source.look()
+        self._incomplete = 0
         self._looked_at = self.seconds()
         self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._looked_at - begun))
         new = select(files)
@@ -136,6 +138,7 @@ class WaitingFiles:
                     break
                 if readiness is Readiness.YOUNG:
                     young.append(file)
+                self._incomplete += readiness is Readiness.INCOMPLETE and not self.admission.has_named(file.path)
                 self._files.popleft()
         return young
 
@@ -144,8 +147,9 @@ class WaitingFiles:
         return min((file.mtime_ns for file in self._files), default=None)
 
     def backlog(self) -> Backlog:
-        """Return how many files wait, their bytes when they were listed, and the bad ones."""
-        return Backlog(len(self._files), sum(file.nbytes for file in self._files), self.admission.named)
+        """Return how many files wait, their bytes when they were listed, the oldest, the bad ones and the incomplete."""
+        nbytes = sum(file.nbytes for file in self._files)
+        return Backlog(len(self._files), nbytes, self.oldest_ns(), self.admission.named, incomplete=self._incomplete)
 
 
 @dataclass(slots=True)
@@ -204,6 +208,8 @@ class LateFiles:
         self._storage = storage
         self._option = option
         self._known: _Paths | None = None
+        self.named = 0
+        """Files that a warning has named."""
 
     def warn(
         self,
@@ -223,6 +229,7 @@ class LateFiles:
             late = [files[i] for i in np.flatnonzero(old & ~np.isin(paths, self._known)).tolist()]
         self._known = paths[~np.isin(paths, _hashes(new))]
         names = sorted(file.path for file in late)
+        self.named += len(names)
         for part in (names[i : i + _NAMED] for i in range(0, len(names), _NAMED)):
             _LOG.warning(
                 "%s too late and will not be read: more than %s older than the newest file that was read. Set a larger one; "

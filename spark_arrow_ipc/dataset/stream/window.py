@@ -24,7 +24,7 @@ from hashlib import blake2b
 from time import time_ns
 from typing import Final
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, time_text
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.mode import (
     MAX_OFFSET_CHARS,
@@ -200,7 +200,15 @@ class WindowMode:
 
     def backlog(self) -> Backlog:
         """Return the files that were listed and wait."""
-        return self._waiting.backlog()
+        return self._waiting.backlog()._replace(late=self._late.named)
+
+    @staticmethod
+    def words(offset: Offset) -> str:
+        """Return for people how far an offset is."""
+        state = _State.of(offset)
+        if state.hwm == _EARLIEST:
+            return "nothing is read yet"
+        return f"files up to {time_text(state.hwm)[:19]} UTC, {len(state.seen):,} within lateWindow"
 
     def only_available_now(self) -> None:
         """List once more at most."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Final
 
 from pyspark.sql import types as s
@@ -18,18 +17,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
-from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
+from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import (
     ALL_AVAILABLE,
-    Backlog,
     Limit,
-    Offset,
     OnOverwrite,
     StreamBatch,
     StreamMode,
 )
+from spark_arrow_ipc.dataset.stream.polls import Polls
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
@@ -37,13 +35,13 @@ from spark_arrow_ipc.dataset.stream.table_records import keeps_records
 from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
-from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, UnsupportedError, printable
+from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, misapplied
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
-from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.process import short_errors, show_log
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.spark.read.file_check import bad_files_of
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
@@ -238,96 +236,9 @@ def _plain_part(path: str) -> str:
     return path
 
 
-# `Polls`: ask the mode of a stream for something new, but not too often, and more than once if the storage fails.
-#
-# A query that waits asks its source 80 times a second (measured with Spark 4.3). Each answer from the storage would
-# be a listing, so between two looks lie a second or ten, and never less than four times what the last one took; until
-# then the answer is "nothing new", after a pause of at most half a second, so that a query can be stopped. While
-# files are known to wait there is no pause.
-#
-# An error that is raised ends the query. One of the storage may pass, so the first few are warnings, and longer
-# pauses. Where "nothing new" would end the query (`Trigger.AvailableNow`) or a whole run of it (`Trigger.Once`), the
-# pauses are made inside the call.
-_LISTING_SHARE: Final = 5
-
-_LONGEST_PAUSE: Final = 0.5
-"""Seconds that one call may sleep: Spark stops a query between two calls."""
-
-
-_ATTEMPTS: Final = 6
-
-_LONGEST_BACKOFF: Final = 30.0
-
-_MAY_PASS: Final = (OSError, ConcurrentWriteError)
-
-
-@dataclass(slots=True)
-class Polls:
-    """The looks of one query.
-
-    Parameters
-    ----------
-    mode
-        The mode of the stream.
-    interval
-        Seconds between two looks that find nothing, at least.
-    seconds, sleep
-        A clock and a pause, for tests.
-    """
-
-    mode: StreamMode
-    interval: float
-    seconds: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    backlog: Backlog = field(default_factory=Backlog)
-    _due: float = -1.0
-    _failures: int = 0
-    _only_now: bool = False
-
-    def only_available_now(self) -> None:
-        """Never answer "nothing new" without a look, as this ends the query."""
-        self._only_now = True
-        self.mode.only_available_now()
-
-    def latest(self, start: Offset, limit: Limit) -> Offset:
-        """Return `StreamMode.latest`, or `start` if it is too early for a look."""
-        patient = self._only_now or limit == ALL_AVAILABLE
-        if not patient and not self._wait():
-            return start
-        while True:
-            begun = self.seconds()
-            try:
-                end = self.mode.latest(start, limit)
-            except _MAY_PASS as error:
-                self._failures += 1
-                if self._failures == _ATTEMPTS:
-                    raise
-                pause = min(_LONGEST_BACKOFF, max(1.0, self.interval) * 2 ** (self._failures - 1))
-                _LOG.warning(
-                    "looking for new files failed (attempt %d of %d, the next in %.0f s): %s",
-                    self._failures, _ATTEMPTS, pause, printable(str(error)) or type(error).__name__,
-                )  # fmt: skip
-                if not patient:
-                    self._due = self.seconds() + pause
-                    return start
-                self.sleep(pause)
-            else:
-                self._failures = 0
-                self.backlog = self.mode.backlog()
-                waits = end == start or not self.backlog.files
-                took = max(0.0, self.seconds() - begun - SETTLE_SECONDS)  # without the pause for young files
-                self._due = begun + max(self.interval, _LISTING_SHARE * took) if waits else begun
-                return end
-
-    def _wait(self) -> bool:
-        """Wait for the next look, and return whether it is due."""
-        seconds = self._due - self.seconds()
-        if seconds > 0:
-            self.sleep(min(seconds, _LONGEST_PAUSE))
-        return seconds <= _LONGEST_PAUSE
-
-
 _LOG: Final = logging.getLogger(__name__)
+
+_UNKNOWN: Final = "unknown"
 
 _ADVICE: Final = (
     "a batch of a stream reads the files that it was made of: put the file back as it was, or begin with a new checkpoint; "
@@ -351,7 +262,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stream = stream
         self._rows = ArrowIpcBatchReader(schema, options, advice=_ADVICE)
         self._made: Polls | None = None
-        self._last: dict[str, int] = {"files": 0, "bytes": 0}
+        self._last: dict[str, str | int] = {"position": _UNKNOWN, "files": 0, "bytes": 0}
         self._next: tuple[Mapping[str, Any], Mapping[str, Any], StreamBatch] | None = None
         """The batch that `latestOffset` found, between its offsets, until it is planned: a mode may ask for each file."""
 
@@ -362,6 +273,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _polls(self) -> Polls:
         if self._made is None:
+            show_log()
             mode = stream_mode(self._options, self._stream, self._rows.own)
             self._made = Polls(mode, poll_seconds(self._options, self._stream))
         return self._made
@@ -391,14 +303,16 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end != start:
             batch = self._mode.batch(start, end)
             self._next = start, end, batch
-            self._last = {"files": len(batch.files) + len(batch.ranges), "bytes": batch.nbytes}
+            files = len(batch.files) + len(batch.ranges)
+            self._last = {"position": self._mode.words(end), "files": files, "bytes": batch.nbytes}
+        elif self._last["position"] == _UNKNOWN:
+            self._last["position"] = self._mode.words(start)
         return dict(end)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the newest batch's size, what waits, and how many files are bad: ``latestOffset`` of the progress."""
-        waiting = self._polls.backlog
-        sizes = {"waitingFiles": waiting.files, "waitingBytes": waiting.nbytes, "badFiles": waiting.bad}
-        return self._last | sizes
+        """Return in words what is read, and what waits: ``latestOffset`` of the progress, the one place that a source has."""
+        source = {"path": cut_repr(", ".join(self._options.paths)).strip("'\""), "mode": self._mode.name}
+        return source | self._last | self._polls.backlog.to_json(time.time_ns())
 
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ArrowIpcInputPartition]:

@@ -161,7 +161,7 @@ def test_other_sources_of_a_query_are_passed_over(tmp_path):
     found = seen(query.root)
     parts = found.batches[0].parts
     assert ["window", None, None, None, "table"] == [part.mode for part in parts]
-    assert "seq 5" == parts[-1].position
+    assert "files at record 5, up to '~'" == parts[-1].position
     assert found.waiting_files is None
 
 

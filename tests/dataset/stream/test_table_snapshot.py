@@ -45,4 +45,4 @@ def test_a_snapshot_is_sorted_and_has_each_file_once():
     assert ["a", "b", "c"] == snapshot.names
     assert [0, 1, 3, 7] == snapshot.nbytes
     assert [0, 1, 1, 3] == [snapshot.position(after) for after in ("", "a", "aa", "z")]
-    assert Backlog(2, 6) == snapshot.rest(1)
+    assert Backlog(2, 6, 0) == snapshot.rest(1)

@@ -55,7 +55,7 @@ class Reader:
 def test_one_look_feeds_batches_until_nothing_is_left_or_it_is_old():
     reader = Reader(5)
     assert [[0, 1], [2, 3]] == [reader.next(Limit(2)) for _ in range(2)]
-    assert (1, Backlog(1, 10)) == (reader.source.looks, reader.waiting.backlog())
+    assert (1, Backlog(1, 10, reader.waiting.oldest_ns())) == (reader.source.looks, reader.waiting.backlog())
     reader.source.seconds = 11
     assert ([4], 2) == (reader.next(Limit(2)), reader.source.looks)
     assert ([], 3) == (reader.next(Limit(2)), reader.source.looks)

@@ -131,6 +131,7 @@ def test_files_that_are_still_written_are_left_until_they_are_complete(tmp_path)
     growing.write_bytes(data[:-20])
     assert [(0,)] == query.next()
     assert query.next() is None
+    assert 1 == query.reader.reportLatestOffset()["incompleteFiles"]
     growing.write_bytes(data)
     os.utime(growing, ns=(0, whole.stat().st_mtime_ns))  # as cp -p does
     assert [(1,)] == query.next()
@@ -230,6 +231,7 @@ def test_late_files_are_named(tmp_path, caplog):
         assert query.next() is None
     assert "1 file has come too late and will not be read" in caplog.text
     assert str(late) in caplog.text
+    assert 1 == query.reader.reportLatestOffset()["lateFiles"]
 
 
 def test_files_are_archived_when_the_sink_has_them(tmp_path):
@@ -248,13 +250,20 @@ def test_progress_and_a_line_for_each_batch(tmp_path, caplog):
     nbytes = (tmp_path / "0.arrow").stat().st_size
     with caplog.at_level(logging.INFO, "spark_arrow_ipc"):
         query.next()
+    said = query.reader.reportLatestOffset()
+    assert said.pop("position").startswith(f"files up to {time.strftime('%Y-%m-%d ', time.gmtime())}")
+    assert said.pop("oldestWaitingSeconds") in range(60)
     assert {
+        "path": str(tmp_path),
+        "mode": "window",
         "files": 2,
         "bytes": 2 * nbytes,
         "waitingFiles": 1,
         "waitingBytes": nbytes,
+        "incompleteFiles": 0,
+        "lateFiles": 0,
         "badFiles": 0,
-    } == query.reader.reportLatestOffset()
+    } == said
     assert f"a batch of 2 files, {2 * nbytes} bytes, in the mode window; 1 files, {nbytes} bytes wait" in caplog.text
 
 
@@ -282,7 +291,9 @@ def test_spark_reads_what_is_there_and_its_progress_says_so(spark, tmp_path):
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.awaitTermination()
     assert [(0, 0), (1, 1), (2, 0)] == sorted(map(tuple, spark.table("seen_by_arrowipc").collect()))
-    assert [2, 1] == [json.loads(p["sources"][0]["latestOffset"])["files"] for p in query.recentProgress]
+    said = [json.loads(p["sources"][0]["latestOffset"]) for p in query.recentProgress]
+    assert [(2, 1), (1, 0)] == [(each["files"], each["waitingFiles"]) for each in said]
+    assert ["window"] * 2 == [each["mode"] for each in said]
 
 
 @pytest.mark.exhaustive

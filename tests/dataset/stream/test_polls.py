@@ -3,10 +3,8 @@
 import pytest
 
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit
+from spark_arrow_ipc.dataset.stream.polls import Polls
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
-
-pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
-from spark_arrow_ipc.spark.read.stream_reader import Polls
 
 LIMIT = Limit(max_files=1)
 
