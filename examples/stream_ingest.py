@@ -30,7 +30,7 @@ from pyspark.sql.streaming.listener import (
 from spark_arrow_ipc import ingest
 
 
-class ProgressFile(StreamingQueryListener):
+class ProgressFile(StreamingQueryListener):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
     """Appends what Spark tells of its queries to a file, one JSON object a line."""
 
     def __init__(self, path: str) -> None:

@@ -71,8 +71,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
-        options = stream_options(self.options)[0] if is_stream else read_options(self.options)
-        found = schema_of(options)
+        found = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
         tune_worker()
         return found
 
@@ -191,6 +190,15 @@ def schema_of(options: ReadOptions) -> s.StructType:
     from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 
     return read_spark_schema(options)
+
+
+def stream_schema(options: ReadOptions, stream: StreamOptions) -> s.StructType:
+    """Return the columns that the log of a stream has noted, or infer them."""
+    if stream.source_log is None and stream.own_log is None:
+        return schema_of(options)
+    from spark_arrow_ipc.spark.read.stream_schema import StreamSchema  # only streams with a log need it
+
+    return StreamSchema(options, stream).read() or schema_of(options)
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql import types as s
@@ -19,7 +20,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTO
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
-from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
+from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import (
     ALL_AVAILABLE,
     Limit,
@@ -45,9 +46,9 @@ from spark_arrow_ipc.spark.process import short_errors, show_log
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.spark.read.file_check import bad_files_of
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
+from spark_arrow_ipc.spark.read.stream_schema import StreamSchema, log_of
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import is_remote, join, parent, root_of
+from spark_arrow_ipc.storage.paths import join, parent, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 try:
@@ -110,10 +111,10 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
 
 def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
     """Return the log of a stream of a directory; None if its offsets have what it read."""
-    source_log = stream.source_log or (stream.own_log if stream.late_window is None else None)
-    if source_log is None:
+    place = log_of(options, stream)
+    if place is None:
         return None
-    log_storage, directory = storage_of(source_log, options.storage if is_remote(source_log) else ())
+    log_storage, directory = place
     if type(log_storage) is type(storage):
         check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))
@@ -260,6 +261,8 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: s.StructType, options: ReadOptions, stream: StreamOptions) -> None:
         self._options = options
         self._stream = stream
+        self._schema = schema
+        self._columns: StreamSchema | None = None
         self._rows = ArrowIpcBatchReader(schema, options, advice=_ADVICE)
         self._made: Polls | None = None
         self._last: dict[str, str | int] = {"position": _UNKNOWN, "files": 0, "bytes": 0}
@@ -268,7 +271,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for tasks, which need no mode."""
-        return self.__dict__ | {"_made": None, "_next": None}
+        return self.__dict__ | {"_made": None, "_next": None, "_columns": None}
 
     @property
     def _polls(self) -> Polls:
@@ -305,9 +308,21 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._next = start, end, batch
             files = len(batch.files) + len(batch.ranges)
             self._last = {"position": self._mode.words(end), "files": files, "bytes": batch.nbytes}
+            self._look_at_columns(batch)
         elif self._last["position"] == _UNKNOWN:
             self._last["position"] = self._mode.words(start)
         return dict(end)
+
+    def _look_at_columns(self, batch: StreamBatch) -> None:
+        """Note the columns of the stream, once in this process; name new ones of the files later."""
+        if self._columns is None:
+            log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
+            self._columns = StreamSchema(self._options, log)
+            try:
+                self._columns.note(self._schema, batch.files)
+            except OSError as error:
+                _LOG.warning("noting the columns of the stream failed: %s", printable(str(error)))
+        self._columns.look(self._schema, batch.files)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return in words what is read, and what waits: ``latestOffset`` of the progress, the one place that a source has."""

@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
-from spark_arrow_ipc.spark.datasource import RefusedStreamReader, schema_of, stream_options
+from spark_arrow_ipc.spark.datasource import RefusedStreamReader, stream_options, stream_schema
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.keywords import IngestKeywords
 from spark_arrow_ipc.spark.options.options import (
@@ -124,7 +124,8 @@ def ingest(
     query_name
         Of the query, in Spark's UI and its progress.
     source_schema
-        The columns to read, as for ``readStream.schema``; by default those of the newest record or file.
+        The columns to read, as for ``readStream.schema``; by default those of the newest record or file at the first start,
+        which the source's log notes (``schema.json``).
     file_bytes
         How much one task reads at most, and about the size of the files that it makes. Small files of a batch are joined up to
         it; a batch of less than an eighth of it is one task.
@@ -164,7 +165,7 @@ def ingest(
         raise OptionError(
             "a schema is that of a function's result; without a function the columns are those of source_schema"
         )
-    read_schema = schema_of(reading) if source_schema is None else _schema(source_schema)
+    read_schema = stream_schema(reading, following) if source_schema is None else _schema(source_schema)
     output = read_schema if schema is None else _schema(schema)
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)

@@ -214,7 +214,7 @@ def test_with_a_log_files_of_any_time_are_read_once(tmp_path):
     query.restart()
     assert [[(1,)], None] == [query.next(), query.next()]
     assert [[(0,)], [(1,)]] == [query.rows(i) for i in range(2)]
-    assert ["00000000000000000000.json", "00000000000000000001.json", "owner"] == sorted(
+    assert ["00000000000000000000.json", "00000000000000000001.json", "owner", "schema.json"] == sorted(
         path.name for path in log.iterdir()
     )
     with pytest.raises(OptionError, match="lies in"):

@@ -1,0 +1,150 @@
+"""`StreamSchema`: the columns of a stream, noted in its log when it begins, and new ones in its files, named once.
+
+Spark asks for the columns at each start, and keeps them nowhere. Without a note the newest file of a restart would decide,
+so that a query's columns, and those of its sink, would change by what was dropped last. The note ``schema.json`` has the
+columns with which the query started last, and the options that they depend on; with other options they are inferred anew.
+
+A file may have a column that the query does not have: it is not read. One sentence says so, for columns that were not in
+the files when the query began.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
+from spark_arrow_ipc.errors import StreamOffsetError, cut_repr, listed, printable
+from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import is_remote, join
+from spark_arrow_ipc.storage.storage import Storage
+
+_LOG: Final = logging.getLogger(__name__)
+
+NAME: Final = "schema.json"
+
+_VERSION: Final = 1
+_MOST_NBYTES: Final = 16 << 20
+
+_SHAPING: Final = (
+    "columns", "metadata_columns", "merge_schema", "nanoseconds", "times", "extension_types", "vectors", "tensors",
+    "recursive_file_lookup", "partition_type_inference", "base_path", "time_zone",
+)  # fmt: skip
+"""Attributes of `ReadOptions` on which the inferred columns depend."""
+
+
+def log_of(options: ReadOptions, stream: StreamOptions) -> tuple[Storage, str] | None:
+    """Return the storage and the directory of a stream's log; None if its offsets have what it read."""
+    place = stream.source_log or (stream.own_log if stream.late_window is None else None)
+    return None if place is None else storage_of(place, options.storage if is_remote(place) else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    schema: s.StructType
+    options: str
+    names: frozenset[str]  # of the columns in the files when it was written, in lower case
+
+
+@dataclass(slots=True)
+class StreamSchema:
+    """The columns of one stream; `read` is for the planner, the rest for the process of the source."""
+
+    options: ReadOptions
+    stream: StreamOptions
+    _names: frozenset[str] | None = None
+    _named: set[str] = field(default_factory=set)
+
+    def read(self) -> s.StructType | None:
+        """Return the noted columns; None without a note, or with one of other options."""
+        note = self._read()
+        return None if note is None or note.options != self._shaping else note.schema
+
+    def note(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
+        """Note the columns of a query that has its first batch in this process, unless they are noted."""
+        log, note = log_of(self.options, self.stream), self._read()
+        self._names = self._names_in(files) if note is None else note.names
+        is_noted = note is not None and (note.schema, note.options) == (schema, self._shaping)
+        if log is None or is_noted or _has_user_type(schema.jsonValue()):
+            return
+        storage, directory = log
+        value = {"v": _VERSION, "options": self._shaping, "schema": schema.jsonValue(), "names": sorted(self._names)}
+        storage.inside(directory).put(join(directory, NAME), json.dumps(value).encode(), durable=True)
+        if note is not None:
+            _LOG.warning("%s: the stream goes on with other columns than before", printable(directory))
+
+    def look(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
+        """Name the columns of the newest file of a batch that neither the query nor its earlier files have, each once."""
+        if self._names is None or self.options.columns is not None:
+            return
+        new = self._names_in(files) - self._names - {name.lower() for name in schema.names} - self._named
+        if new:
+            self._named |= new
+            _LOG.warning(
+                "%s: files have columns now that this stream does not have, and goes on without: %s; to read them start it "
+                "with .schema(...) that has them",
+                printable(_newest(files).path), printable(listed(sorted(new))),
+            )  # fmt: skip
+
+    def _names_in(self, files: Sequence[DataFile]) -> frozenset[str]:
+        if not files or self.options.tensors is not None:
+            return frozenset()
+        schema = read_outline(_newest(files), OutlineOptions(storage=self.options.opened_storage)).schema
+        return frozenset() if schema is None else frozenset(field.name.lower() for field in schema.fields)
+
+    @property
+    def _shaping(self) -> str:
+        return repr([str(getattr(self.options, name)) for name in _SHAPING])
+
+    def _read(self) -> _Note | None:
+        log = log_of(self.options, self.stream)
+        if log is None:
+            return None
+        storage, directory = log
+        path = join(directory, NAME)
+        try:
+            value = parse_json(storage.inside(directory).read(path, _MOST_NBYTES))
+            return _parse(value)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError, PySparkException) as error:
+            raise StreamOffsetError(
+                f"this note of a stream's columns is damaged ({cut_repr(str(error))}); remove it, and start the query with "
+                ".schema(...)",
+                path=path,
+            ) from error
+
+
+def _newest(files: Sequence[DataFile]) -> DataFile:
+    return max(files, key=lambda file: (file.mtime_ns, file.path))
+
+
+def _parse(value: Any) -> _Note:
+    if value["v"] != _VERSION or not isinstance(value["options"], str):
+        raise ValueError(f"version {value['v']!r}")
+    if _has_user_type(value["schema"]):
+        raise ValueError("a user-defined type")  # Spark would load the code that it names
+    return _Note(s.StructType.fromJson(value["schema"]), value["options"], frozenset(map(str, value["names"])))
+
+
+def _has_user_type(json_type: object) -> bool:
+    """Return whether a type in Spark's JSON is, or has, a user-defined one."""
+    waiting = [json_type]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if part.get("type") == "udt":
+                return True
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return False
