@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, Setting
-from spark_arrow_ipc.spark.options.declare import Option, Use
+from spark_arrow_ipc.spark.options.declare import BYTES, FLAG, INTEGER, Option, Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, of_compactions
 from spark_arrow_ipc.spark.options.read_options import PATHS
 from spark_arrow_ipc.spark.read.columns import metadata_table
@@ -59,13 +59,25 @@ def refreshed(page: str) -> str:
 
 def options_table(options: Iterable[Option]) -> str:
     """Return the Markdown table of options."""
-    rows = ["| option | default | value | meaning |", "|---|---|---|---|"]
-    rows += [
-        f"| `{o.name}` | {f'`{o.default}`' if o.default is not None else ''} | {o.expected}; e.g. {_code(o.example)} "
-        f"| {o.meaning} |"
-        for o in options
-    ]
+    rows = ["| option | values, the default first | meaning |", "|---|---|---|"]
+    rows += [f"| `{o.name}` | {_values_of(o)} | {o.meaning} |" for o in options]
     return "\n".join(rows)
+
+
+def _values_of(option: Option) -> str:
+    """Return the default and the other words; an example where neither shows what a value looks like."""
+    words, columns, _ = option.expected.partition(", or column names")
+    if option.kind == FLAG:
+        words = "true, false"
+    is_words = bool(columns) or option.kind == FLAG or words.startswith("one of ")
+    if option.default is None:
+        return words if is_words else f"e.g. {_code(option.example)}"
+    parts = [f"`{option.default}`"]
+    if is_words:
+        parts += [word for word in words.removeprefix("one of ").split(", ") if word != option.default]
+    if columns or not (is_words or option.kind in (BYTES, INTEGER)):
+        parts.append(f"e.g. {_code(option.example)}")
+    return ", ".join(parts)
 
 
 def settings_table() -> str:

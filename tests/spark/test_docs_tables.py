@@ -33,8 +33,22 @@ def test_what_stands_between_markers_is_replaced_and_nothing_else():
 
 def test_the_table_of_a_side_has_its_options_only():
     table = options_table(WRITING)
-    assert "| `compression` | `lz4` |" in table
+    assert "| `compression` | `lz4`, zstd, none |" in table
     assert "maxPartitionBytes" not in table
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("recover", "`false`, true"),
+        ("tensors", "one of cells, values"),
+        ("maxPartitionBytes", "`128m`"),
+        ("minPartitionNum", "e.g. `200`"),
+        ("columns", "`all`, e.g. `` id, `unit price`, address.city, #0 ``"),
+    ],
+)
+def test_the_default_of_an_option_stands_first(name, values):
+    assert f"| `{name}` | {values} |" in options_table(READING)
 
 
 def test_every_option_of_a_stream_has_its_row_in_the_table_of_restarts():

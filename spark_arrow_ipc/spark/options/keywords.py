@@ -15,84 +15,80 @@ class _ScanKeywords(TypedDict, total=False):
     """Options of reads and of reading streams."""
 
     columns: str | Sequence[str]
-    """The columns to read, in this order, fields of structs (and of unions, to Spark structs) too, and each once; the
-    others are neither read nor decoded."""
+    """The columns to read, in this order, each once, fields of structs and unions too; others are neither read nor
+    decoded."""
     metadataColumns: bool
-    """Whether columns with the origin of each row are added."""
+    """Adds columns with the origin of each row."""
     maxPartitionBytes: int | str
-    """How much of the files one Spark task reads at most."""
+    """The most bytes of files that one Spark task reads."""
     openCostInBytes: int | str
-    """Estimated cost of opening a file, in bytes that could be read in the same time."""
+    """The cost of opening a file, as bytes that could be read in the same time."""
     outputBatchRows: int
-    """How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."""
+    """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
-    """The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value
-    of a dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as
-    much, one after the other, and all dictionaries of a file as much again. A file that needs more is an error
-    ([limits.md](limits.md))."""
+    """The most memory of one record batch as it is in the file, and of one row as Spark gets it, each value counted as
+    often as it occurs. A file that needs more is an error ([limits.md](limits.md))."""
     minPartitionNum: int
-    """How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."""
+    """How many tasks to aim at; by default one for each CPU of the driver."""
     concatenatedStreams: Literal["warn", "read", "error"]
-    """What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn`
-    reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`."""
+    """Where another stream begins after a stream's end, as of `cat a.arrows b.arrows`: `warn` reads the first, with a
+    warning, `read` all of them, if their schemas agree; or it is an `error`."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for files from
     a writer that you trust."""
     verifyChecksums: bool
-    """Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were
-    changed after it was written are then an error."""
+    """Compares what is read with the checksums in the footers of files with `statistics`; bytes that were changed later
+    are an error."""
     nanoseconds: Literal["floor", "error", "long"]
-    """The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its
-    day), `error` refuses what is not whole, `long` gives the count as a number. It holds for what functions make,
-    too."""
+    """Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses what is
+    not whole, `long` gives the count. It holds for what functions make, too."""
     times: Literal["noted", "interval", "time", "long"]
-    """The Spark type of a time of day: `time` (Spark refuses to compute with TIME until `spark.sql.timeType.enabled` is
-    set), `interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval."""
+    """The Spark type of a time of day: `time` (which needs `spark.sql.timeType.enabled` to compute with), `interval`
+    (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval."""
     mapKeys: Literal["error", "lastWins"]
-    """The treatment of a duplicate key of a map: an `error`, or `lastWins`."""
+    """A duplicate key of a map is an `error`, or the last one counts (`lastWins`)."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
-    arrow.parquet.variant; `storage` gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor
-    and arrow.variable_shape_tensor to a struct of the shape and the values; `geometry` converts them, and geoarrow.wkb
-    to GEOMETRY and GEOGRAPHY ([types.md](types.md#geometries)); `all` converts all of these."""
+    arrow.parquet.variant; `storage` that of their storage; `tensor` converts them, and tensors to structs of shape and
+    values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY ([types.md](types.md#geometries));
+    `all` converts all."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
     """The Spark type of arrow.timestamp_with_offset: `timestamp` (the instant), `string` (ISO 8601 with the offset) or
     `struct` (the instant, and the minutes of the offset)."""
     vectors: Literal["array", "binary"]
-    """The Spark type of a column (or a struct's field) that is a list of whole numbers or floats: `array`, or `binary`,
-    the little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors))."""
+    """A column (or a struct's field) of lists of whole numbers or floats as `array`, or as `binary`: the little-endian
+    numbers, which cross in less than half of the time ([functions.md](functions.md#vectors))."""
     recursiveFileLookup: bool
-    """Whether files in subdirectories of any depth are read; names of directories are then not columns."""
+    """Reads files in subdirectories of any depth; names of directories are then not columns."""
     pathGlobFilter: str
-    """Only files whose names match are read. Names of directories do not matter."""
+    """Only files whose names match are read; names of directories do not matter."""
     modifiedBefore: datetime | str
-    """Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
+    """Only files last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
     modifiedAfter: datetime | str
-    """Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC."""
+    """Only files last modified after this time are read; zones as for `modifiedBefore`."""
     basePath: str | PathLike[str]
-    """The directory below which `key=value` directories are columns; without it, the given paths."""
+    """The directory below which `key=value` directories are columns; by default the given paths."""
     partitionTypeInference: bool
-    """Whether the types of partition columns are inferred from their values; else they are strings."""
+    """Infers the types of partition columns from their values; else they are strings."""
     timeZone: str
-    """The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes the
-    session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`."""
+    """The zone of timestamps without one, in options and names of directories. By default `where` takes the session's,
+    which only tasks know, and names of directories give `timestamp_ntz`."""
     mergeSchema: bool
-    """Whether the schemas of all files are merged: missing columns are null, types widen. Else the schema is that of
-    the file that was modified last (of several, the first by path)."""
+    """Merges the schemas of all files: missing columns are null, types widen. Else the schema is that of the file
+    modified last (of several, the first by path)."""
     missingColumns: Literal["null", "error"]
-    """What a column of the schema is in a file that does not have it: `null`, as in Spark's own sources, or an `error`.
-    With `mergeSchema` it is null."""
+    """A column of the schema that a file does not have is `null`, or an `error`. With `mergeSchema` it is null."""
     ignoreCorruptFiles: bool
-    """Whether the rest of a broken file is skipped, with a warning that says what is missing."""
+    """Skips the rest of a broken file, with a warning that says what is missing."""
     ignoreMissingFiles: bool
-    """Whether a file that was deleted after it was listed is skipped, with a warning."""
+    """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
-    """What is a row where the files are tensors and not tables: of `cells` the coordinates of a cell and its value (of
-    a sparse tensor the cells that its index names), of `values` a whole tensor with its shape and all its values."""
+    """For files of tensors, a row is: with `cells` a cell's coordinates and value (of a sparse tensor the cells that
+    its index names), with `values` a whole tensor, its shape and all its values."""
     recover: bool
-    """Whether the complete record batches of a truncated file are read, with a warning."""
+    """Reads the complete record batches of a truncated file, with a warning."""
     memoryMap: bool
-    """Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."""
+    """Maps files into memory; a file that is truncated meanwhile then crashes the worker."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
     value."""
@@ -102,7 +98,7 @@ class CountKeywords(_ScanKeywords, total=False):
     """Options of `count`."""
 
     metadataOnly: bool
-    """Whether the result is a table of the files' record batches, made from their headers alone."""
+    """Gives a table of the files' record batches, from their headers alone."""
     token: str
     """The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it."""
 
@@ -111,7 +107,7 @@ class FunctionKeywords(CountKeywords, total=False):
     """Options of `map_in_arrow` and `aggregate`."""
 
     where: str
-    """Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped."""
+    """Only rows for which this is true are read; partitions, files and record batches without any are skipped."""
 
 
 class ReadKeywords(FunctionKeywords, total=False):
@@ -127,52 +123,51 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Options of reading a stream and of `ingest`."""
 
     where: str
-    """Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped."""
+    """Only rows for which this is true are read; partitions, files and record batches without any are skipped."""
     maxFilesPerTrigger: int
-    """How many files a batch has at most. `Trigger.Once` takes all."""
+    """The most files of a batch. `Trigger.Once` takes all."""
     maxBytesPerTrigger: int | str
-    """How many bytes the files of a batch have at most; it has at least one file. Both limits may be given."""
+    """The most bytes of the files of a batch, which has at least one file. Both limits may be given."""
     startingFrom: Literal["earliest", "latest"] | int
-    """What a new query reads first: all that is there (`earliest`), only what comes after its start (`latest`), or the
-    commits of a data set from the record of this number on. After a restart a query goes on where it was."""
+    """For a new query: all that is there (`earliest`), only what comes later (`latest`), or the commits of a data set
+    from this record on."""
     sourceLog: str | PathLike[str]
-    """A directory of this query alone, in which it notes the files of each batch: files may come in any order and at
-    any time then. It belongs to the checkpoint."""
+    """A directory of this query alone, beside its checkpoint, in which it notes the files of each batch: files may then
+    come in any order and at any time."""
     onOverwrite: Literal["fail", "skip", "append"]
-    """What a stream of a data set's commits does where one removed rows of earlier ones: `fail`, as without the option,
-    `skip` it, or `append`: read the rows that it wrote as new ones."""
+    """Where a commit of a data set removed rows of earlier ones: `fail` (also without the option), `skip` it, or
+    `append`: read the rows that it wrote as new ones."""
     failOnDataLoss: bool
-    """Whether a stream of a data set's commits ends with an error where records or files are gone before it has read
-    them. With `false` it leaves out such files, and begins anew with all that is there if records are gone, each with a
-    warning."""
+    """Records or files of a data set that are gone before they are read are an error. With `false` such files are left
+    out, and if records are gone all that is there is read anew, each with a warning."""
     tail: bool
-    """Whether the path is one stream (`.arrows`) of a local or mounted file system that another process appends to,
-    which is read record batch by record batch."""
+    """Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, record batch by
+    record batch."""
     lateWindow: timedelta | int | str
-    """How much older than the newest file that was read a file may be when it appears in a directory; without it, 1h. A
-    file that is older is not read, and a warning names it. Offsets grow with the number of files in this time."""
+    """How much older than the newest file that was read a file may be when it appears; 1h without it. An older one is
+    not read, and a warning names it. Offsets grow with the files in this time."""
     maxFileAge: timedelta | int | str
-    """How much older than the newest file that was read a file may be; without it, files of any age are read."""
+    """How much older than the newest file that was read a file may be; without it, of any age."""
     unfinishedAfter: timedelta | int | str
-    """How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning;
-    without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this
-    time, or for a minute. What is written later is not read, and a warning names the file."""
+    """Reads a stream (`.arrows`) without its end marker when it has not changed for this time, with a warning; without
+    it, a stream of a directory waits for the marker. Files of `tensors` wait for this time, or a minute. What is
+    written later is not read, and a warning names the file."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """What a stream of a directory does with a file that is not whole, not Arrow, or has other columns than the query
-    can read, as its footer and headers say: `fail` waits for its end, and else ends the query; `skip` passes over it
-    until it changes, with a warning; `quarantine` notes it in `sourceLog` as well."""
+    """A file that is not whole, not Arrow, or has other columns than the query can read, as its footer and headers say:
+    `fail` waits for its end, and else ends the query; `skip` passes over it until it changes, with a warning;
+    `quarantine` also notes it in `sourceLog`."""
     latestFirst: bool
-    """Whether the newest files are read first, instead of the oldest."""
+    """Reads the newest files first."""
     fileNameOnly: bool
-    """Whether files of one name are one file, in whatever directory: only the first is read."""
+    """Files of one name are one file, in whatever directory: only the first is read."""
     cleanSource: Literal["off", "archive", "delete"]
-    """What is done with the files of a batch when the sink has it: `off` leaves them, `archive` moves them to
-    `sourceArchiveDir`, `delete` deletes them. A file that has changed since is left, with a warning."""
+    """When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or deleted. A
+    file that has changed since is left, with a warning."""
     sourceArchiveDir: str | PathLike[str]
-    """Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it."""
+    """Where `cleanSource=archive` moves files to, with their whole path, in the same storage."""
     pollInterval: timedelta | int | str
-    """The pause of a query that waits between two looks for something new: without it 1s, and 10s where storage is
-    remote. It is longer where a look takes long, so that a query looks for at most a fifth of the time."""
+    """The pause between two looks for something new: without it 1s, and 10s where storage is remote. It is longer where
+    a look takes long."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):
@@ -188,56 +183,55 @@ class _FileKeywords(TypedDict, total=False):
     """Options of all that writes, but for those of reads."""
 
     compression: Literal["none", "lz4", "zstd"]
-    """How the buffers are compressed."""
+    """The compression of buffers."""
     compressionLevel: int
-    """The level of `compression`; without it, the library's own default."""
+    """The level of `compression`; by default the library's own."""
     recordBatchRows: int
-    """How many rows a record batch of a written file has at most."""
+    """The most rows of a record batch."""
     recordBatchBytes: int | str
-    """About how many bytes a record batch of a written file has at most, before compression."""
+    """About the most bytes of a record batch, before compression."""
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     partitionBy: str | Sequence[str]
-    """The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a
-    task writes one file for each partition."""
+    """Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a task
+    writes one file for each partition."""
     maxRecordsPerFile: int
-    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
+    """The most rows of a file; without it, or with 0, a task writes one file (for each partition)."""
     maxFileBytes: int | str
-    """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
-    an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
+    """The most bytes of a file: it ends before the record batch that would exceed it, and has at least one. In an
+    object store 1g without it, and at most 5,000,000,000."""
     dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
-    """The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the strings
-    and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task."""
+    """Columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes strings and
+    binaries whose values occur at least 8 times on average in the first 65,536 rows of a task."""
     tensorColumns: str | Mapping[str, Sequence[int | None]]
-    """The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with
-    a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error."""
+    """Arrays, or structs of shape and data, that are written as arrow.fixed_shape_tensor; with a `?`, structs as
+    arrow.variable_shape_tensor. A row of another shape is an error."""
     fixedSizeLists: str | Mapping[str, int]
-    """The arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their
-    metadata. A row of another length is an error."""
+    """Arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their metadata. A
+    row of another length is an error."""
     metadata: Mapping[str, str]
-    """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
-    the key in lower case."""
+    """`metadata.owner=me` adds owner=me to the metadata of each file's schema and footer. Spark passes the key in lower
+    case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
-    hold them."""
+    """Columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
+    `auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
     schemaCheck: Literal["merge", "exact", "none"]
-    """What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in
-    its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
+    """The columns of a job that keeps files: with `merge` fewer than those of the newest record (null in its rows), or
+    more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
     caseSensitive: bool
-    """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
+    """Names of columns may differ only in case (`a` and `A`). Spark reads such columns only with
     `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
     """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
     write or vacuum after that removes them."""
     commitRetention: timedelta | int | str
-    """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
-    time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
+    """Keeps the records of commits for this time, and the newest 1,000 however old, so that streams can read the data
+    set by them. It holds for all writers from this job on, until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     restoreTypes: bool
-    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
-    cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
+    """Writes columns with the Arrow types that they were read from, which their metadata notes. What cannot come back
+    exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
 
 
 class WriteStreamKeywords(_FileKeywords, total=False):
@@ -246,7 +240,7 @@ class WriteStreamKeywords(_FileKeywords, total=False):
     path: str | PathLike[str]
     """The file or directory; `load(path)` and `save(path)` set it."""
     vectors: Literal["array", "binary"]
-    """`binary` writes binary columns whose metadata notes a list of numbers (read with `vectors=binary`, or noted by
+    """`binary` writes binary columns whose metadata notes a list of numbers (of `vectors=binary`, or
     `spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
@@ -257,34 +251,32 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     """Options of a write."""
 
     partitionOverwriteMode: Literal["static", "dynamic"]
-    """What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to."""
+    """Mode overwrite replaces everything (`static`), or only the partitions that are written to."""
     ifExists: Literal["append", "error", "ignore"]
-    """What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` (nothing is
-    written)."""
+    """If the directory holds data, mode append appends, is an `error` before any work, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
-    directory remembers the newest 1,000 tokens."""
+    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
+    the newest 1,000 tokens."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json`
-    beside them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes`
-    true unless they are given ([howto/huggingface.md](howto/huggingface.md))."""
+    """`huggingface` writes what `datasets.load_from_disk` opens: streams, `dataset_info.json` and `state.json`, in one
+    step, with mode overwrite or `ifExists`. `compression` is then none and `restoreTypes` true unless given
+    ([howto/huggingface.md](howto/huggingface.md))."""
 
 
 class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     """Options of `rewrite`."""
 
     partitionOverwriteMode: Literal["static", "dynamic"]
-    """What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to."""
+    """Mode overwrite replaces everything (`static`), or only the partitions that are written to."""
     ifExists: Literal["append", "error", "ignore"]
-    """What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` (nothing is
-    written)."""
+    """If the directory holds data, mode append appends, is an `error` before any work, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
-    directory remembers the newest 1,000 tokens."""
+    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
+    the newest 1,000 tokens."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json`
-    beside them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes`
-    true unless they are given ([howto/huggingface.md](howto/huggingface.md))."""
+    """`huggingface` writes what `datasets.load_from_disk` opens: streams, `dataset_info.json` and `state.json`, in one
+    step, with mode overwrite or `ifExists`. `compression` is then none and `restoreTypes` true unless given
+    ([howto/huggingface.md](howto/huggingface.md))."""
 
 
 class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
@@ -295,68 +287,65 @@ class CompactKeywords(TypedDict, total=False):
     """Options of `compact`."""
 
     outputBatchRows: int
-    """How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."""
+    """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
-    """The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value
-    of a dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as
-    much, one after the other, and all dictionaries of a file as much again. A file that needs more is an error
-    ([limits.md](limits.md))."""
+    """The most memory of one record batch as it is in the file, and of one row as Spark gets it, each value counted as
+    often as it occurs. A file that needs more is an error ([limits.md](limits.md))."""
     concatenatedStreams: Literal["warn", "read", "error"]
-    """What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn`
-    reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`."""
+    """Where another stream begins after a stream's end, as of `cat a.arrows b.arrows`: `warn` reads the first, with a
+    warning, `read` all of them, if their schemas agree; or it is an `error`."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for files from
     a writer that you trust."""
     verifyChecksums: bool
-    """Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were
-    changed after it was written are then an error."""
+    """Compares what is read with the checksums in the footers of files with `statistics`; bytes that were changed later
+    are an error."""
     pathGlobFilter: str
-    """Only files whose names match are read. Names of directories do not matter."""
+    """Only files whose names match are read; names of directories do not matter."""
     modifiedBefore: datetime | str
-    """Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
+    """Only files last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
     modifiedAfter: datetime | str
-    """Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC."""
+    """Only files last modified after this time are read; zones as for `modifiedBefore`."""
     timeZone: str
-    """The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes the
-    session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`."""
+    """The zone of timestamps without one, in options and names of directories. By default `where` takes the session's,
+    which only tasks know, and names of directories give `timestamp_ntz`."""
     memoryMap: bool
-    """Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."""
+    """Maps files into memory; a file that is truncated meanwhile then crashes the worker."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
     value."""
     compression: Literal["none", "lz4", "zstd"]
-    """How the buffers are compressed."""
+    """The compression of buffers."""
     compressionLevel: int
-    """The level of `compression`; without it, the library's own default."""
+    """The level of `compression`; by default the library's own."""
     recordBatchRows: int
-    """How many rows a record batch of a written file has at most."""
+    """The most rows of a record batch."""
     recordBatchBytes: int | str
-    """About how many bytes a record batch of a written file has at most, before compression."""
+    """About the most bytes of a record batch, before compression."""
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     maxRecordsPerFile: int
-    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
+    """The most rows of a file; without it, or with 0, a task writes one file (for each partition)."""
     maxFileBytes: int | str
-    """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
-    an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
+    """The most bytes of a file: it ends before the record batch that would exceed it, and has at least one. In an
+    object store 1g without it, and at most 5,000,000,000."""
     metadata: Mapping[str, str]
-    """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
-    the key in lower case."""
+    """`metadata.owner=me` adds owner=me to the metadata of each file's schema and footer. Spark passes the key in lower
+    case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
-    hold them."""
+    """Columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
+    `auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
     caseSensitive: bool
-    """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
+    """Names of columns may differ only in case (`a` and `A`). Spark reads such columns only with
     `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
     """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
     write or vacuum after that removes them."""
     commitRetention: timedelta | int | str
-    """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
-    time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
+    """Keeps the records of commits for this time, and the newest 1,000 however old, so that streams can read the data
+    set by them. It holds for all writers from this job on, until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
-    """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
-    directory remembers the newest 1,000 tokens."""
+    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
+    the newest 1,000 tokens."""

@@ -64,52 +64,51 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order, fields of structs (and of unions, to Spark structs) too, and each once; the others are neither read nor decoded.",
+        "The columns to read, in this order, each once, fields of structs and unions too; others are neither read "
+        "nor decoded.",
         kind=d.COLUMNS,
         applies=Use.ROWS,
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped.",
+        "Only rows for which this is true are read; partitions, files and record batches without any are skipped.",
         applies=Use.ROWS,
     )
-    metadata_columns: bool = d.flag("false", "Whether columns with the origin of each row are added.", applies=Use.ROWS)
+    metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
     metadata_only: bool = d.flag(
         "false",
-        "Whether the result is a table of the files' record batches, made from their headers alone.",
+        "Gives a table of the files' record batches, from their headers alone.",
         applies=Use.BATCH | Use.HEADERS,
     )
     max_partition_bytes: int = d.byte_size(
-        "128m", "How much of the files one Spark task reads at most.", applies=Use.FILES | Use.COUNT
+        "128m", "The most bytes of files that one Spark task reads.", applies=Use.FILES | Use.COUNT
     )
     open_cost_in_bytes: int = d.byte_size_or_zero(
         "4m",
-        "Estimated cost of opening a file, in bytes that could be read in the same time.",
+        "The cost of opening a file, as bytes that could be read in the same time.",
         applies=Use.LISTED | Use.COUNT,
     )
     output_batch_rows: int = d.count(
         "1000000",
-        "How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB.",
+        "The most rows of a batch that Spark gets; it also ends at about 64 MiB.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value of a "
-        "dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as much, "
-        "one after the other, and all dictionaries of a file as much again. A file that needs more is an error "
-        "([limits.md](limits.md)).",
+        "The most memory of one record batch as it is in the file, and of one row as Spark gets it, each value "
+        "counted as often as it occurs. A file that needs more is an error ([limits.md](limits.md)).",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     min_partition_num: int | None = d.optional_count(
         "200",
-        "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver.",
+        "How many tasks to aim at; by default one for each CPU of the driver.",
         applies=Use.LISTED | Use.SERVER | Use.COUNT,
     )
     concatenated_streams: ConcatenatedStreams = d.word(
         ConcatenatedStreams.WARN,
-        "What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn` "
-        "reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`.",
+        "Where another stream begins after a stream's end, as of `cat a.arrows b.arrows`: `warn` reads the first, "
+        "with a warning, `read` all of them, if their schemas agree; or it is an `error`.",
         applies=Use.LISTED | Use.COMPACTION,
     )
     validation: Validation = d.word(
@@ -120,33 +119,34 @@ class ReadOptions:
     )
     verify_checksums: bool = d.flag(
         "true",
-        "Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were "
-        "changed after it was written are then an error.",
+        "Compares what is read with the checksums in the footers of files with `statistics`; bytes that were "
+        "changed later are an error.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
-        "The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its "
-        "day), `error` refuses what is not whole, `long` gives the count as a number. It holds for what functions make, too.",
+        "Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses "
+        "what is not whole, `long` gives the count. It holds for what functions make, too.",
         applies=Use.READS | Use.COUNT,
     )
     times: Times = d.word(
         Times.NOTED,
-        "The Spark type of a time of day: `time` (Spark refuses to compute with TIME until `spark.sql.timeType.enabled` is "
-        "set), `interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval.",
+        "The Spark type of a time of day: `time` (which needs `spark.sql.timeType.enabled` to compute with), "
+        "`interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an "
+        "interval.",
         applies=Use.READS | Use.COUNT,
     )
     map_keys: MapKeys = d.word(
         MapKeys.ERROR,
-        "The treatment of a duplicate key of a map: an `error`, or `lastWins`.",
+        "A duplicate key of a map is an `error`, or the last one counts (`lastWins`).",
         applies=Use.READS | Use.COUNT,
     )
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
-        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant; `storage` "
-        "gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor "
-        "to a struct of the shape and the values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY "
-        "([types.md](types.md#geometries)); `all` converts all of these.",
+        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and "
+        "arrow.parquet.variant; `storage` that of their storage; `tensor` converts them, and tensors to structs of "
+        "shape and values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY "
+        "([types.md](types.md#geometries)); `all` converts all.",
         applies=Use.READS | Use.COUNT,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
@@ -157,82 +157,81 @@ class ReadOptions:
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "The Spark type of a column (or a struct's field) that is a list of whole numbers or floats: `array`, or `binary`, the "
+        "A column (or a struct's field) of lists of whole numbers or floats as `array`, or as `binary`: the "
         "little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors)).",
         applies=Use.FILES | Use.COUNT,
     )
     recursive_file_lookup: bool = d.flag(
         "false",
-        "Whether files in subdirectories of any depth are read; names of directories are then not columns.",
+        "Reads files in subdirectories of any depth; names of directories are then not columns.",
         applies=Use.LISTED | Use.COUNT,
     )
     path_glob_filter: str | None = d.optional(
         values.file_pattern,
         "a pattern of a file's name",
         "part-*.arrow",
-        "Only files whose names match are read. Names of directories do not matter.",
+        "Only files whose names match are read; names of directories do not matter.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_before: str | None = d.time(
-        "Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC.",
+        "Only files last modified before this time are read; without a zone it is in `timeZone`, else in UTC.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_after: str | None = d.time(
-        "Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC.",
+        "Only files last modified after this time are read; zones as for `modifiedBefore`.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     base_path: str | None = d.path(
         "/data/flights",
-        "The directory below which `key=value` directories are columns; without it, the given paths.",
+        "The directory below which `key=value` directories are columns; by default the given paths.",
         applies=Use.LISTED | Use.COUNT,
     )
     partition_type_inference: bool = d.flag(
         "true",
-        "Whether the types of partition columns are inferred from their values; else they are strings.",
+        "Infers the types of partition columns from their values; else they are strings.",
         applies=Use.LISTED | Use.COUNT,
     )
     time_zone: str | None = d.optional(
         values.time_zone,
         "a time zone's name or offset that Spark and this machine know",
         "Europe/Berlin",
-        "The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes "
-        "the session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`.",
+        "The zone of timestamps without one, in options and names of directories. By default `where` takes the "
+        "session's, which only tasks know, and names of directories give `timestamp_ntz`.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     merge_schema: bool = d.flag(
         "false",
-        "Whether the schemas of all files are merged: missing columns are null, types widen. Else the schema is that of "
-        "the file that was modified last (of several, the first by path).",
+        "Merges the schemas of all files: missing columns are null, types widen. Else the schema is that of the "
+        "file modified last (of several, the first by path).",
         applies=Use.FILES | Use.COUNT,
     )
     missing_columns: MissingColumns = d.word(
         MissingColumns.NULL,
-        "What a column of the schema is in a file that does not have it: `null`, as in Spark's own sources, or an "
-        "`error`. With `mergeSchema` it is null.",
+        "A column of the schema that a file does not have is `null`, or an `error`. With `mergeSchema` it is null.",
         applies=Use.READS,
     )
     ignore_corrupt_files: bool = d.flag(
         "false",
-        "Whether the rest of a broken file is skipped, with a warning that says what is missing.",
+        "Skips the rest of a broken file, with a warning that says what is missing.",
         applies=Use.LISTED,
     )
     ignore_missing_files: bool = d.flag(
-        "false", "Whether a file that was deleted after it was listed is skipped, with a warning.", applies=Use.LISTED
+        "false", "Skips a file that was deleted after it was listed, with a warning.", applies=Use.LISTED
     )
     tensors: TensorRows | None = d.optional_word(
         TensorRows.CELLS,
-        "What is a row where the files are tensors and not tables: of `cells` the coordinates of a cell and its value (of a "
-        "sparse tensor the cells that its index names), of `values` a whole tensor with its shape and all its values.",
+        "For files of tensors, a row is: with `cells` a cell's coordinates and value (of a sparse tensor the cells "
+        "that its index names), with `values` a whole tensor, its shape and all its values.",
         applies=Use.BATCH | Use.DIRECTORY | Use.RECORDS,
     )
     recover: bool = d.flag(
         "false",
-        "Whether the complete record batches of a truncated file are read, with a warning.",
+        "Reads the complete record batches of a truncated file, with a warning.",
         applies=Use.LISTED,
     )
     memory_map: bool = d.flag(
         "false",
-        "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker.",
+        "Maps files into memory; a file that is truncated meanwhile then crashes the worker.",
         applies=Use.FILES | Use.COUNT | Use.COMPACTION,
     )
     token: str | None = d.secret(
@@ -287,11 +286,11 @@ class StreamOptions:
     """Options of reading a stream; `parse_stream` makes them, and those of a read, from Spark's dict."""
 
     max_files_per_trigger: int = d.count(
-        "1000", "How many files a batch has at most. `Trigger.Once` takes all.", applies=Use.STREAMS
+        "1000", "The most files of a batch. `Trigger.Once` takes all.", applies=Use.STREAMS
     )
     max_bytes_per_trigger: int | None = d.optional_byte_size(
         "1g",
-        "How many bytes the files of a batch have at most; it has at least one file. Both limits may be given.",
+        "The most bytes of the files of a batch, which has at least one file. Both limits may be given.",
         applies=Use.STREAMS,
     )
     starting_from: StartingFrom | int = d.option(
@@ -299,86 +298,83 @@ class StreamOptions:
         "earliest",
         "earliest, latest, or the number of a commit record",
         "latest",
-        "What a new query reads first: all that is there (`earliest`), only what comes after its start (`latest`), or the "
-        "commits of a data set from the record of this number on. After a restart a query goes on where it was.",
+        "For a new query: all that is there (`earliest`), only what comes later (`latest`), or the commits of a "
+        "data set from this record on.",
         kind=d.integer_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
-        "A directory of this query alone, in which it notes the files of each batch: files may come in any order and at any "
-        "time then. It belongs to the checkpoint.",
+        "A directory of this query alone, beside its checkpoint, in which it notes the files of each batch: files "
+        "may then come in any order and at any time.",
         applies=Use.DIRECTORY,
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
         OnOverwrite.SKIP,
-        "What a stream of a data set's commits does where one removed rows of earlier ones: `fail`, as without the option, "
-        "`skip` it, or `append`: read the rows that it wrote as new ones.",
+        "Where a commit of a data set removed rows of earlier ones: `fail` (also without the option), `skip` it, "
+        "or `append`: read the rows that it wrote as new ones.",
         applies=Use.RECORDS,
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Whether a stream of a data set's commits ends with an error where records or files are gone before it has read "
-        "them. With `false` it leaves out such files, and begins anew with all that is there if records are gone, each with "
-        "a warning.",
+        "Records or files of a data set that are gone before they are read are an error. With `false` such files "
+        "are left out, and if records are gone all that is there is read anew, each with a warning.",
         applies=Use.RECORDS,
     )
     tail: bool = d.flag(
         "false",
-        "Whether the path is one stream (`.arrows`) of a local or mounted file system that another process appends to, which "
-        "is read record batch by record batch.",
+        "Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, record "
+        "batch by record batch.",
         applies=Use.TAIL,
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older than the newest file that was read a file may be when it appears in a directory; without it, 1h. "
-        "A file that is older is not read, and a warning names it. Offsets grow with the number of files in this time.",
+        "How much older than the newest file that was read a file may be when it appears; 1h without it. An older "
+        "one is not read, and a warning names it. Offsets grow with the files in this time.",
         applies=Use.DIRECTORY,
     )
     max_file_age: int | None = d.optional_duration(
         "7d",
-        "How much older than the newest file that was read a file may be; without it, files of any age are read.",
+        "How much older than the newest file that was read a file may be; without it, of any age.",
         applies=Use.DIRECTORY,
     )
     unfinished_after: int | None = d.optional_duration(
         "5m",
-        "How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning; "
-        "without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this "
-        "time, or for a minute. What is written later is not read, and a warning names the file.",
+        "Reads a stream (`.arrows`) without its end marker when it has not changed for this time, with a warning; "
+        "without it, a stream of a directory waits for the marker. Files of `tensors` wait for this time, or a "
+        "minute. What is written later is not read, and a warning names the file.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "What a stream of a directory does with a file that is not whole, not Arrow, or has other columns than the query can "
-        "read, as its footer and headers say: `fail` waits for its end, and else ends the query; `skip` passes over it until "
-        "it changes, with a warning; `quarantine` notes it in `sourceLog` as well.",
+        "A file that is not whole, not Arrow, or has other columns than the query can read, as its footer and "
+        "headers say: `fail` waits for its end, and else ends the query; `skip` passes over it until it changes, "
+        "with a warning; `quarantine` also notes it in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
-    latest_first: bool = d.flag(
-        "false", "Whether the newest files are read first, instead of the oldest.", applies=Use.DIRECTORY
-    )
+    latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
     file_name_only: bool = d.flag(
         "false",
-        "Whether files of one name are one file, in whatever directory: only the first is read.",
+        "Files of one name are one file, in whatever directory: only the first is read.",
         applies=Use.DIRECTORY,
     )
     clean_source: CleanSource = d.word(
         CleanSource.OFF,
-        "What is done with the files of a batch when the sink has it: `off` leaves them, `archive` moves them to "
-        "`sourceArchiveDir`, `delete` deletes them. A file that has changed since is left, with a warning.",
+        "When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or "
+        "deleted. A file that has changed since is left, with a warning.",
         applies=Use.DIRECTORY,
     )
     source_archive_dir: str | None = d.path(
         "/data/old",
-        "Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it.",
+        "Where `cleanSource=archive` moves files to, with their whole path, in the same storage.",
         applies=Use.DIRECTORY,
     )
     poll_interval: float | None = d.optional(
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause of a query that waits between two looks for something new: without it 1s, and 10s where storage is "
-        "remote. It is longer where a look takes long, so that a query looks for at most a fifth of the time.",
+        "The pause between two looks for something new: without it 1s, and 10s where storage is remote. It is "
+        "longer where a look takes long.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

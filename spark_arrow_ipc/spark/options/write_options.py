@@ -37,7 +37,7 @@ class SparkWriteOptions:
         "lz4",
         "one of lz4, zstd, none",
         "zstd",
-        "How the buffers are compressed.",
+        "The compression of buffers.",
         kind=d.one_of_words(values.CODECS),
         applies=Use.WRITES | Use.COMPACTION,
     )
@@ -45,16 +45,14 @@ class SparkWriteOptions:
         values.integer,
         "a whole number",
         "9",
-        "The level of `compression`; without it, the library's own default.",
+        "The level of `compression`; by default the library's own.",
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION,
     )
-    record_batch_rows: int = d.count(
-        "65536", "How many rows a record batch of a written file has at most.", applies=Use.WRITES | Use.COMPACTION
-    )
+    record_batch_rows: int = d.count("65536", "The most rows of a record batch.", applies=Use.WRITES | Use.COMPACTION)
     record_batch_bytes: int = d.byte_size(
         "64m",
-        "About how many bytes a record batch of a written file has at most, before compression.",
+        "About the most bytes of a record batch, before compression.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     ipc_format: Format = d.word(
@@ -64,34 +62,34 @@ class SparkWriteOptions:
     )
     partition_by: tuple[ColumnPath, ...] | None = d.column_list(
         "year, month",
-        "The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any "
-        "order; a task writes one file for each partition.",
+        "Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; "
+        "a task writes one file for each partition.",
         applies=Use.WRITES,
     )
     max_records_per_file: int | None = d.limit(
         "1000000",
-        "How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition).",
+        "The most rows of a file; without it, or with 0, a task writes one file (for each partition).",
         applies=Use.WRITES | Use.COMPACTION,
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
-        "How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. "
-        "In an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000.",
+        "The most bytes of a file: it ends before the record batch that would exceed it, and has at least one. In "
+        "an object store 1g without it, and at most 5,000,000,000.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the "
-        "strings and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
+        "Columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes strings "
+        "and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
         values.tensor_columns,
         "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
         "image:224x224x3, text:?x768",
-        "The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with "
-        "a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error.",
+        "Arrays, or structs of shape and data, that are written as arrow.fixed_shape_tensor; with a `?`, structs "
+        "as arrow.variable_shape_tensor. A row of another shape is an error.",
         kind=d.TENSORS,
         applies=Use.WRITES,
     )
@@ -99,8 +97,8 @@ class SparkWriteOptions:
         values.fixed_size_lists,
         "columns with lengths, as name:768, separated by commas",
         "embedding:768",
-        "The arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their metadata. "
-        "A row of another length is an error.",
+        "Arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their "
+        "metadata. A row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
     )
@@ -108,38 +106,38 @@ class SparkWriteOptions:
         "metadata.*",
         "a string",
         "flights of 2023",
-        "`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark "
-        "passes the key in lower case.",
+        "`metadata.owner=me` adds owner=me to the metadata of each file's schema and footer. Spark passes the key "
+        "in lower case.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
-        "The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`. "
-        "`auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot "
+        "Columns whose null count, least and greatest value of each record batch are noted in the footer, for "
+        "`where`. `auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot "
         "hold them.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
         PartitionOverwriteMode.STATIC,
-        "What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to.",
+        "Mode overwrite replaces everything (`static`), or only the partitions that are written to.",
         applies=Use.JOB,
     )
     if_exists: IfExists = d.word(
         IfExists.APPEND,
-        "What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` "
-        "(nothing is written).",
+        "If the directory holds data, mode append appends, is an `error` before any work, or writes nothing "
+        "(`ignore`).",
         applies=Use.JOB,
     )
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
-        "What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in "
-        "its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing.",
+        "The columns of a job that keeps files: with `merge` fewer than those of the newest record (null in its "
+        "rows), or more, with types that widen to one another; with `exact` the same; `none` checks nothing.",
         applies=Use.WRITES,
     )
     case_sensitive: bool = d.flag(
         "false",
-        "Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with "
+        "Names of columns may differ only in case (`a` and `A`). Spark reads such columns only with "
         "`spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
@@ -152,8 +150,8 @@ class SparkWriteOptions:
     )
     commit_retention: int | None = d.optional_duration(
         "7d",
-        "Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this "
-        "time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise.",
+        "Keeps the records of commits for this time, and the newest 1,000 however old, so that streams can read "
+        "the data set by them. It holds for all writers from this job on, until one says otherwise.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     durability: Durability = d.word(
@@ -165,27 +163,27 @@ class SparkWriteOptions:
         values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
-        "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. "
-        "A directory remembers the newest 1,000 tokens.",
+        "Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory "
+        "remembers the newest 1,000 tokens.",
         applies=Use.JOB | Use.COMPACTION,
     )
     restore_types: bool = d.flag(
         "false",
-        "Whether columns are written with the Arrow types that they were read from, which their metadata notes. What cannot "
+        "Writes columns with the Arrow types that they were read from, which their metadata notes. What cannot "
         "come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read)).",
         applies=Use.WRITES,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "`binary` writes binary columns whose metadata notes a list of numbers (read with `vectors=binary`, or noted by "
+        "`binary` writes binary columns whose metadata notes a list of numbers (of `vectors=binary`, or "
         "`spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary.",
         applies=Use.WRITES,
     )
     layout: Layout = d.word(
         Layout.PLAIN,
-        "`huggingface` writes what `datasets.load_from_disk` opens: streams, and `dataset_info.json` and `state.json` beside "
-        "them, in one step, which mode overwrite or `ifExists` says. Then `compression` is none and `restoreTypes` true "
-        "unless they are given ([howto/huggingface.md](howto/huggingface.md)).",
+        "`huggingface` writes what `datasets.load_from_disk` opens: streams, `dataset_info.json` and `state.json`, "
+        "in one step, with mode overwrite or `ifExists`. `compression` is then none and `restoreTypes` true unless "
+        "given ([howto/huggingface.md](howto/huggingface.md)).",
         applies=Use.JOB,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
