@@ -1,4 +1,4 @@
-"""Print what each bomb (`bombs`) costs on each route: CPU time, peak memory, outcome. Markdown, for docs/limits.md.
+"""Print what each bomb (`bombs`) costs on each route: CPU time, peak memory, outcome. docs/limits.md has it in short.
 
 Each case runs in a process of its own, forked from this one, with 1.5 GiB of address space: what needs more fails, and
 how it fails is the point. The exit status is 1 if anything but rows or one of the package's errors came out, or a case
@@ -69,7 +69,7 @@ def command(*arguments):
 
     def run(path):
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - this process ends
-        own = [argument.format(path=path, target=f"{path}.out") for argument in arguments]
+        own = [argument.format(path=path, target=f"{path}.out.arrow") for argument in arguments]
         return "ok" if main.main(own) == 0 else "refused"
 
     return run
