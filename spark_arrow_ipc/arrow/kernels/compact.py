@@ -55,6 +55,20 @@ def compact(array: Array) -> Array:
     return CHILDREN[type(array.type)](array, same)
 
 
+def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
+    """Return the same slots, null also where a mask is false; types without a validity bitmap stay as they are."""
+    own = numpy_views.validity_mask(array)
+    shown = mask if own is None else mask & own
+    if (
+        Role.VALIDITY not in [row.role for row in LAYOUTS[type(array.type)].buffers]
+        or (mask if own is None else mask | ~own).all()
+    ):
+        return array
+    whole = compact(array)
+    nulls = array.length - int(np.count_nonzero(shown))
+    return replace(whole, null_count=nulls, buffers=(bitmap.pack(shown), *whole.buffers[1:]))
+
+
 def _validity(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer | None:
     if buffer is None or array.null_count == 0:
         return None

@@ -308,8 +308,9 @@ def tensor_columns(string: str) -> tuple[tuple[ColumnPath, tuple[int | None, ...
 
 
 def fixed_size_lists(string: str) -> tuple[tuple[ColumnPath, int], ...]:
-    """Parse columns with lengths: ``embedding:768, `a,b`:3``."""
-    return tuple((path, _length(shape, string)) for path, shape in tensor_columns(string))
+    """Parse columns with lengths: ``embedding:768, a.b:3, `a,b`:3``."""
+    columns = (_tensor_column(part, takes_fields=True) for part in _outside_backticks(string))
+    return tuple((path, _length(shape, string)) for path, shape in columns)
 
 
 def _length(shape: tuple[int | None, ...], string: str) -> int:
@@ -328,11 +329,12 @@ def _outside_backticks(string: str) -> Iterator[str]:
     yield string[start:]
 
 
-def _tensor_column(string: str) -> tuple[ColumnPath, tuple[int | None, ...]]:
+def _tensor_column(string: str, *, takes_fields: bool = False) -> tuple[ColumnPath, tuple[int | None, ...]]:
     name, _, shape = string.rpartition(":")
     paths = parse_paths(name)
     sizes = [size.strip() for size in shape.split("x", _MOST_DIMENSIONS)]
-    if len(paths) != 1 or isinstance(paths[0], tuple) or len(sizes) > _MOST_DIMENSIONS:
+    is_field = bool(paths) and isinstance(paths[0], tuple)
+    if len(paths) != 1 or (is_field and not takes_fields) or len(sizes) > _MOST_DIMENSIONS:
         _refuse(string)
     return paths[0], tuple(None if size == "?" else _size(size) for size in sizes)
 

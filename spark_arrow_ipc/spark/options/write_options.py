@@ -95,8 +95,8 @@ class SparkWriteOptions:
     )
     fixed_size_lists: tuple[tuple[ColumnPath, int], ...] | None = d.optional(
         values.fixed_size_lists,
-        "columns with lengths, as name:768, separated by commas",
-        "embedding:768",
+        "columns or fields of structs with lengths, as name:768, separated by commas",
+        "embedding:768, page.embedding:384",
         "Arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their "
         "metadata. A row of another length is an error.",
         kind=d.SIZES,

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
-from spark_arrow_ipc.arrow.kernels.compact import compact
+from spark_arrow_ipc.arrow.kernels.compact import compact, masked
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
@@ -31,7 +30,7 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
 from spark_arrow_ipc.spark.write.restore_values import restore
-from spark_arrow_ipc.spark.write.tensors import TensorTarget
+from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget
 
 _INT32_MAX = 2**31 - 1
 _NS_PER_US = 1000
@@ -66,7 +65,7 @@ class WrittenColumns:
     sampled
         Positions of the columns that each task samples for ``dictionaryColumns=auto``.
     tensors
-        By position: the columns that are written as tensors.
+        By position: the columns that are written as tensors or fixed-size lists.
     given
         What Spark gives, if that is less; None if it gives all columns with their types.
     """
@@ -74,7 +73,7 @@ class WrittenColumns:
     usual: Schema
     schema: Schema
     sampled: tuple[int, ...] = ()
-    tensors: Mapping[int, TensorTarget] = field(default_factory=dict)
+    tensors: Mapping[int, TensorTarget | ListsBelow] = field(default_factory=dict)
     given: Given | None = None
 
 
@@ -256,11 +255,7 @@ def _well_known_binary(array: Array, written: t.Field) -> Array:
     present = numpy_views.validity_mask(array)
     _check_srids(numpy_views.data_values(parts["srid"]), present, written)
     nbytes = compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
-    if present is None:
-        return nbytes
-    own = numpy_views.validity_mask(nbytes)
-    both = present if own is None else present & own
-    return replace(nbytes, null_count=NOT_COUNTED, buffers=(bitmap.pack(both), *nbytes.buffers[1:]))
+    return nbytes if present is None else masked(nbytes, present)
 
 
 def _check_srids(srids: npt.NDArray[np.int32], present: npt.NDArray[np.bool_] | None, written: t.Field) -> None:

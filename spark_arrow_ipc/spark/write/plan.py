@@ -43,7 +43,7 @@ from spark_arrow_ipc.spark.write.schema_check import (
     schema_beside,
     vector_notes,
 )
-from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
+from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,9 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     written = _written_schema(without_notes(schema, tensors), usual, options)
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
-    for i, target in tensors.items():
+    targets: dict[int, TensorTarget | ListsBelow] = dict(tensors)
+    targets |= lists_below(fields, options.fixed_size_lists or (), {*tensors, *positions})
+    for i, target in targets.items():
         fields[i] = target.field
     sampled: tuple[int, ...] = ()
     if options.dictionary_columns is DictionaryColumns.AUTO:
@@ -190,7 +192,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     kept = (pair for pair in schema_pairs.noted_pairs(in_files, in_fields) if pair[0] not in dict(given))
     own = (*given, *kept, *spark_note.note_pairs(in_files))
     unchanged = not sampled and not own and tuple(fields) == usual.fields
-    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
+    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, targets)
     partition = PartitionBy(positions) if positions else None
     if options.layout is Layout.HUGGINGFACE:
         check_features(columns.schema)

@@ -10,7 +10,7 @@ be the values of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
@@ -21,7 +21,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
+from spark_arrow_ipc.arrow.column_path import ColumnPath, Positions, find_columns, path_string, resolve
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, cut_repr, error_context
 from spark_arrow_ipc.spark.types.extension_columns import EXTENSION_METADATA, EXTENSION_NAME
@@ -42,6 +42,8 @@ _MOST_VALUES: Final = 2**31 - 1
 
 _VALUES: Final = (t.Int, t.FloatingPoint, t.Bool, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration)
 """Type classes of the values of tensors: those of a fixed width."""
+
+_RESTORED_LISTS: Final = (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeList)
 
 GivenShape = tuple[int | None, ...]
 
@@ -133,6 +135,35 @@ class TensorTarget:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ListsBelow:
+    """The fixed-size lists as which arrays inside of a struct are written.
+
+    Parameters
+    ----------
+    field
+        The written column.
+    lengths
+        The positions of each array inside of the column, and its length.
+    """
+
+    field: t.Field
+    lengths: Mapping[Positions, int]
+
+    def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
+        """Convert the rows of a batch to the written type."""
+        for positions, length in self.lengths.items():
+            names, below, shown = [self.field.name], array, _mask(array)
+            for position in positions:
+                names.append(below.type.children[position].name)
+                below = below.children[position].slice(below.offset, below.length)
+                shown = shown & _mask(below)
+            inner = TensorTarget(self.field, TensorColumn((length,)), f"{_LISTS} says")
+            with error_context(field_path=".".join(names)):
+                inner._check_lengths(compact(below), shown, first_row)  # noqa: SLF001 - a class of this module
+        return restore(array, self.field.type, self.field.name, dictionaries)
+
+
 def _mask(array: Array) -> npt.NDArray[np.bool_]:
     mask = numpy_views.validity_mask(array)
     return np.ones(array.length, np.bool_) if mask is None else mask
@@ -156,6 +187,8 @@ def plan_tensors(
             raise OptionError(f"{_TENSORS} names the column {schema.fields[position].name!r} twice")
         targets[position] = _of_option(schema.fields[position], shape, restore_types=restore_types)
     for path, size in lists:
+        if isinstance(path, tuple):  # `lists_below` takes the fields of structs
+            continue
         position = _position(schema, path, _LISTS)
         field = schema.fields[position]
         if position in targets:
@@ -167,6 +200,39 @@ def plan_tensors(
             if target is not None:
                 targets[position] = target
     return targets
+
+
+def lists_below(
+    fields: Sequence[t.Field], lists: Sequence[tuple[ColumnPath, int]], taken: Container[int]
+) -> dict[int, ListsBelow]:
+    """Return how columns are written whose fields the option `fixedSizeLists` names, by position; `fields` are the written ones."""
+    lengths: dict[int, dict[Positions, int]] = {}
+    for path, size in lists:
+        if not isinstance(path, tuple):
+            continue
+        with error_context(asked_by=_LISTS):
+            position, *below = resolve(fields, path)
+        if position in taken or tuple(below) in lengths.get(position, {}):
+            raise OptionError(f"{_LISTS} names {path_string(path)}, which it or tensorColumns names before")
+        lengths.setdefault(position, {})[tuple(below)] = size
+    return {i: ListsBelow(_with_lengths(fields[i], sizes, fields[i].name), sizes) for i, sizes in lengths.items()}
+
+
+def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -> t.Field:
+    """Return a field whose arrays at some positions have a fixed length."""
+    if () not in lengths:
+        children = list(field.type.children)
+        for position in {positions[0] for positions in lengths}:
+            below = {positions[1:]: size for positions, size in lengths.items() if positions[0] == position}
+            children[position] = _with_lengths(children[position], below, f"{path}.{children[position].name}")
+        return replace(field, type=t.Struct(tuple(children)))
+    type_ = field.type
+    if len(lengths) > 1 or not isinstance(type_, _RESTORED_LISTS) or not isinstance(type_.value.type, _VALUES):
+        raise OptionError(
+            f"{path} is {type_}, and {_LISTS} says that it is written as fixed-size lists, which are arrays of numbers, times "
+            "or booleans here"
+        )
+    return replace(field, type=t.FixedSizeList(type_.value, lengths[()]))
 
 
 def without_notes(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:

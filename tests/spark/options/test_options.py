@@ -102,7 +102,7 @@ WRITES = {
     "dictionaryColumns, a word": ({"dictionaryColumns": "AUTO"}, {"dictionary_columns": DictionaryColumns.AUTO}),
     "dictionaryColumns, a column of that name": ({"dictionaryColumns": "`auto`"}, {"dictionary_columns": ("auto",)}),
     "tensorColumns": ({"tensorColumns": "a:2x?, `b:c`:3, #1:10 x 2"}, {"tensor_columns": (("a", (2, None)), ("b:c", (3,)), (1, (10, 2)))}),
-    "fixedSizeLists": ({"fixedSizeLists": "a:768, `b:c`:3, #1:10"}, {"fixed_size_lists": (("a", 768), ("b:c", 3), (1, 10))}),
+    "fixedSizeLists": ({"fixedSizeLists": "a:768, `b:c`:3, #1:10, d.`e.f`:4"}, {"fixed_size_lists": (("a", 768), ("b:c", 3), (1, 10), (("d", "e.f"), 4))}),
     "metadata.*": ({"metadata.b": "2", "Metadata.a.c": "1"}, {"metadata": (("a.c", "1"), ("b", "2"))}),
     "restoreTypes": ({"restoreTypes": "true"}, {"restore_types": True}),
 }  # fmt: skip

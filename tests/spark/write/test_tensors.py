@@ -47,11 +47,11 @@ def shaped(text, **options):
     return parse_write({"tensorColumns": text, **options})
 
 
-def by_pyarrow(batch):
+def by_pyarrow(batch, name="c"):
     """The one column of a written batch, as pyarrow reads it."""
     sink = io.BytesIO()
     ipc.write(sink, [batch])
-    column = pa.ipc.open_file(sink.getvalue()).read_all().column("c").combine_chunks()
+    column = pa.ipc.open_file(sink.getvalue()).read_all().column(name).combine_chunks()
     column.validate(full=True)
     return column
 
@@ -265,6 +265,50 @@ def test_an_array_of_another_length_is_refused(metadata, options, origin):
     says = f"field c: expected 3 values in each row that is not null, as {origin}, found 2 in row 2 of this task"
     with pytest.raises(SchemaMismatchError, match=says):
         written(*arrays([1, 2, 3], None, [1, 2], metadata=metadata), options)
+
+
+BELOW = s.StructType().add("v", FLOATS).add("in", s.StructType().add("w", FLOATS).add("n", s.LongType()))
+PAGE = s.StructType([s.StructField("page", BELOW)])
+ROWS = [
+    {"v": [1, 2, 3], "in": {"w": [1, 2], "n": 1}}, None, {"v": None, "in": None}, {"v": [4, None, 6], "in": {"w": None, "n": None}}, {"v": [7, 8, 9], "in": {"w": [3, 4], "n": 5}},
+]  # fmt: skip
+INNER = pa.struct([("w", pa.list_(pa.float32())), ("n", pa.int64())])
+STORED = pa.struct([("v", pa.list_(pa.float32())), ("in", INNER)])
+
+
+@pytest.mark.parametrize("restore_types", ["false", "true"])
+def test_arrays_inside_of_structs_become_fixed_size_lists(restore_types):
+    options = parse_write({"fixedSizeLists": "PAGE.v:3, page.in.w:2", "restoreTypes": restore_types})
+    given = pa.record_batch([pa.array(ROWS, STORED)], ["page"]).slice(1)
+    column = by_pyarrow(written(PAGE, [given], options), "page")
+    assert pa.list_(pa.float32(), 3) == column.type.field("v").type
+    assert pa.list_(pa.float32(), 2) == column.type.field("in").type.field("w").type
+    assert ROWS[1:] == column.to_pylist()
+
+
+def test_an_array_of_another_length_inside_of_a_struct_is_refused():
+    options = parse_write({"fixedSizeLists": "page.in.w:2"})
+    given = pa.record_batch([pa.array([*ROWS, {"v": None, "in": {"w": [1], "n": 2}}], STORED)], ["page"])
+    says = "field page.in.w: expected 2 values in each row that is not null, as the option fixedSizeLists says, found 1 in row 5 of this task"
+    with pytest.raises(SchemaMismatchError, match=says):
+        written(PAGE, [given], options)
+
+
+NOT_BELOW = [
+    ("page:3, page.v:3", "'page' is struct<"),
+    ("page.v:3, page.V:2", "names page.V, which it or tensorColumns names before"),
+    ("page.in:2", "page.in is struct<.*which are arrays of numbers"),
+    ("page.in.n:2", "page.in.n is int64"),
+    ("page.in:2, page.in.w:2", "page.in is struct<"),
+    ("page.x:2", "'x' in 'page'|x.*page"),
+    ("page.v.x:2", "page.v to be a struct"),
+]
+
+
+@pytest.mark.parametrize(("lists", "says"), NOT_BELOW, ids=[case[0] for case in NOT_BELOW])
+def test_fields_that_are_no_lists_are_refused_before_any_task(lists, says):
+    with pytest.raises((OptionError, ColumnNotFoundError), match=says):
+        plan_write(PAGE, parse_write({"fixedSizeLists": lists}))
 
 
 NOT_SIZED = [
