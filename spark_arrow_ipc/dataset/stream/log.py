@@ -46,6 +46,7 @@ class LogOptions:
     # files that were modified so long before the newest file that was read are not read; None for no limit
     max_age_seconds: int | None = None
     from_latest: bool = False  # whether a new query skips the files that are there
+    from_ns: int | None = None  # the time before which files were modified that a new query never reads
     name_only: bool = False  # whether files of one name in several directories are one file
 
 
@@ -104,8 +105,8 @@ class LogMode:
         self._claim(first, owner)
         if first < log.last and limit != ALL_AVAILABLE:
             return first + 1
-        if log.last < 0 and self._options.from_latest:
-            log.append(self._skipped())
+        if log.last < 0:
+            self._begin()
         if self._waiting.needs_look:
             self._waiting.look(self._new)
         batch = self._waiting.take(limit)
@@ -171,10 +172,14 @@ class LogMode:
         newest = min(max(file.mtime_ns for file in files), self._clock())
         return max(self._log.low, newest - self._options.max_age_seconds * _SECOND)
 
-    def _skipped(self) -> Entry:
-        files, _ = self._waiting.source.look()
-        hashes = hashes_of((file.path for file in files), name_only=self._options.name_only)
-        return Entry(StreamBatch(), -1, self._low(files), SeenFiles.of(hashes, seconds_of(files)))
+    def _begin(self) -> None:
+        """Write an entry of what a new query leaves out, if it does so."""
+        if self._options.from_ns is not None:
+            self._log.append(Entry(StreamBatch(), -1, self._options.from_ns))
+        if self._options.from_latest:
+            files, _ = self._waiting.source.look()
+            hashes = hashes_of((file.path for file in files), name_only=self._options.name_only)
+            self._log.append(Entry(StreamBatch(), -1, self._low(files), SeenFiles.of(hashes, seconds_of(files))))
 
 
 def read_number(offset: Offset) -> int:

@@ -32,7 +32,7 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head
-from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter, time_text
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.stream.mode import (
@@ -88,6 +88,7 @@ class TableOptions:
     # the record with which a new query begins; None for all files that are there, and then the records that follow
     first_record: int | None = None
     from_latest: bool = False  # whether a new query begins with the next record instead
+    from_ns: int | None = None  # or with the first record that was written at this time or later
     on_overwrite: OnOverwrite = OnOverwrite.FAIL  # what to do at records that removed rows
     # Whether records and files that are gone before they were read are errors. If not, a query begins anew with all
     # files that are there, and leaves out files that are gone, each with a warning.
@@ -133,6 +134,7 @@ class TableMode:
         self._dataset = dataset
         self._options = options
         self._records = TableRecords(dataset)
+        self._first = options.first_record
         self._snapshot: Snapshot | None = None
         self._taken_back: set[int] = set()
         self._lost: set[str] = set()
@@ -150,11 +152,29 @@ class TableMode:
         return TABLE
 
     def initial(self) -> Offset:
-        """Return the offset before the first batch. It names no record of the chain: another process makes the same."""
-        first = self._options.first_record
+        """Return the offset before the first batch; of a record alone its number, and no job: it need not be there yet."""
+        if self._options.from_ns is not None and self._first is None:
+            self._first = self._first_since(self._options.from_ns)
+        first = self._first
         if first is not None:
             return _State(first - 1, _READ).to_offset()
         return _State(after=_LATEST if self._options.from_latest else _BEGIN).to_offset()
+
+    def _first_since(self, time_ns: int) -> int:
+        """Return the number of the first record that was written at a time or later; the next one if there is none."""
+        head, times = self._records.head(), self._records.times()
+        newest_ns = self._records.written_ns(head.seq)
+        if head.seq not in times and newest_ns is not None:
+            times[head.seq] = newest_ns
+        first = min((seq for seq, written_ns in times.items() if written_ns >= time_ns), default=head.seq + 1)
+        if 1 < first == min(times, default=0) and self._options.fails_on_data_loss:
+            raise StreamOffsetError(
+                f"startingFrom is before the oldest record that is kept, {first} of {time_text(times[first])}, so that commits "
+                "since then may be gone; give a later time, or earliest for all that is there (failOnDataLoss=false begins "
+                "with that record)",
+                path=self._dataset.root,
+            )
+        return first
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
         """Return the offset after the rest of the snapshot, or after the next whole records; see `StreamMode.latest`.

@@ -88,8 +88,9 @@ class TableRecords:
         return None if record is None else record.jobid
 
     def written_ns(self, seq: int) -> int | None:
-        """Return when a record was kept, in nanoseconds since 1970; None if it is not."""
-        status = self.dataset.storage.status(record_path(self.dataset, seq))
+        """Return when a record was kept, or written if it is not yet, in nanoseconds since 1970; None if it is not there."""
+        paths = record_path(self.dataset, seq), self.dataset.record(seq)
+        status = next(filter(None, map(self.dataset.storage.status, paths)), None)
         return None if status is None else status.mtime_ns
 
     def forget(self, seq: int) -> None:
@@ -99,12 +100,17 @@ class TableRecords:
 
     def oldest(self) -> int | None:
         """Return the number of the oldest kept record. Lists all of them."""
+        return min(self.times(), default=None)
+
+    def times(self) -> dict[int, int]:
+        """Return when each kept record was written, in nanoseconds since 1970, by its number. Lists all of them."""
         with suppress(FileNotFoundError):
-            names = [
-                parse_name(name_of(status.path)) for status in self.dataset.storage.list(log_directory(self.dataset))
+            found = [
+                (parse_name(name_of(status.path)), status.mtime_ns)
+                for status in self.dataset.storage.list(log_directory(self.dataset))
             ]
-            return min((name[0] for name in names if name is not None and name[1] is NameKind.RECORD), default=None)
-        return None
+            return {name[0]: at for name, at in found if name is not None and name[1] is NameKind.RECORD}
+        return {}
 
     def _check_follows(self, seq: int) -> None:
         """Raise if the next record does not name the job of this one, in what is kept and in the chain itself."""

@@ -67,13 +67,15 @@ class WindowOptions:
     # files that were modified so long before the newest file are not read; None for no limit
     max_age_seconds: int | None = None
     from_latest: bool = False  # whether a new query skips the files that are there
+    from_ns: int | None = None  # the time before which files were modified that a new query never reads
     name_only: bool = False  # whether files of one name in several directories are one file
 
     @property
     def lateness(self) -> str:
         """The options that leave files out, for people."""
         age = "" if self.max_age_seconds is None else f" or maxFileAge={self.max_age_seconds}s"
-        return f"lateWindow={self.late_seconds}s{age}"
+        start = "" if self.from_ns is None else " (or older than startingFrom)"
+        return f"lateWindow={self.late_seconds}s{age}{start}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class WindowMode:
     def initial(self) -> Offset:
         """Return the offset of nothing read; or with `from_latest` of everything that is there."""
         if self._initial is None:
-            state = self._noted(_State())
+            from_ns = self._options.from_ns
+            state = self._noted(_State() if from_ns is None else _State(low=from_ns))
             if self._options.from_latest:
                 at = self._clock()
                 files, _ = self._waiting.source.look()

@@ -62,9 +62,9 @@ def columns_or(values: Iterable[str]) -> Kind:
     return Kind(f"{_literal(values)} | list[str] | tuple[str, ...]", _json)
 
 
-def integer_or(values: Iterable[str]) -> Kind:
-    """Return the kind of an option that is a whole number or one of some words."""
-    return Kind(f"{_literal(values)} | int", _integer)
+def point_or(values: Iterable[str]) -> Kind:
+    """Return the kind of an option that is a whole number, a time with its zone, or one of some words."""
+    return Kind(f"{_literal(values)} | int | datetime", _point)
 
 
 def _literal(values: Iterable[str]) -> str:
@@ -81,6 +81,10 @@ def _flag(value: object) -> str:
 
 def _integer(value: object) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else _refuse(value)
+
+
+def _point(value: object) -> str:
+    return _time(value) if isinstance(value, datetime) else _integer(value)
 
 
 def _duration(value: object) -> str:

@@ -128,9 +128,9 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """The most files of a batch. `Trigger.Once` takes all."""
     maxBytesPerTrigger: int | str
     """The most bytes of the files of a batch, which has at least one file. Both limits may be given."""
-    startingFrom: Literal["earliest", "latest"] | int
-    """For a new query: all that is there (`earliest`), only what comes later (`latest`), or the commits of a data set
-    from this record on."""
+    startingFrom: Literal["earliest", "latest"] | int | datetime
+    """For a new query: all that is there (`earliest`), only what comes later (`latest`), the commits of a data set from
+    this record on, or what is not older than a time: files by their modification times, commits by their records'."""
     sourceLog: str | PathLike[str]
     """A directory of this query alone, beside its checkpoint, in which it notes the files of each batch: files may then
     come in any order and at any time."""

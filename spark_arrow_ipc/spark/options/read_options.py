@@ -8,6 +8,7 @@ conf is read here, because the planner has no session.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
@@ -293,14 +294,14 @@ class StreamOptions:
         "The most bytes of the files of a batch, which has at least one file. Both limits may be given.",
         applies=Use.STREAMS,
     )
-    starting_from: StartingFrom | int = d.option(
+    starting_from: StartingFrom | int | datetime = d.option(
         values.starting_point,
         "earliest",
-        "earliest, latest, or the number of a commit record",
+        "earliest, latest, the number of a commit record, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "For a new query: all that is there (`earliest`), only what comes later (`latest`), or the commits of a "
-        "data set from this record on.",
-        kind=d.integer_or(StartingFrom),
+        "For a new query: all that is there (`earliest`), only what comes later (`latest`), the commits of a data set from "
+        "this record on, or what is not older than a time: files by their modification times, commits by their records'.",
+        kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(

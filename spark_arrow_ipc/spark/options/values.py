@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NoReturn, TypeVar
 
@@ -196,11 +197,15 @@ def pause(string: str) -> float:
     return duration(string) if match is None else int(match[1]) / 1000
 
 
-def starting_point(string: str) -> StartingFrom | int:
-    """Parse ``earliest``, ``latest`` or the number of a commit record."""
-    if re.fullmatch("[0-9]{1,18}", string.strip(), re.ASCII):
+def starting_point(string: str) -> StartingFrom | int | datetime:
+    """Parse ``earliest``, ``latest``, the number of a commit record, or a time with its zone."""
+    string = string.strip()
+    if re.fullmatch("[0-9]{1,18}", string, re.ASCII):
         return int(string)
-    return word_of(StartingFrom)(string)
+    if re.match("[0-9]{4}-", string, re.ASCII) is None:
+        return word_of(StartingFrom)(string)
+    instant = datetime.fromisoformat(string)
+    return _refuse(string) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
 def boolean(string: str) -> bool:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pyspark.sql import types as s
@@ -72,6 +73,8 @@ except ModuleNotFoundError as error:
 # ``tail=true`` follows one growing file. Of the others, a path that is a data set which keeps the records of its
 # commits is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is
 # directories of files.
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_THAT_WAIT = 10.0
 
@@ -90,7 +93,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     if isinstance(stream.starting_from, int):
         raise OptionError(
             f"startingFrom={stream.starting_from} is the number of a commit record, and this source is read as a directory "
-            "of files; give earliest or latest"
+            "of files; give earliest, latest or a time"
         )
     source = SourceFiles(
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
@@ -104,8 +107,11 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
-        return LogMode(waiting, log, LogOptions(stream.max_file_age, from_latest, stream.file_name_only), cleaner)
-    window = WindowOptions(stream.late_seconds, stream.max_file_age, from_latest, stream.file_name_only)
+        followed = LogOptions(stream.max_file_age, from_latest, _start_ns(stream), stream.file_name_only)
+        return LogMode(waiting, log, followed, cleaner)
+    window = WindowOptions(
+        stream.late_seconds, stream.max_file_age, from_latest, _start_ns(stream), stream.file_name_only
+    )
     return WindowMode(waiting, window, cleaner)
 
 
@@ -127,6 +133,12 @@ def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> 
         raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
 
 
+def _start_ns(stream: StreamOptions) -> int | None:
+    """Return the time from which a new query reads, in nanoseconds since 1970; None if it begins otherwise."""
+    start = stream.starting_from
+    return (start - _EPOCH) // _MICROSECOND * 1_000 if isinstance(start, datetime) else None
+
+
 def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
     """Return the data set that is read by its records; None if the source is none."""
     if len(options.paths) != 1 or is_pattern(options.paths[0]):
@@ -145,6 +157,7 @@ def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOption
     chosen = TableOptions(
         start if isinstance(start, int) else None,
         start is StartingFrom.LATEST,
+        _start_ns(stream),
         stream.on_overwrite or OnOverwrite.FAIL,
         stream.fail_on_data_loss,
         options.recursive_file_lookup,
@@ -171,9 +184,9 @@ def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Tail
             f"tail=true follows one file that exists, and {found}; give the path of the stream", path=path
         )
     _refuse(Use.TAIL, options, stream, "tail=true follows one growing stream")
-    if isinstance(stream.starting_from, int):
+    if not isinstance(stream.starting_from, StartingFrom):
         raise OptionError(
-            "startingFrom is earliest or latest where tail=true follows a file; no record has a number there"
+            "startingFrom is earliest or latest where tail=true follows a file; record batches have no number and no time there"
         )
     chosen = TailOptions(stream.starting_from is StartingFrom.LATEST, options.max_partition_bytes, options.limits)
     return TailMode(storage, path, chosen)

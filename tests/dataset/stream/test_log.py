@@ -1,5 +1,6 @@
 """The mode log over a memory storage: exact for files of any time, and after deaths behind its own writes."""
 
+import dataclasses
 import json
 
 import pytest
@@ -260,3 +261,15 @@ def test_old_entries_go_when_their_batches_are_committed():
     assert [] == query.next()
     query.put(one_more=0)
     assert ["one_more"] == query.next()
+
+
+def test_a_new_query_reads_files_from_a_time_on_and_never_older_ones():
+    query = Query(from_ns=1000 * SECOND)
+    query.put(a=999, b=1000, c=1001)
+    assert ["b", "c"] == query.next()
+    query.put(late=999, d=1000)
+    query.restart()
+    assert [["d"], []] == [query.next(), query.next()]
+    query.options = dataclasses.replace(query.options, from_ns=1)  # counts for a new query alone
+    query.restart()
+    assert [] == query.next()

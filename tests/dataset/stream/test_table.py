@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 import time
 from contextlib import nullcontext
@@ -533,3 +534,27 @@ def test_what_a_rewrite_did_not_keep_is_lost_to_a_stream_that_is_behind(lake):
     rewrite(lake, rest, "c", keep=0)
     with pytest.raises(StreamOffsetError, match=r"removed \d files such as .* before .*keepReplaced of a compaction"):
         [late.look() for _ in range(3)]
+
+
+TIMES = [(0, [["a", "b"], ["c"], ["d"]]), (20, [["c"], ["d"]]), (21, [["d"]]), (30, [["d"]]), (31, [])]
+"""Seconds of `startingFrom`, and the commits that are read: `a` and `b` are of the time 10, `c` of 20, `d` of 30."""
+
+
+@pytest.mark.parametrize(("seconds", "batches"), TIMES)
+def test_a_new_query_begins_with_the_first_record_of_a_time(lake, seconds, batches):
+    commit(lake, "c")
+    commit(lake, "d")
+    for seq in (1, 2, 3):
+        os.utime(record_path(dataset(lake), seq), (10 * seq, 10 * seq))
+    query = Query(lake, ONE, from_ns=seconds * 10**9)
+    assert batches == query.rest()
+    commit(lake, "e")
+    assert [["e"]] == query.rest()
+
+
+def test_a_time_before_the_oldest_record_that_is_kept_is_an_error(lake):
+    commit(lake, "c")
+    Path(record_path(dataset(lake), 1)).unlink()
+    with pytest.raises(StreamOffsetError, match="startingFrom is before the oldest record that is kept, 2 of"):
+        Query(lake, from_ns=1).look()
+    assert ["c"] == Query(lake, from_ns=1, fails_on_data_loss=False).look()

@@ -32,6 +32,9 @@ class Source:
             found.append((state or Readiness.READY, file))
         return found
 
+    def has_named(self, path):
+        return path == "/in/9"
+
     def sleep(self, seconds):
         self.pauses.append(seconds)
 
@@ -103,9 +106,18 @@ def test_incomplete_files_are_left_out_and_young_ones_looked_at_again():
     assert [4, 2] == reader.next(ALL_AVAILABLE)
     assert (3, [0.2]) == (reader.waiting.oldest_ns(), reader.source.pauses)
     assert [3] == reader.next(ALL_AVAILABLE)
-    assert 1 == reader.source.looks
+    assert (1, 1) == (reader.source.looks, reader.waiting.backlog().incomplete)
     reader.source.states = {}
     assert [0, 1] == reader.next(ALL_AVAILABLE)
+    assert 0 == reader.waiting.backlog().incomplete
+
+
+def test_files_that_a_warning_has_named_are_bad_and_not_incomplete():
+    reader = Reader(10)
+    reader.source.states = {f"/in/{i}": Readiness.INCOMPLETE for i in (8, 9)}
+    reader.source.named = 1
+    assert 8 == len(reader.next(ALL_AVAILABLE))
+    assert (1, 1) == (reader.waiting.backlog().bad, reader.waiting.backlog().incomplete)
 
 
 def test_where_nothing_can_be_taken_the_next_call_looks_again():

@@ -1,5 +1,6 @@
 """The mode window over a memory storage: what it reads, what it remembers, what it warns of."""
 
+import dataclasses
 import json
 import logging
 from hashlib import sha256
@@ -198,3 +199,15 @@ def test_a_changed_offset_is_refused(name, wrong):
         query.mode.latest(good | {name: wrong}, ALL_AVAILABLE)
     with pytest.raises(StreamOffsetError):
         query.mode.batch(make_offset("log", log=1), good)
+
+
+def test_a_new_query_reads_files_from_a_time_on_and_never_older_ones():
+    query = Query(from_ns=1000 * SECOND)
+    query.put(a=999, b=1000, c=1001)
+    assert ["b", "c"] == query.next()
+    query.put(late=999, d=1000)
+    query.restart()
+    assert [["d"], []] == [query.next(), query.next()]
+    query.options = dataclasses.replace(query.options, from_ns=1)  # counts for a new query alone
+    query.restart()
+    assert [] == query.next()

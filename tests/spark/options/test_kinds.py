@@ -1,6 +1,6 @@
 """What a program may give for an option is annotated as it is taken."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 
 import pytest
@@ -22,7 +22,12 @@ KINDS = {
     "tensors": (declare.TENSORS, "str | Mapping[str, Sequence[int | None]]", [({"a": (2, None)}, "a:2x?")], [["a"], {"a": 2}, {"a": [True]}]),
     "words": (declare.one_of_words(["a", "b"]), 'Literal["a", "b"]', [], [7, None]),
     "words or columns": (declare.columns_or(["a"]), 'Literal["a"] | list[str] | tuple[str, ...]', [(["a"], '["a"]')], [7]),
-    "words or a number": (declare.integer_or(["a"]), 'Literal["a"] | int', [(7, "7")], [True, 7.0]),
+    "words, a number or a time": (
+        declare.point_or(["a"]),
+        'Literal["a"] | int | datetime',
+        [(7, "7"), (datetime(2026, 6, 1, tzinfo=UTC), "2026-06-01T00:00:00+00:00")],
+        [True, 7.0],
+    ),
 }  # fmt: skip
 
 

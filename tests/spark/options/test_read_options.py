@@ -1,5 +1,7 @@
 """The options of reading a stream, and how they go with those of a read."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
@@ -19,6 +21,10 @@ PATH = {"path": "/in"}
         ({}, "starting_from", StartingFrom.EARLIEST),
         ({"startingFrom": "Latest"}, "starting_from", StartingFrom.LATEST),
         ({"startingFrom": "17"}, "starting_from", 17),
+        *(
+            ({"startingFrom": text}, "starting_from", datetime(2026, 6, 1, 13, microsecond=500_000, tzinfo=UTC))
+            for text in ("2026-06-01T13:00:00.5Z", " 2026-06-01 15:00:00.500+02:00")
+        ),
         ({"onOverwrite": "Skip"}, "on_overwrite", OnOverwrite.SKIP),
         ({"failOnDataLoss": "false"}, "fail_on_data_loss", False),
         ({"tail": "true"}, "tail", True),
@@ -45,7 +51,13 @@ def test_the_options_of_a_read_come_with_them():
     [
         ({"maxFilesPerTrigger": "0"}, "maxFilesPerTrigger must be a whole number of at least 1"),
         ({"pollInterval": "soon"}, "pollInterval must be a number of seconds"),
-        ({"startingFrom": "-1"}, "startingFrom must be earliest, latest, or the number"),
+        *(
+            (
+                {"startingFrom": text},
+                "startingFrom must be earliest, latest, the number of a commit record, or a time with",
+            )
+            for text in ("-1", "2026-06-01T13:00:00", "2026-13-01T00:00:00Z", "2026-06-01", "newest")
+        ),
         ({"cleanSource": "archive"}, "belong together"),
         ({"sourceArchiveDir": "/old"}, "belong together"),
         ({"latestFirst": "true", "maxFileAge": "1d"}, "remove one of them"),

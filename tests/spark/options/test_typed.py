@@ -76,6 +76,11 @@ VALUES = {
     "storage": (options.read, {"storage": {"region": "eu"}}, {"storage.region": "eu"}),
     "a key of storage": (options.read, {"storage.region": "eu"}, {"storage.region": "eu"}),
     "a token without a path": (options.read, {"token": "s3cret"}, {"token": "s3cret"}),
+    "a time with its zone": (
+        options.read_stream,
+        {"startingFrom": datetime(2026, 6, 1, 13, tzinfo=UTC)},
+        {"startingFrom": "2026-06-01T13:00:00+00:00"},
+    ),
     "a record of commits": (options.read_stream, {"startingFrom": 17}, {"startingFrom": "17"}),
     "a stream's file": (options.write_stream, {"ipcFormat": "stream"}, {"ipcFormat": "stream"}),
     "names in any case": (options.read, {"MERGESCHEMA": True}, {"MERGESCHEMA": "true"}),

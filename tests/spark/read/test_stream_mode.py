@@ -1,9 +1,11 @@
 """Which mode a stream has, and the options that do not fit its source."""
 
+import os
 from contextlib import suppress
 
 import pyarrow as pa
 import pytest
+from stream_queries import Query, drop
 
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.errors import OptionError, SchemaMismatchError
@@ -218,6 +220,18 @@ def test_a_data_set_that_keeps_its_records_is_read_by_them(tmp_path):
 def test_the_number_of_a_record_is_for_tables(tmp_path):
     with pytest.raises(OptionError, match="startingFrom=3 is the number of a commit record"):
         mode_of(tmp_path, startingFrom="3")
+
+
+@pytest.mark.parametrize("log", [{}, {"sourceLog": "log"}], ids=["window", "log"])
+def test_a_query_of_a_directory_begins_at_a_time(tmp_path, log):
+    log = {name: str(tmp_path / value) for name, value in log.items()}
+    for name, seconds in (("old", 1_780_318_799), ("new", 1_780_318_800)):
+        path = drop(tmp_path / "in" / f"{name}.arrow", seconds)
+        os.utime(path, (seconds, seconds))
+    query = Query(tmp_path / "in", startingFrom="2026-06-01T13:00:00Z", **log)
+    assert [(1_780_318_800,)] == query.next()
+    query.restart(startingFrom="earliest")
+    assert query.next() is None
 
 
 @pytest.mark.parametrize(
