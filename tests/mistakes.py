@@ -1,7 +1,7 @@
-"""The commonest mistakes, and what the screen shows of each: they make the table of docs/mistakes.md.
+"""The commonest mistakes, and what the screen shows of each: the tables of ``mistakes.md`` and of docs/mistakes.md.
 
 Each is made in a batch and, where streams have it too, in a stream, without ``.schema(...)`` and with it.
-``python tests/mistakes.py`` makes them in a classic session and writes the table; with ``--connect``, under Spark
+``python tests/mistakes.py`` makes them in a classic session and writes the tables; with ``--connect``, under Spark
 Connect, where there is one more. The tests make them in a classic
 session (tests/spark/test_mistakes.py) and under Spark Connect (tests/spark/test_connect.py).
 """
@@ -19,11 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet
 import pyspark
 
+RECORD = Path(__file__).with_suffix(".md")
 PAGE = Path(__file__).parents[1] / "docs" / "mistakes.md"
 BEGIN, END = "<!-- begin mistakes -->\n", "<!-- end mistakes -->"
 
 MOST_CHARACTERS = 600
 """Up to the end of our sentence, with the name of Spark's exception and all that Spark puts before."""
+
+SHOWN = 110
+"""Characters of a text in the table of the page."""
 
 READS_STREAMS = pyspark.__version__ >= "4.2"
 """Spark 4.1 tells a source neither where a query goes on nor how much to read."""
@@ -279,28 +283,52 @@ def cell(text):
 
 
 def check(name, ways, folder):
-    """Check that each way of a mistake is told in one short sentence of ours or Spark's, which the page has."""
+    """Check that each way of a mistake is told in one short sentence of ours or Spark's, which is recorded."""
     for way, text in ways.items():
         assert SENTENCE.search(text) or (text == NO_ERROR and way == STREAM_WITH_SCHEMA), (way, text)
         assert "Traceback" not in text, way
         assert characters(text) <= MOST_CHARACTERS, (way, text)
     made = row(name, ways, folder)
     if not READS_STREAMS or len(ways) < len(MISTAKES[name].ways):
-        made = made.rsplit(" | ", 2)[0]  # the page has what streams show beside it
-    assert made in PAGE.read_text(encoding="utf-8"), "python tests/mistakes.py writes the table"
+        made = made.rsplit(" | ", 2)[0]  # the record has what streams show beside it
+    assert made in RECORD.read_text(encoding="utf-8"), "python tests/mistakes.py writes the tables"
 
 
-def refreshed(page, texts, folder):
-    """Return the page with rows from these texts; a row that was not made stays."""
-    before, old = page.split(BEGIN)
-    old, after = old.split(END)
-    kept = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()[2:]}
+def table_of(text):
+    """Return the rows of the table in a text."""
+    return text.split(BEGIN)[1].split(END)[0].splitlines()[2:]
+
+
+def with_table(text, head, rows):
+    """Return a text with another table."""
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    line = "|---" * head.count(" | ") + "|---|"
+    return "".join([before, BEGIN, "\n".join([head, line, *rows, ""]), END, after])
+
+
+def refreshed(record, texts, folder):
+    """Return the record with rows from these texts; a row that was not made stays."""
+    kept = {line.split(" | ")[0].removeprefix("| "): line for line in table_of(record)}
     rows = [row(name, texts[name], folder) if name in texts else kept.get(name, name) for name in MISTAKES]
-    head = [
+    return with_table(
+        record,
         "| mistake | for example | what the screen shows | as a stream | the way out, where the text has none |",
-        "|---|---|---|---|---|",
-    ]
-    return "".join([before, BEGIN, "\n".join([*head, *rows, ""]), END, after])
+        rows,
+    )
+
+
+def page_of(page, record):
+    """Return the page with the beginning of each text of the record."""
+    rows = []
+    for line in table_of(record):
+        name, _, text, _, remedy = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        rows.append(f"| {name} | {beginning(text)} | {remedy} |")
+    return with_table(page, "| mistake | the screen shows | the way out, where the text has none |", rows)
+
+
+def beginning(text):
+    text = text.removeprefix("spark\\_arrow\\_ipc.errors.")
+    return text if len(text) <= SHOWN else f"{text[:SHOWN].rpartition(' ')[0]} ..."
 
 
 def main():
@@ -316,8 +344,9 @@ def main():
         texts = make(spark, Path(folder), connect=connect)
         for name, ways in texts.items():
             print(f"{name}: {', '.join(f'{way} {characters(text)}' for way, text in ways.items())}")
-        page = refreshed(PAGE.read_text(encoding="utf-8"), texts, Path(folder))
-    PAGE.write_text(page, encoding="utf-8")
+        record = refreshed(RECORD.read_text(encoding="utf-8"), texts, Path(folder))
+    RECORD.write_text(record, encoding="utf-8")
+    PAGE.write_text(page_of(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
     spark.stop()
 
 
