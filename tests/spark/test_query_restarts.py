@@ -4,16 +4,23 @@ import json
 import os
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import types as s
 from stream_queries import Query, drop
 
 from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.spark.options.options import parse_write
+from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 
@@ -166,6 +173,32 @@ def other_path(tmp_path, says):
 @case("was made in the mode 'window', and its options now ask for the mode 'log'")
 def other_mode(tmp_path, says):
     refused_until(planned(tmp_path), says, {"sourceLog": str(tmp_path / "log")}, {})
+
+
+@case("of this query is committed here, and now comes another batch")
+def restored(tmp_path, says):
+    def commit(query, number, batch):
+        properties = {"sql.streaming.queryId": query, "streaming.sql.batchId": str(number)}
+        context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: 0)
+        made = ArrowIpcStreamWriter.plan(N, str(tmp_path / "out"), parse_write({}), overwrite=False)
+        with patch.object(TaskContext, "get", lambda: context):
+            message = made.write(iter([pa.record_batch({"n": pa.array([n for (n,) in batch], pa.int64())})]))
+        made.commit([message], number)
+
+    query = planned(tmp_path, maxFilesPerTrigger="1")
+    old, begun = list(query.offsets), (tmp_path / "in" / "2.arrow").stat().st_mtime
+    for number in range(2):
+        commit("q", number, query.next())
+    query.offsets = old
+    drop(tmp_path / "in" / "3.arrow", 3)
+    os.utime(tmp_path / "in" / "3.arrow", (begun + 60, begun + 60))
+    query.restart(maxFilesPerTrigger="9")
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        commit("q", 0, query.next())
+    after = datetime.fromtimestamp(begun + 30, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    anew = Query(tmp_path / "in", N, modifiedAfter=after, timeZone="UTC")
+    commit("anew", 0, anew.next())
+    assert [1, 2, 3] == sorted(ds.dataset(tmp_path / "out", format="ipc").to_table()["n"].to_pylist())
 
 
 @case("there is no option")

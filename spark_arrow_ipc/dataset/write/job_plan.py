@@ -69,8 +69,9 @@ class CommitIntent:
         None: not checked.
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
-    query
-        The batch of a streaming query that this is; it is committed once.
+    query, is_new_batch
+        The batch of a streaming query that this is; it is committed once. Whether it is no repetition: nothing that was
+        begun before can have committed it.
     commit_retention
         How many seconds this record and all that follow are kept for streams; None leaves that as it is.
     copies
@@ -89,6 +90,7 @@ class CommitIntent:
     partition_by: tuple[Field, ...] | None = None
     keep_replaced: int = 0
     query: Batch | None = None
+    is_new_batch: bool = False
     commit_retention: int | None = None
     copies: str | None = None
     is_new: bool = False
@@ -100,10 +102,18 @@ class CommitIntent:
         return self.mode.value if self.copies is None else COPIED
 
     def is_in(self, record: Record | None) -> bool:
-        """Return whether a record contains the commit token, or this batch of the query or a later one."""
+        """Return whether a record contains the commit token, or this batch of the query; raise if another is in its place."""
         if record is None:
             return False
-        if self.query is not None and dict(record.queries).get(self.query.query, -1) >= self.query.number:
+        newest = -1 if self.query is None else dict(record.queries).get(self.query.query, -1)
+        if self.query is not None and newest >= self.query.number:
+            if newest > self.query.number or self.is_new_batch:
+                raise CommitError(
+                    f"batch {newest} of this query is committed here, and now comes another batch {self.query.number}: the "
+                    "checkpoint is older than that, as one is that was restored from a copy, and rows would be left out; "
+                    "nothing is published. Give the newest checkpoint, or a new one, with modifiedAfter or "
+                    "startingFrom=latest to leave out what was written"
+                )
             return True
         return self.commit_token is not None and self.commit_token in record.tokens
 

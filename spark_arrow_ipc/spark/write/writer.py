@@ -197,6 +197,8 @@ class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
     batch: Batch
     grown: s.StructType | None = None
     """The columns that were written, if the query itself has fewer of them or narrower types."""
+    is_new: bool = False
+    """Whether the batch is known to be none that is run again."""
 
 
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
@@ -291,6 +293,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             partition_by=plan.partition_fields,
             keep_replaced=self._options.keep_replaced,
             query=first.batch,
+            is_new_batch=first.is_new,
             commit_retention=self._options.commit_retention,
         )
         job = plan_batch(staging, intent, check_existing=None if check is SchemaCheck.NONE else check_existing)

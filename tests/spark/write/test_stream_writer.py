@@ -1,6 +1,7 @@
 """Batches of a streaming query, from the tasks' rows to the commit, without a session, and once with one."""
 
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -70,8 +71,19 @@ def test_a_batch_that_is_committed_is_not_committed_again(tmp_path, task, overwr
         for _ in range(2):  # the second time after a restart, by another attempt
             writer(path, overwrite=overwrite).commit([task(writer(path, overwrite=overwrite), rows, batch)], batch)
     assert ([3] if overwrite else [1, 2, 3]) == visible(path)
-    writer(path, overwrite=overwrite).commit([task(writer(path, overwrite=overwrite), [9], 0)], 0)
-    assert ([3] if overwrite else [1, 2, 3]) == visible(path)
+    assert [] == staged(path)
+
+
+@pytest.mark.parametrize(("batch", "is_new"), [(0, False), (1, False), (1, True), (2, True)])
+def test_another_batch_in_the_place_of_one_that_is_committed_is_refused(tmp_path, task, batch, is_new):
+    path = tmp_path / "data"
+    for number in range(3):
+        writer(path).commit([task(writer(path), [number], number)], number)
+    message = replace(task(writer(path), [9], batch), is_new=is_new)
+    with pytest.raises(CommitError, match=f"batch 2 of this query is committed here, .* another batch {batch}: "):
+        writer(path).commit([message], batch)
+    writer(path).abort([message], batch)
+    assert [0, 1, 2] == visible(path)
     assert [] == staged(path)
 
 
