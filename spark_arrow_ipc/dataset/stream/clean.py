@@ -145,6 +145,16 @@ def root_that_sees(storage: Storage, roots: Iterable[str], directory: str) -> st
     return None
 
 
+def check_unseen(storage: Storage, roots: Sequence[str], directory: str, option: str, because: str) -> None:
+    """Refuse a directory in which files would be seen that are not meant to be."""
+    root = root_that_sees(storage, roots, directory)
+    if root is not None:
+        raise OptionError(
+            f"{option} lies in {root}, where {because}; give a directory beside it, or one whose name begins with _",
+            path=directory,
+        )
+
+
 def names_below(storage: Storage, directory: str, root: str) -> tuple[str, ...] | None:
     """Return the names on the way from a root down to a directory, whatever links lead to either; None if it is not there.
 

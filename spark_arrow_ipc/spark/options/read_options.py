@@ -382,6 +382,8 @@ class StreamOptions:
 
     # Where a directory's files are noted if neither sourceLog nor lateWindow is given: of `ingest`, which knows the checkpoint.
     own_log: str | None = d.internal(default=None)
+    # The options of the log's storage, where it is remote and the source is not: of `ingest` alone, too.
+    log_storage: tuple[tuple[str, str], ...] = d.internal(default=())
 
     @property
     def late_seconds(self) -> int:

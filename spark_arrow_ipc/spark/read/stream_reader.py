@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
-from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
+from spark_arrow_ipc.dataset.stream.clean import Cleaner, check_unseen
 from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import (
     ALL_AVAILABLE,
@@ -202,7 +202,7 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
 def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
     if stream.clean_source is CleanSource.OFF:
         return None
-    roots = tuple(storage.resolve(_plain_part(path)) for path in options.paths)
+    roots = tuple(plain_paths(storage, options))
     for root in roots:
         for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
             if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
@@ -234,13 +234,12 @@ def _upwards(directory: str) -> Iterator[str]:
 
 def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
     """Refuse a directory of the stream's own in which the stream would look for files."""
-    root = root_that_sees(storage, [storage.resolve(_plain_part(path)) for path in options.paths], directory)
-    if root is not None:
-        raise OptionError(
-            f"{option} lies in {root}, where the stream looks for files; give a directory beside it, or one whose name "
-            "begins with _",
-            path=directory,
-        )
+    check_unseen(storage, plain_paths(storage, options), directory, option, "the stream looks for files")
+
+
+def plain_paths(storage: Storage, options: ReadOptions) -> list[str]:
+    """Return the directories that a stream looks into, or those above its patterns."""
+    return [storage.resolve(_plain_part(path)) for path in options.paths]
 
 
 def _plain_part(path: str) -> str:

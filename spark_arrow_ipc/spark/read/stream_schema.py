@@ -45,7 +45,8 @@ _SHAPING: Final = (
 def log_of(options: ReadOptions, stream: StreamOptions) -> tuple[Storage, str] | None:
     """Return the storage and the directory of a stream's log; None if its offsets have what it read."""
     place = stream.source_log or (stream.own_log if stream.late_window is None else None)
-    return None if place is None else storage_of(place, options.storage if is_remote(place) else ())
+    of_log = options.storage or stream.log_storage
+    return None if place is None else storage_of(place, of_log if is_remote(place) else ())
 
 
 @dataclass(frozen=True, slots=True)

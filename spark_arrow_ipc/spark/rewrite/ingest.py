@@ -13,41 +13,47 @@ import os
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Unpack
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition, WriterCommitMessage
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
+from spark_arrow_ipc.dataset.stream.clean import check_unseen
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
-from spark_arrow_ipc.spark.datasource import RefusedStreamReader, stream_options, stream_schema
+from spark_arrow_ipc.spark.datasource import RefusedStreamReader, check_paths, stream_options, stream_schema
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.keywords import IngestKeywords
-from spark_arrow_ipc.spark.options.options import (
-    check_streamed,
-    parse_write,
-)
+from spark_arrow_ipc.spark.options.options import check_streamed, parse_read, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
-from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
+from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader, check_beside, stream_mode
+from spark_arrow_ipc.spark.read.stream_reader import (
+    ArrowIpcStreamReader,
+    check_beside,
+    plain_paths,
+    stream_mode,
+)
 from spark_arrow_ipc.spark.rewrite.job import ChangedRows, Counted, context_of
 from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, sorted_plan, split_options, unrounded, zone_of
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
+from spark_arrow_ipc.storage.base import StorageOptions
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import is_remote, join
+from spark_arrow_ipc.storage.storage import Storage
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -149,15 +155,18 @@ def ingest(
     UnsupportedError
         The session is one of Spark Connect.
     """
-    context_of(spark)
-    of_read, of_write = split_options(options, source, target, ingested=True)
+    check_paths([os.fspath(target), os.fspath(checkpoint)])
+    place = _place_of(spark, os.fspath(checkpoint))
+    notes = [place, *(str(value) for name, value in options.items() if name.lower() == "sourcelog")]
+    of_read, of_write = split_options(options, source, target, notes=notes)
     reading, following = stream_options(strings_of_read(source, of_read))
     given = {name.lower() for name in of_read}
     nbytes = byte_argument("file_bytes", file_bytes)
     if "maxpartitionbytes" not in given:
         reading = replace(reading, max_partition_bytes=nbytes)
     reading = unrounded(reading, given)
-    following = replace(following, own_log=_log_beside(spark, os.fspath(checkpoint), reading))
+    following = replace(following, log_storage=_storage_options(options))
+    following = replace(following, own_log=_log_beside(place, following.log_storage))
     stream_mode(reading, following)  # raises what else is wrong with the options
     writing = parse_write({**of_write, "path": os.fspath(target)})
     check_streamed(writing)
@@ -170,8 +179,7 @@ def ingest(
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
-    if type(storage) is type(reading.opened_storage):
-        check_beside(storage, reading, root, "the target")
+    _check_apart(storage, root, reading, following, place)
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
@@ -191,23 +199,62 @@ def _schema(given: s.StructType | str) -> s.StructType:
     return s.StructType.fromDDL(given) if isinstance(given, str) else given
 
 
-def _log_beside(spark: SparkSession, checkpoint: str, reading: ReadOptions) -> str | None:
-    """Return the directory of the source log in a checkpoint; None where only Spark reaches that."""
+def _place_of(spark: SparkSession, checkpoint: str) -> str:
+    """Return the URL of a checkpoint, as Spark's own Hadoop understands it: a path without a scheme may be one of HDFS."""
     context = context_of(spark)
     jvm: Any = context._jvm  # noqa: SLF001 - Spark offers no other way to its Hadoop
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint)  # where Spark writes to: a plain path may be one of HDFS
-    qualified = path.getFileSystem(context._jsc.hadoopConfiguration()).makeQualified(path).toString()  # noqa: SLF001 - as above
-    log = join(qualified, *_LOG)
     try:
-        storage_of(log, reading.storage if is_remote(log) else ())
+        path = jvm.org.apache.hadoop.fs.Path(checkpoint)
+        system = path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+        return str(system.makeQualified(path).toString())
+    except Exception as error:  # noqa: BLE001 - of py4j, or of PySpark that translated one of Java
+        java = getattr(error, "java_exception", None)
+        words = error if java is None else java.getMessage()
+        raise OptionError(
+            f"Spark, which writes the checkpoint, does not reach it ({printable(str(words))}); give a directory that its "
+            "Hadoop reaches"
+        ) from None
+
+
+def _storage_options(given: Mapping[str, Any]) -> StorageOptions:
+    """Return the options ``storage.*``, for whatever of a query is remote."""
+    strings = strings_without_paths(given)
+    return parse_read({name: text for name, text in strings.items() if name.lower().startswith("storage.")}).storage
+
+
+def _log_beside(place: str, options: StorageOptions) -> str | None:
+    """Return the directory of the source log in a checkpoint; None where only Spark reaches that."""
+    log = join(place, *_LOG)
+    try:
+        storage_of(log, options if is_remote(log) else ())
     except (ArrowIpcError, ImportError) as error:
         _LOGGER.warning(
             "the log of the files that are read cannot lie in the checkpoint %s (%s): a file that comes more than "
             "lateWindow late is not read; give sourceLog, a directory of this query alone",
-            printable(qualified), printable(str(error)),
+            printable(place), printable(str(error)),
         )  # fmt: skip
         return None
     return log
+
+
+def _check_apart(storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, place: str) -> None:
+    """Refuse a target in the source, and a source, or anything that a query keeps, in the target."""
+    source = reading.opened_storage
+    if type(storage) is type(source):
+        check_beside(storage, reading, target, "the target")
+    inside = [("the source", source, path) for path in plain_paths(source, reading)]
+    kept = {
+        "the checkpoint": place,
+        "sourceLog": following.source_log,
+        "sourceArchiveDir": following.source_archive_dir,
+    }
+    for name, path in kept.items():
+        if path is not None:
+            with suppress(ArrowIpcError, ImportError):  # only Spark reaches it; what else is wrong has been said
+                inside.append((name, *storage_of(path, following.log_storage if is_remote(path) else ())))
+    for name, other, path in inside:
+        if type(storage) is type(other):
+            check_unseen(storage, [target], path, name, "readers of the target look for files")
 
 
 @dataclass(frozen=True)
@@ -257,12 +304,15 @@ def _commits(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
 
     def commit(reports: DataFrame, number: int) -> None:
         # Of each task Spark gives one attempt's row, whatever it runs twice. They come from tasks of this application.
-        messages = [pickle.loads(row.report) for row in reports.select("report").collect()]  # noqa: S301
+        messages: list[WriterCommitMessage | None] = []
         writer = spec.writer()
         try:
+            messages += [pickle.loads(row.report) for row in reports.select("report").collect()]  # noqa: S301
             writer.commit(messages, number)
-        except BaseException:
+        except BaseException as error:
             writer.abort(messages, number)
+            if isinstance(error, (ArrowIpcError, PySparkException)):
+                raise error.with_traceback(None) from None  # Spark shows all of it to the person
             raise
 
     return commit
@@ -290,10 +340,11 @@ class ArrowIpcIngestSource(DataSource):  # type: ignore[misc]  # PySpark is not 
 
 @dataclass(frozen=True)
 class IngestPartition(InputPartition):  # type: ignore[misc]  # as above
-    """The files that one task reads, and the writer of the batch."""
+    """The files that one task reads, the writer of the batch, and whether it is no batch that is run again."""
 
     read: ArrowIpcInputPartition
     writer: ArrowIpcStreamWriter
+    is_new: bool
 
 
 class ArrowIpcIngestReader(ArrowIpcStreamReader):
@@ -307,7 +358,8 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Plan the tasks of a batch, which write the columns that the target has by now."""
         writer = self._spec.writer()
-        return [IngestPartition(each, writer) for each in super().partitions(start, end)]
+        is_new = self._next is not None and self._next[:2] == (start, end)
+        return [IngestPartition(each, writer, is_new) for each in super().partitions(start, end)]
 
     def _plan(self, batch: StreamBatch) -> list[ArrowIpcInputPartition]:
         if batch.ranges:
@@ -333,7 +385,7 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
             closing(super().read(partition.read)) as batches,
             closing(self._spec.changed.of(batches, counted)) as rows,
         ):
-            message = partition.writer.write(rows)
+            message = replace(partition.writer.write(rows), is_new=partition.is_new)
         files = message.output.files
         figures = counted.rows, sum(file.rows for file in files), len(files), sum(file.nbytes for file in files)
         yield (*figures, pickle.dumps(message))

@@ -179,18 +179,19 @@ _INGESTED: Final = _both("ingesting", "ingested", READING, STREAMING, WRITING)
 
 
 def split_options(
-    given: Mapping[str, Any], source: Paths, target: str | os.PathLike[str], *, ingested: bool = False
+    given: Mapping[str, Any], source: Paths, target: str | os.PathLike[str], *, notes: Sequence[str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of the read, and those of the write, as the strings that their parsers take."""
-    strings = strings_without_paths(given)
+    """Return the options of the read, of a stream if it has notes somewhere, and those of the write, as strings."""
+    strings, ingested = strings_without_paths(given), notes is not None
     check_known(strings, _INGESTED if ingested else _REWRITTEN, *(() if ingested else (STREAMING,)))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     remote = any(is_remote(os.fspath(path)) for path in paths), is_remote(os.fspath(target))
+    any_remote = any([*remote, *map(is_remote, notes or ())])
     readers = (READING, STREAMING) if ingested else (READING,)
     of_sides = []
     for sides, is_elsewhere in zip((readers, (WRITING,)), remote, strict=True):
         options = {name: text for name, text in strings.items() if any(side.option(name) for side in sides)}
-        if any(remote) and not is_elsewhere:
+        if any_remote and not is_elsewhere:
             options = {name: text for name, text in options.items() if not name.lower().startswith(_OF_STORAGE)}
         of_sides.append(options)
     of_read, of_write = of_sides

@@ -5,6 +5,7 @@ pyarrow writes what is dropped and reads what is published. tests/faults/stream_
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.dataset.stream.mode import Limit
 from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, OptionError, UnsupportedError
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
@@ -201,6 +203,23 @@ def test_a_batch_that_is_run_again_is_committed_once(spark, tmp_path):
     assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
 
 
+@pytest.mark.parametrize("later", [1, 2])
+def test_a_checkpoint_that_is_older_than_the_target_is_refused(spark, tmp_path, later):
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "old")
+    for number in range(1, later + 1):
+        drop(tmp_path / "in", number)
+        drain(spark, tmp_path)
+    drop(tmp_path / "in", 9)
+    with pytest.raises(StreamingQueryException, match=f"batch {later} of this query is committed here"):
+        drain(spark, tmp_path, checkpoint=tmp_path / "old")
+    assert ids(*range(later + 1)) == sorted(published(tmp_path / "out")["id"].to_pylist())
+    assert [] == list((tmp_path / "out").rglob("*.staged"))
+    drain(spark, tmp_path)
+    assert ids(*range(later + 1), 9) == sorted(published(tmp_path / "out")["id"].to_pylist())
+
+
 def test_a_commit_that_fails_ends_the_query_and_leaves_nothing_staged(spark, tmp_path):
     drop(tmp_path / "in", 0)
     (tmp_path / "out").mkdir()
@@ -232,6 +251,10 @@ def test_a_batch_without_rows_is_committed(spark, tmp_path):
         ({"tail": True}, OptionError, "tail=true follows one file"),
         ({"startingFrom": 17}, OptionError, "startingFrom=17 is the number of a commit record"),
         ({"function": 3}, FunctionError, "expected a function"),
+        ({"target": "~/out"}, OptionError, "begins with ~"),
+        ({"checkpoint": "~/checkpoint"}, OptionError, "begins with ~"),
+        ({"checkpoint": "s4://bucket/x"}, OptionError, 'does not reach it .No FileSystem for scheme "s4"'),
+        ({"checkpoint": ""}, OptionError, "Can not create a Path from an empty string"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_query_begins(spark, tmp_path, options, error, words):
@@ -282,13 +305,13 @@ def test_no_plan_shows_what_the_source_is_told(spark, tmp_path):
     assert "gAS" not in shown  # how a pickle begins in base64
 
 
-def test_a_checkpoint_that_only_spark_reaches_gets_no_log(spark, monkeypatch, caplog):
+def test_a_checkpoint_that_only_spark_reaches_gets_no_log(monkeypatch, caplog):
     def refuse(*_):
         raise UnsupportedError("there is no storage for it")
 
     monkeypatch.setattr(module, "storage_of", refuse)
     with caplog.at_level(logging.WARNING):
-        assert module._log_beside(spark, "/checkpoint", module.ReadOptions(paths=("/in",))) is None
+        assert module._log_beside("/checkpoint", ()) is None
     assert "give sourceLog" in caplog.text
 
 
@@ -307,15 +330,91 @@ def test_nothing_of_a_query_lies_where_it_looks_for_files(spark, tmp_path, place
     assert ["0.arrow"] == [file.name for file in (tmp_path / "in").iterdir()]
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"source": "out/k=1"}, "the source lies in"),
+        ({"checkpoint": "out/state"}, "the checkpoint lies in"),
+        ({"checkpoint": "out"}, "the checkpoint lies in"),
+        ({"sourceLog": "out/log"}, "sourceLog lies in"),
+        ({"sourceArchiveDir": "out/old", "cleanSource": "archive"}, "sourceArchiveDir lies in"),
+    ],
+)
+def test_nothing_of_a_query_lies_where_readers_of_the_target_look(spark, tmp_path, place, words):
+    drop(tmp_path / "in", 0)
+    drop(tmp_path / "out" / "k=1", 0)
+    with pytest.raises(OptionError, match=words):
+        drain(
+            spark,
+            tmp_path,
+            **{name: path if name == "cleanSource" else tmp_path / path for name, path in place.items()},
+        )
+    assert ["k=1"] == [file.name for file in (tmp_path / "out").iterdir()]
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_an_error_of_a_batch_has_a_short_trace(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    with pytest.raises(StreamingQueryException) as caught:
+        drain(spark, tmp_path, where="id / 0 > 1", source_schema="id string")
+    assert len(str(caught.value)) < 3_000, str(caught.value)
+
+
+@pytest.fixture
+def server():
+    from fault_server import fault_server  # workers import this module for its functions, and have no such module
+
+    with fault_server() as made:
+        yield made
+
+
+def objects(server, directory):
+    return sorted(key for key in server.objects.by_key if key.startswith(directory))
+
+
+def test_a_log_in_an_object_store_gets_the_options_of_a_storage_though_the_source_is_local(spark, tmp_path, server):
+    options = {f"storage.{name}": value for name, value in server.options.items()}
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path, sourceLog=f"{server.url}/log", **options)
+    drop(tmp_path / "in", 1)
+    drain(spark, tmp_path, sourceLog=f"{server.url}/log", **options)
+    assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
+    entries = ["log/00000000000000000000.json", "log/00000000000000000001.json"]
+    assert {*entries, "log/owner"} < {*objects(server, "log")}
+
+
+def test_a_checkpoint_in_an_object_store_keeps_the_log_by_the_options_of_a_storage(tmp_path, server):
+    options = module._storage_options({f"storage.{name}": value for name, value in server.options.items()})
+    log = module._log_beside(f"{server.url}/checkpoint", options)
+    following = module.StreamOptions(own_log=log, log_storage=options)
+    drop(tmp_path / "in", 0)
+    mode = module.stream_mode(module.ReadOptions(paths=(str(tmp_path / "in"),)), following)
+    mode.latest(mode.initial(), Limit())
+    assert f"checkpoint/{'/'.join(module._LOG)}/00000000000000000000.json" in objects(server, "checkpoint")
+
+
+def test_a_source_in_an_object_store_and_a_local_checkpoint(spark, tmp_path, server):
+    options = {f"storage.{name}": value for name, value in server.options.items()}
+    for number in range(2):
+        drop(tmp_path / "in", number)
+        server.objects.put(f"in/{number}.arrow", (tmp_path / "in" / f"{number}.arrow").read_bytes())
+        drain(spark, tmp_path, source=f"{server.url}/in", **options)
+    assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
+    assert (tmp_path / "checkpoint" / "sources" / "0" / "arrowipc" / "owner").exists()
+
+
 def test_options_of_a_storage_are_for_the_side_that_is_remote():
     given = {"storage.region": "eu", "compression": "lz4", "maxFilesPerTrigger": 3}
     split = rewrite.split_options
     assert ({"maxFilesPerTrigger": "3"}, {"storage.region": "eu", "compression": "lz4"}) == split(
-        given, "/in", "s3://bucket/out", ingested=True
+        given, "/in", "s3://bucket/out", notes=[]
     )
     assert ({"maxFilesPerTrigger": "3", "storage.region": "eu"}, {"compression": "lz4"}) == split(
-        given, ["s3://bucket/in"], "/out", ingested=True
+        given, ["s3://bucket/in"], "/out", notes=[]
     )
-    for_both, of_write = split(given, "/in", "/out", ingested=True)  # where it is an error that names it
+    assert ({"maxFilesPerTrigger": "3"}, {"compression": "lz4"}) == split(
+        given, "/in", "/out", notes=["s3://bucket/log"]
+    )
+    for_both, of_write = split(given, "/in", "/out", notes=[])  # where it is an error that names it
     assert "storage.region" in for_both
     assert "storage.region" in of_write
