@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import Array, bitmap
+from spark_arrow_ipc.arrow import Array, array_data
 from spark_arrow_ipc.arrow import types as t
 
 BIG = 70_000
@@ -15,7 +15,7 @@ def buffer(values, dtype=np.uint8):
 
 def text(offsets, data, type_=t.utf8, valid=None):
     width = np.int64 if type_ in (t.large_utf8, t.large_binary) else np.int32
-    bits = None if valid is None else bitmap.pack(valid)
+    bits = None if valid is None else array_data.pack_bits(valid)
     nulls = 0 if valid is None else valid.count(False)
     return Array(type_, len(offsets) - 1, nulls, (bits, buffer(offsets, width), memoryview(data)))
 
@@ -33,7 +33,7 @@ GREEN = ("grün" * 10).encode()
 
 
 def views(*views, buffers=(LONG,), type_=t.utf8_view, valid=None):
-    bits = None if valid is None else bitmap.pack(valid)
+    bits = None if valid is None else array_data.pack_bits(valid)
     nulls = 0 if valid is None else valid.count(False)
     return Array(type_, len(views), nulls, (bits, memoryview(b"".join(views)), *map(memoryview, buffers)))
 

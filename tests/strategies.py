@@ -18,10 +18,9 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, bitmap
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
-from spark_arrow_ipc.arrow.numpy_views import VIEW
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, VIEW
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("dev", max_examples=10, **_COMMON)
@@ -167,7 +166,7 @@ def _valid(rng, length, nulls):
     count = length - int(valid.sum())
     packed = None
     if count or rng.random() < 0.2:
-        packed = memoryview(bytes(bitmap.pack(valid)) + bytes(int(rng.integers(0, 3))))
+        packed = memoryview(bytes(array_data.pack_bits(valid)) + bytes(int(rng.integers(0, 3))))
     return valid, packed, count if rng.random() < 0.8 else NOT_COUNTED
 
 

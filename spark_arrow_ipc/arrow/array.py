@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import ArrayData
-from spark_arrow_ipc.arrow.numpy_views import NDArray
+from spark_arrow_ipc.arrow.array_data import ArrayData, NDArray
 from spark_arrow_ipc.arrow.python_values import to_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
@@ -119,4 +118,4 @@ def to_numpy(array: ArrayData) -> NDArray:
     convert = NUMPY.get(type(array.type))
     if convert is None or array.count_nulls():
         return np.fromiter(to_pylist.to_pylist(array), object, array.length)
-    return convert(numpy_views.data_values(array), array.type)
+    return convert(array_data.data_values(array), array.type)

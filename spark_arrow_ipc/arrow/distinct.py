@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.equality import (
@@ -187,13 +187,13 @@ def _of_nothing(_: ArrayData, slots: Slots) -> Words:
 
 
 def _of_bits(array: ArrayData, slots: Slots) -> Words:
-    found: Words = _FEW_KEYS[2:4][numpy_views.data_values(array)[slots].view(np.uint8)]
+    found: Words = _FEW_KEYS[2:4][array_data.data_values(array)[slots].view(np.uint8)]
     return found
 
 
 def _of_fixed_width(array: ArrayData, slots: Slots) -> Words:
     width = BIT_WIDTHS[type(array.type)](array.type) // 8
-    values = numpy_views.data_values(array)[slots]
+    values = array_data.data_values(array)[slots]
     if width in (1, 2, 4, 8) and values.ndim == 1:
         return _mixed(np.ascontiguousarray(values).view(f"u{width}").astype(np.uint64) ^ _SEED)
     region = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -253,7 +253,7 @@ def _of_structs(array: ArrayData, slots: Slots) -> Words:
 
 def _of_unions(array: ArrayData, slots: Slots) -> Words:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
-    ids, where = numpy_views.type_ids(array)[slots], selected(array, slots)
+    ids, where = array_data.type_ids(array)[slots], selected(array, slots)
     found = np.zeros(len(slots), np.uint64)
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
         own = np.flatnonzero(ids == type_id)
@@ -271,12 +271,12 @@ def _of_used(values: ArrayData, slots: Slots) -> Words:
 
 def _of_indices(array: ArrayData, slots: Slots) -> Words:
     assert array.dictionary is not None
-    return _of_used(array.dictionary, numpy_views.data_values(array)[slots].astype(np.int64))
+    return _of_used(array.dictionary, array_data.data_values(array)[slots].astype(np.int64))
 
 
 def _of_runs(array: ArrayData, slots: Slots) -> Words:
     run_ends, values = array.children
-    runs = np.searchsorted(numpy_views.data_values(run_ends), slots + array.offset, "right")
+    runs = np.searchsorted(array_data.data_values(run_ends), slots + array.offset, "right")
     return _of_used(values, runs.astype(np.int64))
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, by_type
@@ -127,12 +127,12 @@ def decoded(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
     while isinstance(array.type, t.Dictionary | t.RunEndEncoded):
         if isinstance(array.type, t.Dictionary):
             assert array.dictionary is not None
-            indices = numpy_views.data_values(array)[slots]
+            indices = array_data.data_values(array)[slots]
             array, slots = array.dictionary, np.where(null, 0, indices).astype(np.int64)
             if not array.length:
                 return array, slots, null
         else:
-            ends = numpy_views.data_values(array.children[0])
+            ends = array_data.data_values(array.children[0])
             slots = np.searchsorted(ends, slots + array.offset, "right").astype(np.int64)
             array = array.children[1]
         null = null | null_slots(array, slots)
@@ -146,7 +146,7 @@ def null_slots(array: ArrayData, slots: Slots) -> Bools:
     if array.validity is None or not len(slots):
         return np.zeros(len(slots), np.bool_)
     low = int(slots.min())
-    mask = numpy_views.validity_mask(array, low, int(slots.max()) + 1)
+    mask = array_data.validity_mask(array, low, int(slots.max()) + 1)
     return np.zeros(len(slots), np.bool_) if mask is None else ~mask[slots - low]
 
 
@@ -160,17 +160,17 @@ def _bits_of(array: ArrayData, slots: Slots) -> Bools:
     assert data is not None
     low, high = int(slots.min()), int(slots.max())
     # Not `data_values` of a slice: making the slice takes longer than unpacking a few hundred bits.
-    return bitmap.unpack(data, array.offset + low, high + 1 - low)[slots - low]
+    return array_data.unpack_bits(data, array.offset + low, high + 1 - low)[slots - low]
 
 
 def _numbers(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    unequal: Bools = numpy_views.data_values(a)[i] != numpy_views.data_values(b)[j]
+    unequal: Bools = array_data.data_values(a)[i] != array_data.data_values(b)[j]
     found: Bools = unequal if unequal.ndim == 1 else np.logical_or.reduce(unequal, axis=1)
     return found
 
 
 def _floats(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    x, y = numpy_views.data_values(a)[i], numpy_views.data_values(b)[j]
+    x, y = array_data.data_values(a)[i], array_data.data_values(b)[j]
     bits = np.dtype(f"u{x.itemsize}")
     found: Bools = (x.view(bits) != y.view(bits)) & ~(np.isnan(x) & np.isnan(y))
     return found
@@ -200,23 +200,23 @@ def _texts(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
 
 
 def _located_bytes(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     start, stop = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
-    return numpy_views.value_bytes(array), start, stop - start
+    return array_data.value_bytes(array), start, stop - start
 
 
 def _located_views(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
     """Return the views, followed by the bytes of the long values, and the place of each value in them."""
-    views = np.ascontiguousarray(numpy_views.views(array)[slots])
+    views = np.ascontiguousarray(array_data.views(array)[slots])
     size = views["size"].astype(np.int64)
-    long = size > numpy_views.VIEW_INLINE_NBYTES
+    long = size > array_data.VIEW_INLINE_NBYTES
     start = np.arange(len(slots)) * views.itemsize + 4
     pieces, total = [views.view(np.uint8)], views.nbytes
     for number in np.unique(views["index"][long]):
         own = np.flatnonzero(long & (views["index"] == number))
         where = views["offset"][own].astype(np.int64)
         low, high = int(where.min()), int((where + size[own]).max())
-        pieces.append(numpy_views.byte_values(array.buffers[2 + number])[low:high])
+        pieces.append(array_data.byte_values(array.buffers[2 + number])[low:high])
         start[own] = total + where - low
         total += high - low
     return np.concatenate(pieces), start, size
@@ -251,13 +251,13 @@ def _lists(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
 
 
 def _list_elements(array: ArrayData, slots: Slots) -> tuple[Slots, Slots]:
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     start = offsets[slots].astype(np.int64)
     return start, offsets[slots + 1] - start
 
 
 def _list_view_elements(array: ArrayData, slots: Slots) -> tuple[Slots, Slots]:
-    start, sizes = numpy_views.positions(array)[slots], numpy_views.sizes(array)[slots]
+    start, sizes = array_data.positions(array)[slots], array_data.sizes(array)[slots]
     return start.astype(np.int64), sizes.astype(np.int64)
 
 
@@ -286,7 +286,7 @@ def _structs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
 
 def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     assert isinstance(a.type, t.SparseUnion | t.DenseUnion)
-    ids, other = numpy_views.type_ids(a)[i], numpy_views.type_ids(b)[j]
+    ids, other = array_data.type_ids(a)[i], array_data.type_ids(b)[j]
     found: Bools = ids != other
     a_where, b_where = selected(a, i), selected(b, j)
     for type_id, ours, theirs in zip(a.type.type_ids, a.children, b.children, strict=True):
@@ -299,7 +299,7 @@ def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
 def selected(array: ArrayData, slots: Slots) -> Slots:
     """Return the slot that each slot of a union selects in its child."""
     if isinstance(array.type, t.DenseUnion):
-        return numpy_views.positions(array)[slots].astype(np.int64)
+        return array_data.positions(array)[slots].astype(np.int64)
     return array.offset + slots
 
 

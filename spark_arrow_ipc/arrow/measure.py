@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, bit_width_of, by_type
@@ -170,14 +170,14 @@ def _sum_of(of_slots: npt.NDArray[Any]) -> Measure:
 def _bytes(array: ArrayData, how: _How) -> Measure:
     if not array.length or not how.bytes:
         return _nothing
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     return lambda start, stop: offsets[stop].astype(np.int64) - offsets[start]
 
 
 def _list(array: ArrayData, how: _How) -> Measure:
     if not array.length:
         return _nothing
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     child = _measure(array.children[0], how)
     return lambda start, stop: child(offsets[start].astype(np.int64), offsets[stop].astype(np.int64))
 
@@ -205,22 +205,22 @@ def _fixed_size_list(array: ArrayData, how: _How) -> Measure:
 def _views(array: ArrayData, how: _How) -> Measure:
     if not how.bytes:
         return _nothing
-    size = numpy_views.views(array)["size"]
-    mask = numpy_views.validity_mask(array)
-    long = size > numpy_views.VIEW_INLINE_NBYTES
+    size = array_data.views(array)["size"]
+    mask = array_data.validity_mask(array)
+    long = size > array_data.VIEW_INLINE_NBYTES
     return _sum_of(np.where(long if mask is None else long & mask, size, 0))
 
 
 def _list_view(array: ArrayData, how: _How) -> Measure:
-    start = numpy_views.positions(array).astype(np.int64)
+    start = array_data.positions(array).astype(np.int64)
     child = _measure(array.children[0], how)
-    return _sum_of(child(start, start + numpy_views.sizes(array)))
+    return _sum_of(child(start, start + array_data.sizes(array)))
 
 
 def _dense_union(array: ArrayData, how: _How) -> Measure:
     assert isinstance(array.type, t.DenseUnion)
-    type_ids = numpy_views.type_ids(array)
-    positions = numpy_views.positions(array).astype(np.int64)
+    type_ids = array_data.type_ids(array)
+    positions = array_data.positions(array).astype(np.int64)
     of_slots = np.zeros(array.length, np.int64)
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
         own = np.flatnonzero(type_ids == type_id)
@@ -230,7 +230,7 @@ def _dense_union(array: ArrayData, how: _How) -> Measure:
 
 def _stored_runs(array: ArrayData, how: _How) -> Measure:
     run_ends, values = array.children
-    ends, offset = numpy_views.data_values(run_ends).astype(np.int64), array.offset
+    ends, offset = array_data.data_values(run_ends).astype(np.int64), array.offset
     of_ends, of_values = _measure(run_ends, how), _measure(values, how)
 
     def of_runs(start: Slots, stop: Slots) -> Slots:
@@ -245,7 +245,7 @@ def _decoded_runs(array: ArrayData, how: _How) -> Measure:
     run_ends, values = array.children
     offset, last = array.offset, array.offset + array.length
     # The last run may end anywhere after the array.
-    ends = np.minimum(numpy_views.data_values(run_ends), last).astype(np.int64)
+    ends = np.minimum(array_data.data_values(run_ends), last).astype(np.int64)
     if not len(ends):
         return _nothing
     runs = np.arange(len(ends))
@@ -268,8 +268,8 @@ def _decoded_dictionary(array: ArrayData, how: _How) -> Measure:
     if not count:
         return lambda start, stop: (stop - start) * how.slot_bits // 8
     of_values = _measure(array.dictionary, how)
-    indices = numpy_views.data_values(array)
-    mask = numpy_views.validity_mask(array)
+    indices = array_data.data_values(array)
+    mask = array_data.validity_mask(array)
     if mask is not None:
         indices = np.where(mask, indices, 0)
     if count > len(indices):

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
@@ -230,13 +230,13 @@ _Buffers: TypeAlias = list[memoryview | None]
 
 def _validity(slots: _Slots, _: BufferLayout) -> _Buffers:
     assert slots.valid is not None
-    return [bitmap.pack(slots.valid) if slots.null_count else None]
+    return [array_data.pack_bits(slots.valid) if slots.null_count else None]
 
 
 def _data(slots: _Slots, wanted: BufferLayout) -> _Buffers:
     if isinstance(slots.type, t.Bool):
         bits = slots.decode("DATA", _bit, b"\x00")
-        return [bitmap.pack([bit != b"\x00" for bit in bits])]
+        return [array_data.pack_bits([bit != b"\x00" for bit in bits])]
     scalar = SCALARS[type(slots.type)]
     nbytes = bit_width_of(slots.type, wanted) // 8
     if nbytes * slots.length > MAX_NBYTES:

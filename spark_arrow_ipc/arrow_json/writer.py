@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
@@ -118,7 +118,7 @@ def _column(name: str, array: Array) -> Members:
 def _valid(array: Array) -> Iterator[bool]:
     if not LAYOUTS[type(array.type)].has_validity:
         return iter(())
-    mask = numpy_views.validity_mask(array)
+    mask = array_data.validity_mask(array)
     return iter([True] * array.length if mask is None else mask.tolist())
 
 
@@ -152,7 +152,7 @@ def _validity(slots: _Slots, _: BufferLayout, __: int) -> Members:
 def _data(slots: _Slots, wanted: BufferLayout, i: int) -> Members:
     array = slots.array
     if isinstance(array.type, t.Bool):
-        bits = numpy_views.data_values(array).tolist()
+        bits = array_data.data_values(array).tolist()
         return {"DATA": [bit and ok for bit, ok in zip(bits, slots.valid, strict=True)]}
     encode = SCALARS[type(array.type)].encode
     return {"DATA": [encode(slot, array.type) for slot in slots.cut(i, bit_width_of(array.type, wanted) // 8)]}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
@@ -60,7 +60,7 @@ def out_of_range(array: Array, path: str) -> Iterator[OutOfRange]:
     check = _CHECKS.get(type(array.type))
     if check is not None and array.length:
         what, bad = check(array)
-        valid = numpy_views.validity_mask(array)
+        valid = array_data.validity_mask(array)
         bad = bad if valid is None else bad & valid
         if bad.any():
             yield OutOfRange(path, what, int(np.count_nonzero(bad)), int(bad.argmax()))
@@ -73,7 +73,7 @@ def out_of_range(array: Array, path: str) -> Iterator[OutOfRange]:
 def _decimals(array: Array) -> tuple[str, Bools]:
     type_ = array.type
     assert isinstance(type_, t.Decimal)
-    words = numpy_views.data_values(array)
+    words = array_data.data_values(array)
     bound = 10**type_.precision
     bad = ~(_below(words, bound) & ~_below(words, 1 - bound))
     return f"decimals of more than {type_.precision} digits", bad
@@ -96,13 +96,13 @@ def _below(words: npt.NDArray[Any], bound: int) -> Bools:
 def _times(array: Array) -> tuple[str, Bools]:
     type_ = array.type
     assert isinstance(type_, t.Time)
-    values = numpy_views.data_values(array)
+    values = array_data.data_values(array)
     return "times outside of a day", (values < 0) | (values >= _DAY_SECONDS * type_.unit.per_second)
 
 
 def _dates(array: Array) -> tuple[str, Bools]:
     assert isinstance(array.type, t.Date)
-    values = numpy_views.data_values(array)
+    values = array_data.data_values(array)
     if array.type.unit is t.DateUnit.DAY:
         return "", np.zeros(len(values), np.bool_)
     return "dates with a time of day", values % _DAY_MILLISECONDS != 0

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_arrow_ipc.arrow import bitmap, pyarrow_bridge
+from spark_arrow_ipc.arrow import array_data, pyarrow_bridge
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.pyarrow_bridge import (
     buffers_of,
@@ -112,6 +112,6 @@ def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None
     Shares its memory if it is contiguous and not of booleans.
     """
     type_ = pa.from_numpy_dtype(values.dtype)
-    buffer = pa.py_buffer(bitmap.pack(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))
-    validity = None if nulls is None else pa.py_buffer(bitmap.pack(~nulls))
+    buffer = pa.py_buffer(array_data.pack_bits(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))
+    validity = None if nulls is None else pa.py_buffer(array_data.pack_bits(~nulls))
     return pa.Array.from_buffers(type_, len(values), [validity, buffer])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.arrow import distinct, equality, measure, numpy_views
+from spark_arrow_ipc.arrow import array_data, distinct, equality, measure
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import compact, concat, take
 from spark_arrow_ipc.arrow.layout import (
@@ -55,7 +55,7 @@ def test_every_type_class_has_a_row(table):
 def test_types_with_a_data_buffer_say_how_wide_and_what_its_slots_are():
     with_data = {cls for cls, layout in LAYOUTS.items() if Role.DATA in {buffer.role for buffer in layout.buffers}}
     assert with_data == set(BIT_WIDTHS)
-    assert with_data == set(numpy_views.DTYPES) | {t.Bool, t.FixedSizeBinary}
+    assert with_data == set(array_data.DTYPES) | {t.Bool, t.FixedSizeBinary}
 
 
 def test_a_row_of_a_family_is_that_of_each_of_its_types():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 
@@ -57,7 +57,7 @@ def compact(array: Array) -> Array:
 
 def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Return the same slots, null also where a mask is false; types without a validity bitmap stay as they are."""
-    own = numpy_views.validity_mask(array)
+    own = array_data.validity_mask(array)
     shown = mask if own is None else mask & own
     if (
         Role.VALIDITY not in [row.role for row in LAYOUTS[type(array.type)].buffers]
@@ -66,26 +66,26 @@ def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
         return array
     whole = compact(array)
     nulls = array.length - int(np.count_nonzero(shown))
-    return replace(whole, null_count=nulls, buffers=(bitmap.pack(shown), *whole.buffers[1:]))
+    return replace(whole, null_count=nulls, buffers=(array_data.pack_bits(shown), *whole.buffers[1:]))
 
 
 def _validity(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer | None:
     if buffer is None or array.null_count == 0:
         return None
-    return bitmap.slice_bits(buffer, array.offset, array.length)
+    return array_data.slice_bits(buffer, array.offset, array.length)
 
 
 def _slots(array: Array, row: BufferLayout, buffer: Buffer | None) -> Buffer:
     buffer = memoryview(b"") if buffer is None else buffer
     bit_width = bit_width_of(array.type, row)
     if bit_width == 1:
-        return bitmap.slice_bits(buffer, array.offset, array.length)
+        return array_data.slice_bits(buffer, array.offset, array.length)
     width = bit_width // 8
     return buffer[array.offset * width : (array.offset + array.length) * width]
 
 
 def _offsets(array: Array, _: BufferLayout, __: Buffer | None) -> Buffer:
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     if not array.length:
         return as_buffer(np.zeros(1, offsets.dtype))
     return as_buffer(offsets if offsets[0] == 0 else offsets - offsets[0])
@@ -113,7 +113,7 @@ def used_range(array: Array) -> tuple[int, int]:
     """Return the half-open range of bytes or elements that the value offsets of an array cover."""
     if not array.length:
         return 0, 0
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     return int(offsets[0]), int(offsets[-1])
 
 
@@ -146,7 +146,7 @@ def _fixed_size_list_children(array: Array, same: Array) -> Array:
 
 def _list_view_children(array: Array, same: Array) -> Array:
     (child,) = array.children
-    positions, sizes = numpy_views.positions(array), numpy_views.sizes(array)
+    positions, sizes = array_data.positions(array), array_data.sizes(array)
     used = np.flatnonzero(sizes)
     start = int(positions[used].min()) if len(used) else 0
     stop = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
@@ -159,7 +159,7 @@ def _list_view_children(array: Array, same: Array) -> Array:
 
 def _dense_union_children(array: Array, same: Array) -> Array:
     assert isinstance(array.type, t.DenseUnion)
-    type_ids, positions = numpy_views.type_ids(array), numpy_views.positions(array)
+    type_ids, positions = array_data.type_ids(array), array_data.positions(array)
     origin = np.zeros(128, positions.dtype)
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
@@ -175,7 +175,7 @@ def _dense_union_children(array: Array, same: Array) -> Array:
 
 def _runs(array: Array, same: Array) -> Array:
     run_ends, values = array.children
-    ends = numpy_views.data_values(run_ends)
+    ends = array_data.data_values(run_ends)
     start, stop = runs_of(ends, array.offset, array.offset + array.length)
     if array.offset == 0 and start < stop and int(ends[stop - 1]) == array.length:
         return replace(same, children=(_part(run_ends, start, stop), _part(values, start, stop)))
@@ -197,9 +197,9 @@ def _view_buffers(array: Array, same: Array) -> Array:
     """Cut variadic buffers of which views use little: a slice would otherwise be written with all of their bytes."""
     variadic = array.buffers[2:]
     total = sum(buffer.nbytes for buffer in variadic if buffer is not None)
-    views = numpy_views.views(array)
-    mask = numpy_views.validity_mask(array)
-    long = views["size"] > numpy_views.VIEW_INLINE_NBYTES
+    views = array_data.views(array)
+    mask = array_data.validity_mask(array)
+    long = views["size"] > array_data.VIEW_INLINE_NBYTES
     used = np.flatnonzero(long if mask is None else long & mask)
     index, offset = views["index"][used], views["offset"][used].astype(np.int64)
     start = np.full(len(variadic), np.iinfo(np.int64).max)

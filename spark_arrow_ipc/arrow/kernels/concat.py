@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer
@@ -104,10 +104,10 @@ def concat(arrays: Sequence[Array]) -> Array:
 
 def _bits(parts: Sequence[Array], number: int) -> Buffer:
     bits = [
-        np.ones(part.length, np.bool_) if buffer is None else bitmap.unpack(buffer, 0, part.length)
+        np.ones(part.length, np.bool_) if buffer is None else array_data.unpack_bits(buffer, 0, part.length)
         for part, buffer in ((part, part.buffers[number]) for part in parts)
     ]
-    return bitmap.pack(np.concatenate(bits))
+    return array_data.pack_bits(np.concatenate(bits))
 
 
 def _validity(parts: Sequence[Array], _: BufferLayout, number: int) -> Buffer | None:
@@ -117,11 +117,11 @@ def _validity(parts: Sequence[Array], _: BufferLayout, number: int) -> Buffer | 
 def _joined(parts: Sequence[Array], row: BufferLayout, number: int) -> Buffer:
     if bit_width_of(parts[0].type, row) == 1:
         return _bits(parts, number)
-    return as_buffer(np.concatenate([numpy_views.byte_values(part.buffers[number]) for part in parts]))
+    return as_buffer(np.concatenate([array_data.byte_values(part.buffers[number]) for part in parts]))
 
 
 def _offsets(parts: Sequence[Array], _: BufferLayout, __: int) -> Buffer:
-    moved = [numpy_views.value_offsets(part) for part in parts]
+    moved = [array_data.value_offsets(part) for part in parts]
     ends = np.cumsum([int(offsets[-1]) for offsets in moved])
     _require_fit(int(ends[-1]), moved[0].dtype, "value offsets", "concatenate fewer arrays or use the large type")
     return as_buffer(
@@ -167,7 +167,7 @@ def _before(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
 def _list_view(parts: Sequence[Array], joined: Array) -> Array:
     whole = _children(parts, joined)
     before = _before([part.children[0].length for part in parts])
-    moved = [numpy_views.positions(part) + base for part, base in zip(parts, before, strict=True)]
+    moved = [array_data.positions(part) + base for part, base in zip(parts, before, strict=True)]
     return _with_positions(whole, np.concatenate(moved))
 
 
@@ -178,20 +178,20 @@ def _dense_union(parts: Sequence[Array], joined: Array) -> Array:
     for i, type_id in enumerate(joined.type.type_ids):
         before[:, type_id] = _before([part.children[i].length for part in parts])
     moved = [
-        numpy_views.positions(part) + base[numpy_views.type_ids(part)] for part, base in zip(parts, before, strict=True)
+        array_data.positions(part) + base[array_data.type_ids(part)] for part, base in zip(parts, before, strict=True)
     ]
     return _with_positions(whole, np.concatenate(moved))
 
 
 def _with_positions(array: Array, positions: NDArray) -> Array:
-    dtype = numpy_views.positions(array).dtype
+    dtype = array_data.positions(array).dtype
     _require_fit(int(positions.max()), dtype, "value offsets", "concatenate fewer arrays or use the large type")
     first, _, *rest = array.buffers
     return replace(array, buffers=(first, as_buffer(positions.astype(dtype)), *rest))
 
 
 def _runs(parts: Sequence[Array], joined: Array) -> Array:
-    ends = [numpy_views.data_values(part.children[0]) for part in parts]
+    ends = [array_data.data_values(part.children[0]) for part in parts]
     _require_fit(joined.length, ends[0].dtype, "run ends", "concatenate fewer arrays or use wider run ends")
     before = _before([part.length for part in parts])
     moved = np.concatenate([own + own.dtype.type(base) for own, base in zip(ends, before, strict=True)])
@@ -201,9 +201,9 @@ def _runs(parts: Sequence[Array], joined: Array) -> Array:
 
 def _views(parts: Sequence[Array], joined: Array) -> Array:
     before = _before([len(part.buffers) - 2 for part in parts])
-    moved = numpy_views.views(joined).copy()
+    moved = array_data.views(joined).copy()
     base = np.repeat(before, [part.length for part in parts]).astype(np.int32)
-    moved["index"] += np.where(moved["size"] > numpy_views.VIEW_INLINE_NBYTES, base, 0).astype(np.int32)
+    moved["index"] += np.where(moved["size"] > array_data.VIEW_INLINE_NBYTES, base, 0).astype(np.int32)
     variadic = (buffer for part in parts for buffer in part.buffers[2:])
     return replace(joined, buffers=(joined.buffers[0], as_buffer(moved), *variadic))
 
@@ -214,7 +214,7 @@ def _dictionary(parts: Sequence[Array], joined: Array) -> Array:
         assert isinstance(joined.type, t.Dictionary)
         if joined.type.ordered:
             raise ValueError("expected one ordered dictionary, found several; their order would be lost: decode them")
-        indices = numpy_views.data_values(joined)
+        indices = array_data.data_values(joined)
         advice = "concatenate fewer arrays, decode them or use wider indices"
         _require_fit(whole.length - 1, indices.dtype, "dictionary indices", advice)
         base = np.repeat(np.array(before, np.int64), [part.length for part in parts]).astype(indices.dtype)

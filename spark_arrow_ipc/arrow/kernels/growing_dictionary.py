@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.distinct import HashTable, hashes
@@ -194,14 +194,14 @@ def _same_memory(ours: Array, theirs: Array) -> bool:
         return np.array_equal(_bytes_of_numbers(ours), _bytes_of_numbers(theirs))
     if family is not Family.BINARY or not ours.length:
         return False
-    first, second = numpy_views.value_offsets(ours), numpy_views.value_offsets(theirs)
+    first, second = array_data.value_offsets(ours), array_data.value_offsets(theirs)
     return np.array_equal(first - first[0], second - second[0]) and np.array_equal(
-        numpy_views.value_bytes(ours)[first[0] : first[-1]], numpy_views.value_bytes(theirs)[second[0] : second[-1]]
+        array_data.value_bytes(ours)[first[0] : first[-1]], array_data.value_bytes(theirs)[second[0] : second[-1]]
     )
 
 
 def _bytes_of_numbers(array: Array) -> npt.NDArray[np.uint8]:
-    return np.ascontiguousarray(numpy_views.data_values(array)).view(np.uint8)
+    return np.ascontiguousarray(array_data.data_values(array)).view(np.uint8)
 
 
 def most_values(type_: t.Dictionary) -> int:
@@ -218,10 +218,10 @@ def moved_indices(array: Array, positions: Slots, type_: t.Dictionary | None = N
         The type of the new array, if it is another one.
     """
     array = compact(array)
-    indices = numpy_views.data_values(array)
-    valid = numpy_views.validity_mask(array)
+    indices = array_data.data_values(array)
+    valid = array_data.validity_mask(array)
     if valid is not None:
         indices = np.where(valid, indices, 0)
     moved = positions[indices] if len(positions) else np.zeros(array.length, np.int64)
-    data = as_buffer(moved.astype(numpy_views.dtype_of(type_ or array.type)))
+    data = as_buffer(moved.astype(array_data.dtype_of(type_ or array.type)))
     return replace(array, type=type_ or array.type, buffers=(array.buffers[0], data))

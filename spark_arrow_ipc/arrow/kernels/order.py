@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
@@ -87,8 +87,8 @@ def _sort_keys(column: Array) -> list[_Numbers]:
         or isinstance(column.type, t.FixedSizeBinary)
     ):
         return [ranks(column)]
-    keys = _keys(nv.data_values(column))
-    valid = nv.validity_mask(column)
+    keys = _keys(array_data.data_values(column))
+    valid = array_data.validity_mask(column)
     # What lies under a null is not compared.
     return keys if valid is None else [valid.view(np.int8), *(key * valid for key in keys)]
 
@@ -205,7 +205,7 @@ def _occurrences(keys: _Slots) -> _Slots:
 
 def _of_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
     """Return the ranks of the slots that are not null, and -1 for the others."""
-    valid = nv.validity_mask(array)
+    valid = array_data.validity_mask(array)
     if valid is None:
         return key(np.arange(array.length))
     ranked = np.full(array.length, -1, np.int64)
@@ -233,14 +233,14 @@ def _null(array: Array) -> _Slots:
 
 
 def _bits(array: Array) -> _Slots:
-    values = nv.data_values(array)
+    values = array_data.data_values(array)
     return _of_valid(array, lambda slots: _dense([values[slots]]))
 
 
 def _fixed(array: Array) -> _Slots:
     if isinstance(array.type, t.FixedSizeBinary):
         return _of_valid(array, lambda slots: _fixed_bytes(array, slots))
-    values = nv.data_values(array)
+    values = array_data.data_values(array)
     return _of_valid(array, lambda slots: _dense(_keys(values[slots])))
 
 
@@ -253,32 +253,32 @@ def _keys(values: _Numbers) -> list[_Numbers]:
     if values.dtype.kind != "f":
         return [values]
     width = values.dtype.itemsize
-    bits = nv.comparable_floats(values).view(f"i{width}")
+    bits = array_data.comparable_floats(values).view(f"i{width}")
     sign = np.array(8 * width - 1, bits.dtype)
     return [bits ^ ((bits >> sign) & np.array(np.iinfo(bits.dtype).max, bits.dtype))]
 
 
 def _fixed_bytes(array: Array, slots: _Slots) -> _Slots:
-    rows = nv.data_values(array)
+    rows = array_data.data_values(array)
     width = rows.shape[1]
     return _strings(rows.reshape(-1), slots * width, np.full(len(slots), width, np.int64))
 
 
 def _binary(array: Array) -> _Slots:
-    offsets = nv.value_offsets(array).astype(np.int64, copy=False)
-    region = nv.value_bytes(array)
+    offsets = array_data.value_offsets(array).astype(np.int64, copy=False)
+    region = array_data.value_bytes(array)
     return _of_valid(array, lambda slots: _strings(region, offsets[slots], offsets[slots + 1] - offsets[slots]))
 
 
 def _views(array: Array) -> _Slots:
     def key(slots: _Slots) -> _Slots:
-        views = nv.views(array)[slots]
+        views = array_data.views(array)[slots]
         inline = np.frombuffer(views.tobytes(), np.uint8)
-        regions = [inline, *(nv.byte_values(buffer) for buffer in array.buffers[2:])]
+        regions = [inline, *(array_data.byte_values(buffer) for buffer in array.buffers[2:])]
         begins = np.cumsum([len(region) for region in regions], dtype=np.int64)
         lengths = views["size"].astype(np.int64)
-        is_long = lengths > nv.VIEW_INLINE_NBYTES
-        starts = np.arange(len(views), dtype=np.int64) * nv.VIEW.itemsize + 4
+        is_long = lengths > array_data.VIEW_INLINE_NBYTES
+        starts = np.arange(len(views), dtype=np.int64) * array_data.VIEW.itemsize + 4
         starts = np.where(is_long, begins[np.where(is_long, views["index"], 0)] + views["offset"], starts)
         return _strings(np.concatenate(regions), starts, lengths)
 
@@ -317,12 +317,12 @@ def _strings(region: _Numbers, starts: _Slots, lengths: _Slots) -> _Slots:
 def _dictionary(array: Array) -> _Slots:
     assert array.dictionary is not None
     of_values = ranks(array.dictionary)
-    indices = nv.data_values(array)
+    indices = array_data.data_values(array)
     return _of_valid(array, lambda slots: of_values[indices[slots]])
 
 
 def _runs(array: Array) -> _Slots:
-    ends = nv.data_values(array.children[0])
+    ends = array_data.data_values(array.children[0])
     run = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
     return ranks(array.children[1])[run]
 

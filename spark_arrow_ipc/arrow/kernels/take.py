@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer
@@ -74,8 +74,8 @@ def with_used_values(array: Array) -> Array:
     if array.dictionary is None:
         return array
     assert isinstance(array.type, t.Dictionary)
-    indices = numpy_views.data_values(array)
-    mask = numpy_views.validity_mask(array)
+    indices = array_data.data_values(array)
+    mask = array_data.validity_mask(array)
     used, inverse = np.unique(indices if mask is None else indices[mask], return_inverse=True)
     if len(used) == array.dictionary.length:
         return array
@@ -85,18 +85,18 @@ def with_used_values(array: Array) -> Array:
         array,
         offset=0,
         null_count=array.count_nulls(),
-        buffers=(None if mask is None else bitmap.pack(mask), as_buffer(moved)),
+        buffers=(None if mask is None else array_data.pack_bits(mask), as_buffer(moved)),
         dictionary=take(array.dictionary, used.astype(np.int64)),
     )
 
 
 def _validity(array: Array, slots: Slots) -> tuple[Buffer | None, int]:
-    mask = numpy_views.validity_mask(array)
+    mask = array_data.validity_mask(array)
     if mask is None:
         return None, 0
     taken = mask[slots]
     nulls = len(slots) - int(np.count_nonzero(taken))
-    return (bitmap.pack(taken) if nulls else None), nulls
+    return (array_data.pack_bits(taken) if nulls else None), nulls
 
 
 def _null(array: Array, slots: Slots) -> Array:
@@ -105,18 +105,18 @@ def _null(array: Array, slots: Slots) -> Array:
 
 def _fixed(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
-    data = as_buffer(numpy_views.data_values(array)[slots])
+    data = as_buffer(array_data.data_values(array)[slots])
     return Array(array.type, len(slots), nulls, (validity, data), (), array.dictionary)
 
 
 def _bits(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
-    return Array(array.type, len(slots), nulls, (validity, bitmap.pack(numpy_views.data_values(array)[slots])))
+    return Array(array.type, len(slots), nulls, (validity, array_data.pack_bits(array_data.data_values(array)[slots])))
 
 
 def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
     """Return the start and number of the elements of each slot, and the new value offsets."""
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     starts = offsets[slots].astype(np.int64)
     lengths = offsets[slots + 1] - starts
     new_offsets = np.zeros(len(slots) + 1, np.int64)
@@ -129,7 +129,7 @@ def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
 def _bytes(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     starts, lengths, offsets = _runs(array, slots)
-    data = numpy_views.value_bytes(array)
+    data = array_data.value_bytes(array)
     ends = np.cumsum(lengths)
     gathered = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     start = done = 0
@@ -164,26 +164,26 @@ def _struct(array: Array, slots: Slots) -> Array:
 
 def _views(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
-    views = as_buffer(numpy_views.views(array)[slots])
+    views = as_buffer(array_data.views(array)[slots])
     return Array(array.type, len(slots), nulls, (validity, views, *array.buffers[2:]))
 
 
 def _list_view(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
-    moved = (as_buffer(numpy_views.positions(array)[slots]), as_buffer(numpy_views.sizes(array)[slots]))
+    moved = (as_buffer(array_data.positions(array)[slots]), as_buffer(array_data.sizes(array)[slots]))
     return Array(array.type, len(slots), nulls, (validity, *moved), array.children)
 
 
 def _sparse_union(array: Array, slots: Slots) -> Array:
     children = tuple(take(child, slots + array.offset) for child in array.children)
-    return Array(array.type, len(slots), 0, (as_buffer(numpy_views.type_ids(array)[slots]),), children)
+    return Array(array.type, len(slots), 0, (as_buffer(array_data.type_ids(array)[slots]),), children)
 
 
 def _dense_union(array: Array, slots: Slots) -> Array:
     # The positions in each child must not decrease (Columnar.rst, "Dense Union").
     assert isinstance(array.type, t.DenseUnion)
-    type_ids = numpy_views.type_ids(array)[slots]
-    old = numpy_views.positions(array)[slots].astype(np.int64)
+    type_ids = array_data.type_ids(array)[slots]
+    old = array_data.positions(array)[slots].astype(np.int64)
     positions = np.zeros(len(slots), np.int32)
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
@@ -195,7 +195,7 @@ def _dense_union(array: Array, slots: Slots) -> Array:
 
 def _run_end_encoded(array: Array, slots: Slots) -> Array:
     run_ends, values = array.children
-    ends = numpy_views.data_values(run_ends)
+    ends = array_data.data_values(run_ends)
     run = np.searchsorted(ends, slots + array.offset, "right")
     last = np.flatnonzero(np.append(run[1:] != run[:-1], [True] * bool(len(run))))
     taken_ends = Array(run_ends.type, len(last), 0, (None, as_buffer((last + 1).astype(ends.dtype))))

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap
-from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, by_type
@@ -57,7 +56,7 @@ def validity_of(values: _Values) -> tuple[memoryview | None, int]:
     """Return the validity bitmap, None without nulls, and the number of nulls."""
     valid = [value is not None for value in values]
     null_count = len(valid) - sum(valid)
-    return (bitmap.pack(valid) if null_count else None), null_count
+    return (array_data.pack_bits(valid) if null_count else None), null_count
 
 
 def _fixed(values: _Values, type_: t.DataType, data: memoryview) -> Array:
@@ -76,7 +75,7 @@ def _bool(values: _Values, type_: t.DataType) -> Array:
     for value in values:
         if value is not None and not isinstance(value, (bool, np.bool_)):
             raise TypeError(unfit("a bool", type_, value))
-    return _fixed(values, type_, bitmap.pack([bool(value) for value in values]))
+    return _fixed(values, type_, array_data.pack_bits([bool(value) for value in values]))
 
 
 def _whole(value: object, type_: t.DataType) -> int:
@@ -94,7 +93,7 @@ def _whole(value: object, type_: t.DataType) -> int:
 
 
 def _int(values: _Values, type_: t.DataType) -> Array:
-    return _fixed(values, type_, _int_buffer(values, type_, nv.dtype_of(type_), _whole))
+    return _fixed(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), _whole))
 
 
 def _int_buffer(
@@ -115,7 +114,7 @@ def _temporal(convert: Callable[[Any, Any], int]) -> Callable[[_Values, t.DataTy
         return convert(value, type_)
 
     def build(values: _Values, type_: t.DataType) -> Array:
-        return _fixed(values, type_, _int_buffer(values, type_, nv.dtype_of(type_), units))
+        return _fixed(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), units))
 
     return build
 
@@ -128,7 +127,7 @@ def _float(values: _Values, type_: t.DataType) -> Array:
     numbers = [0.0 if value is None else _real(value, type_) for value in values]
     # A number above the largest one of the type becomes infinity, as in pyarrow and C.
     with np.errstate(over="ignore"):
-        return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(nv.dtype_of(type_))))
+        return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(array_data.dtype_of(type_))))
 
 
 def _real(value: object, type_: t.FloatingPoint) -> float:
@@ -211,15 +210,15 @@ def _fixed_size_binary(values: _Values, type_: t.DataType) -> Array:
 
 def _binary_view(values: _Values, type_: t.DataType) -> Array:
     """Build views; values longer than 12 bytes are joined in variadic buffers of up to 2 GiB."""
-    views = np.zeros(len(values), nv.VIEW)
+    views = np.zeros(len(values), array_data.VIEW)
     # The 12 bytes of a view after its size: the inline value, or prefix, index and offset.
-    rest = views.view([("size", np.int32), ("inline", f"V{nv.VIEW_INLINE_NBYTES}")])["inline"]
+    rest = views.view([("size", np.int32), ("inline", f"V{array_data.VIEW_INLINE_NBYTES}")])["inline"]
     buffers: list[list[bytes]] = []
     room = 0
     for i, value in enumerate(values):
         part = b"" if value is None else text_bytes(value, type_)
-        if len(part) <= nv.VIEW_INLINE_NBYTES:
-            rest[i] = part.ljust(nv.VIEW_INLINE_NBYTES, b"\0")
+        if len(part) <= array_data.VIEW_INLINE_NBYTES:
+            rest[i] = part.ljust(array_data.VIEW_INLINE_NBYTES, b"\0")
             views["size"][i] = len(part)
             continue
         if len(part) > MAX_OFFSET[32]:
@@ -245,8 +244,8 @@ LEAVES: Mapping[type[t.DataType], Callable[[_Values, t.DataType], Array]] = {
     t.Timestamp: _temporal(temporal.timestamp_units),
     t.Duration: _temporal(temporal.duration_units),
     t.IntervalYearMonth: _int,
-    t.IntervalDayTime: _interval(nv.DAY_TIME),
-    t.IntervalMonthDayNano: _interval(nv.MONTH_DAY_NANO),
+    t.IntervalDayTime: _interval(array_data.DAY_TIME),
+    t.IntervalMonthDayNano: _interval(array_data.MONTH_DAY_NANO),
     t.FixedSizeBinary: _fixed_size_binary,
 }
 """One function for each type class without children."""

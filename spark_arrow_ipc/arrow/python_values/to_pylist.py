@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
@@ -66,7 +66,7 @@ def _nulls(array: ArrayData, _: Converters) -> list[Any]:
 
 
 def _with_nulls(array: ArrayData, values: list[Any]) -> list[Any]:
-    mask = nv.validity_mask(array)
+    mask = array_data.validity_mask(array)
     if mask is not None:
         for i in np.flatnonzero(~mask).tolist():
             values[i] = None
@@ -74,24 +74,24 @@ def _with_nulls(array: ArrayData, values: list[Any]) -> list[Any]:
 
 
 def _valid(array: ArrayData) -> list[bool]:
-    mask = nv.validity_mask(array)
+    mask = array_data.validity_mask(array)
     return [True] * array.length if mask is None else mask.tolist()
 
 
 def _plain(array: ArrayData, _: Converters) -> list[Any]:
-    return _with_nulls(array, nv.data_values(array).tolist())
+    return _with_nulls(array, array_data.data_values(array).tolist())
 
 
-def leaves(convert: Callable[[nv.NDArray, Any], list[Any]]) -> Callable[[ArrayData, Converters], list[Any]]:
+def leaves(convert: Callable[[array_data.NDArray, Any], list[Any]]) -> Callable[[ArrayData, Converters], list[Any]]:
     """Return the converter of a fixed-width type, by a function from its raw values."""
 
     def to_values(array: ArrayData, _: Converters) -> list[Any]:
-        return _with_nulls(array, convert(nv.data_values(array), array.type))
+        return _with_nulls(array, convert(array_data.data_values(array), array.type))
 
     return to_values
 
 
-def _fixed_bytes(rows: nv.NDArray, type_: t.FixedSizeBinary) -> list[bytes]:
+def _fixed_bytes(rows: array_data.NDArray, type_: t.FixedSizeBinary) -> list[bytes]:
     flat, width = rows.tobytes(), type_.byte_width
     return [flat[i * width : (i + 1) * width] for i in range(len(rows))]
 
@@ -103,7 +103,7 @@ def _range(low: int, high: int, length: int, what: str) -> None:
 
 def _ranges(array: ArrayData, available: int) -> tuple[int, int, Iterator[tuple[int, int, bool]]]:
     """Return the range of bytes or elements of all slots; the range of each slot in it, and its validity."""
-    offsets = nv.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
     _range(first, last, available, "value_offsets")
     if bool((offsets[1:] < offsets[:-1]).any()):
@@ -115,7 +115,7 @@ def _ranges(array: ArrayData, available: int) -> tuple[int, int, Iterator[tuple[
 
 
 def _byte_region(array: ArrayData) -> tuple[bytes, Iterator[tuple[int, int, bool]]]:
-    buffer = nv.buffer_of(array, Role.BYTES)
+    buffer = array_data.buffer_of(array, Role.BYTES)
     region = memoryview(b"") if buffer is None else buffer
     first, last, ranges = _ranges(array, region.nbytes)
     return bytes(region[first:last]), ranges
@@ -142,7 +142,7 @@ def _decoded(values: list[bytes | None]) -> list[Any]:
 
 
 def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
-    views = nv.views(array)
+    views = array_data.views(array)
     raw = views.tobytes()
     buffers = [memoryview(b"") if buffer is None else buffer for buffer in array.buffers[2:]]
     fields = (views[name].tolist() for name in ("size", "index", "offset"))
@@ -151,7 +151,7 @@ def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
     for i, (valid, size, number, offset) in enumerate(zip(_valid(array), *fields, strict=True)):
         if not valid:
             values.append(None)
-        elif 0 <= size <= nv.VIEW_INLINE_NBYTES:
+        elif 0 <= size <= array_data.VIEW_INLINE_NBYTES:
             values.append(raw[16 * i + 4 : 16 * i + 4 + size])
         else:
             _range(number, number + 1, len(buffers), "a view's buffer")
@@ -186,8 +186,8 @@ def _list(array: ArrayData, converters: Converters) -> list[Any]:
 
 def _list_view(array: ArrayData, converters: Converters) -> list[Any]:
     (child,) = array.children
-    begins, counts = nv.positions(array).astype(np.int64), nv.sizes(array).astype(np.int64)
-    mask = nv.validity_mask(array)
+    begins, counts = array_data.positions(array).astype(np.int64), array_data.sizes(array).astype(np.int64)
+    mask = array_data.validity_mask(array)
     used = counts != 0 if mask is None else mask & (counts != 0)
     if bool((counts[used] < 0).any()) or bool((begins[used] < 0).any()):
         raise InvalidBodyError(expected="positions and sizes of at least 0", found="a negative one")
@@ -249,7 +249,7 @@ def _sparse_union(array: ArrayData, converters: Converters) -> list[Any]:
 
 def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
     chosen = _chosen_children(array)
-    begins = nv.positions(array)
+    begins = array_data.positions(array)
     values: list[Any] = [None] * array.length
     for number, child in enumerate(array.children):
         slots = np.flatnonzero(chosen == number)
@@ -260,19 +260,19 @@ def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
     return values
 
 
-def _chosen_children(array: ArrayData) -> nv.NDArray:
+def _chosen_children(array: ArrayData) -> array_data.NDArray:
     assert isinstance(array.type, (t.SparseUnion, t.DenseUnion))
     children = np.full(256, -1, np.int16)
     children[list(array.type.type_ids)] = range(len(array.type.type_ids))
-    type_ids = nv.type_ids(array)
-    chosen: nv.NDArray = children[type_ids.view(np.uint8)]
+    type_ids = array_data.type_ids(array)
+    chosen: array_data.NDArray = children[type_ids.view(np.uint8)]
     if bool((chosen < 0).any()):
         unknown = int(type_ids[chosen < 0][0])
         raise InvalidBodyError(expected=f"a union type id of {list(array.type.type_ids)}", found=str(unknown))
     return chosen
 
 
-def _taken(array: ArrayData, indices: nv.NDArray, what: str, converters: Converters) -> list[Any]:
+def _taken(array: ArrayData, indices: array_data.NDArray, what: str, converters: Converters) -> list[Any]:
     """Return the values at the given positions; converts hardly more than those."""
     if not len(indices):
         return []
@@ -294,7 +294,9 @@ _DENSE = 8
 """Elements that are converted for each one in use, rather than looking for those in use."""
 
 
-def _joined_ranges(starts: nv.NDArray, stops: nv.NDArray) -> tuple[nv.NDArray, nv.NDArray]:
+def _joined_ranges(
+    starts: array_data.NDArray, stops: array_data.NDArray
+) -> tuple[array_data.NDArray, array_data.NDArray]:
     """Return disjoint ranges that cover the given ones, ascending; ranges that nearly touch are one."""
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(stops[order])
@@ -302,7 +304,9 @@ def _joined_ranges(starts: nv.NDArray, stops: nv.NDArray) -> tuple[nv.NDArray, n
     return starts[np.append(0, apart)], reach[np.append(apart - 1, len(reach) - 1)]
 
 
-def _of_ranges(array: ArrayData, starts: nv.NDArray, stops: nv.NDArray, converters: Converters) -> list[Any]:
+def _of_ranges(
+    array: ArrayData, starts: array_data.NDArray, stops: array_data.NDArray, converters: Converters
+) -> list[Any]:
     """Return the values of ranges, one after the other."""
     values: list[Any] = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
@@ -312,14 +316,14 @@ def _of_ranges(array: ArrayData, starts: nv.NDArray, stops: nv.NDArray, converte
 
 def _run_end_encoded(array: ArrayData, converters: Converters) -> list[Any]:
     run_ends, values = array.children
-    ends = nv.data_values(run_ends)
+    ends = array_data.data_values(run_ends)
     runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
     return _taken(values, runs, "run ends that reach", converters)
 
 
 def _dictionary(array: ArrayData, converters: Converters) -> list[Any]:
     assert array.dictionary is not None
-    indices, mask = nv.data_values(array), nv.validity_mask(array)
+    indices, mask = array_data.data_values(array), array_data.validity_mask(array)
     if mask is None:
         return _taken(array.dictionary, indices, "dictionary indices", converters)
     values: list[Any] = [None] * array.length

@@ -18,9 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import ArrayData
+from spark_arrow_ipc.arrow.array_data import ArrayData, NDArray
 from spark_arrow_ipc.arrow.measure import check_expansion
-from spark_arrow_ipc.arrow.numpy_views import NDArray
 from spark_arrow_ipc.arrow.python_values import temporal
 from spark_arrow_ipc.arrow.python_values.to_pylist import TO_PYLIST, Converters, leaves, to_pylist
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData
 from spark_arrow_ipc.arrow.column_path import child_path
@@ -182,7 +182,7 @@ _CHILD_SPECS = by_type(
 
 
 def _check_null_count(array: ArrayData, path: str, validity: memoryview) -> None:
-    nulls = array.length - bitmap.count_set(validity, array.offset, array.length)
+    nulls = array.length - array_data.count_bits(validity, array.offset, array.length)
     if nulls != array.null_count:
         expected = f"a null count of {nulls}, as the validity bitmap has it"
         raise body_error(path, expected, str(array.null_count), _NULL_COUNT)
@@ -193,7 +193,7 @@ def _sound(_: ArrayData, __: str) -> None:
 
 
 def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) -> None:
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     if offsets[0] < 0:
         raise body_error(path, "value offsets from 0 on", f"{offsets[0]} in slot 0", spec)
     slot = first_failure(array.length, lambda i, j: offsets[i + 1 : j + 1] >= offsets[i:j])
@@ -242,7 +242,7 @@ def _check_list(array: ArrayData, path: str) -> None:
 def _check_map(array: ArrayData, path: str) -> None:
     """Check that no entry or key of a valid map is null; entries outside valid maps may be anything."""
     _check_list(array, path)
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     start, stop = int(offsets[0]), int(offsets[-1])
     if start == stop:
         return
@@ -251,11 +251,11 @@ def _check_map(array: ArrayData, path: str) -> None:
         return
     entries = array.children[0].slice(start, stop - start)
     keys = array.children[0].children[0].slice(entries.offset, entries.length)
-    valid = numpy_views.validity_mask(array)
+    valid = array_data.validity_mask(array)
     for begin in range(0, entries.length, CHUNK_SLOTS):
         end = min(begin + CHUNK_SLOTS, entries.length)
         for what, values in (("entries", entries), ("keys", keys)):
-            mask = numpy_views.validity_mask(values, begin, end)
+            mask = array_data.validity_mask(values, begin, end)
             if mask is None or mask.all():
                 continue
             nulls = offsets.dtype.type(start + begin) + np.flatnonzero(~mask).astype(offsets.dtype)
@@ -269,7 +269,7 @@ def _check_map(array: ArrayData, path: str) -> None:
 def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) -> None:
     """Check that no valid map has an entry, where keys are of type null. Takes no memory for each entry."""
     some = np.diff(offsets) > 0
-    valid = numpy_views.validity_mask(array)
+    valid = array_data.validity_mask(array)
     bad = some if valid is None else some & valid
     if bad.any():
         raise body_error(path, "map keys that are not null", f"a null in slot {int(bad.argmax())}", _MAP)
@@ -277,7 +277,7 @@ def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) ->
 
 def _check_list_view(array: ArrayData, path: str) -> None:
     """Check every slot, null ones too: "every list-view value, including null values" has to be in range."""
-    positions, sizes = numpy_views.positions(array), numpy_views.sizes(array)
+    positions, sizes = array_data.positions(array), array_data.sizes(array)
     end = np.int64(array.children[0].length)
 
     def within(i: int, j: int) -> Bools:
@@ -295,7 +295,7 @@ def _check_list_view(array: ArrayData, path: str) -> None:
 
 def _check_dictionary(array: ArrayData, path: str) -> None:
     assert array.dictionary is not None
-    indices = numpy_views.data_values(array)
+    indices = array_data.data_values(array)
     length = array.dictionary.length
     # As unsigned numbers negative indices are too large, so one comparison checks both bounds.
     unsigned = indices.view(np.dtype(f"u{indices.itemsize}"))
@@ -307,7 +307,7 @@ def _check_dictionary(array: ArrayData, path: str) -> None:
 
 def _check_type_ids(array: ArrayData, path: str) -> None:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
-    type_ids = numpy_views.type_ids(array)
+    type_ids = array_data.type_ids(array)
     known = np.zeros(256, np.bool_)
     known[list(array.type.type_ids)] = True
     unsigned = type_ids.view(np.uint8)
@@ -320,7 +320,7 @@ def _check_type_ids(array: ArrayData, path: str) -> None:
 def _check_dense_union(array: ArrayData, path: str) -> None:
     _check_type_ids(array, path)
     assert isinstance(array.type, t.DenseUnion)
-    type_ids, positions = numpy_views.type_ids(array), numpy_views.positions(array)
+    type_ids, positions = array_data.type_ids(array), array_data.positions(array)
     present = np.bincount(type_ids, minlength=128)
     for type_id, child, field in zip(array.type.type_ids, array.children, array.type.fields, strict=True):
         if not present[type_id]:
@@ -348,7 +348,7 @@ def _check_runs(array: ArrayData, path: str) -> None:
         raise body_error(path, "run ends that are not null", f"{run_ends.count_nulls()} nulls", _RUNS)
     if run_ends.length > values.length:
         raise body_error(path, f"a value for each of {run_ends.length} runs", str(values.length), _RUNS)
-    ends = numpy_views.data_values(run_ends)
+    ends = array_data.data_values(run_ends)
     if len(ends) and ends[0] < 1:
         raise body_error(path, "run ends from 1 on", f"{ends[0]} in run 0", _RUNS)
     run = first_failure(max(len(ends) - 1, 0), lambda i, j: ends[i + 1 : j + 1] > ends[i:j])

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.errors import InvalidBodyError
 
@@ -176,7 +176,7 @@ def first_failure(
         passes = test(start, stop)
         if 0 not in passes.tobytes():  # for so few, faster than `all`
             continue
-        valid = None if skip_nulls_of is None else numpy_views.validity_mask(skip_nulls_of, start, stop)
+        valid = None if skip_nulls_of is None else array_data.validity_mask(skip_nulls_of, start, stop)
         if valid is not None:
             passes = passes | ~valid
             if passes.all():
@@ -193,8 +193,8 @@ def check_text(array: ArrayData, path: str) -> None:
     InvalidBodyError
         With the first slot that is not UTF-8.
     """
-    offsets = numpy_views.value_offsets(array)
-    data = numpy_views.value_bytes(array)
+    offsets = array_data.value_offsets(array)
+    data = array_data.value_bytes(array)
     if is_ascii(data[int(offsets[0]) : int(offsets[-1])]):
         return
     start = 0
@@ -215,7 +215,7 @@ def _chunk_failure(array: ArrayData, data: Bytes, offsets: npt.NDArray[Any], sta
     slot = text_failure(text, starts)
     if slot is None:
         return None
-    valid = numpy_views.validity_mask(array, start, stop)
+    valid = array_data.validity_mask(array, start, stop)
     if valid is not None:
         slot = text_failure(text * np.repeat(valid, np.diff(starts)), starts)
     return None if slot is None else start + slot

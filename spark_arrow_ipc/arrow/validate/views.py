@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.validate.text import (
@@ -62,22 +62,22 @@ def check_views(array: ArrayData, path: str) -> None:
     InvalidBodyError
         With the first slot that is broken.
     """
-    views = numpy_views.views(array)
+    views = array_data.views(array)
     words = views.view(np.uint64).reshape(-1, 2)
-    buffers = [numpy_views.byte_values(buffer) for buffer in array.buffers[2:]]
+    buffers = [array_data.byte_values(buffer) for buffer in array.buffers[2:]]
     nbytes = np.array([len(buffer) for buffer in buffers], np.int64)
     is_text = type(array.type) in t.UTF8_CLASSES
     has_long = False
     for start in range(0, array.length, CHUNK_SLOTS):
         stop = min(start + CHUNK_SLOTS, array.length)
-        valid = numpy_views.validity_mask(array, start, stop)
+        valid = array_data.validity_mask(array, start, stop)
         if valid is None:
             slots, chunk = np.arange(start, stop), words[start:stop]
         else:
             slots = start + np.flatnonzero(valid)
             chunk = words[slots]
         # Rows of two words are taken faster than structures; the structured view is made where names are needed.
-        size = np.ascontiguousarray(chunk.view(numpy_views.VIEW)["size"].ravel())
+        size = np.ascontiguousarray(chunk.view(array_data.VIEW)["size"].ravel())
         _refuse(path, slots, size < 0, size, "a view size of at least 0")
         inline = size <= INLINE
         short = int(np.count_nonzero(inline))
@@ -86,7 +86,7 @@ def check_views(array: ArrayData, path: str) -> None:
             _check_inline(path, slots[own], chunk[own], size[own], is_text=is_text)
         if short < len(size):
             own = slice(None) if short == 0 else ~inline
-            _check_bounds(path, slots[own], chunk[own].view(numpy_views.VIEW).ravel(), nbytes)
+            _check_bounds(path, slots[own], chunk[own].view(array_data.VIEW).ravel(), nbytes)
             has_long = True
     if has_long:
         _check_pointed_at(array, path, views, buffers, is_text=is_text)
@@ -135,7 +135,7 @@ def _check_pointed_at(
     array: ArrayData, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool
 ) -> None:
     """Check prefixes and UTF-8 of long views, each of which is already checked to be inside its buffer."""
-    valid = numpy_views.validity_mask(array)
+    valid = array_data.validity_mask(array)
     long = views["size"] > INLINE
     slots = np.flatnonzero(long if valid is None else long & valid)
     chosen = views if len(slots) == len(views) else views[slots]

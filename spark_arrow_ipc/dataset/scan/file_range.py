@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer
@@ -130,10 +130,10 @@ def repeated(slot: Array, length: int) -> Array:
         if buffer is None:
             buffers.append(None)
         elif row.role is Role.OFFSETS:
-            offsets = numpy_views.value_offsets(slot)
+            offsets = array_data.value_offsets(slot)
             buffers.append((np.arange(length + 1, dtype=offsets.dtype) * offsets[1]).view(np.uint8).data)
         elif row.role is Role.VALIDITY or isinstance(slot.type, t.Bool):
             buffers.append(np.full((length + 7) // 8, 0xFF if buffer[0] & 1 else 0, np.uint8).data)
         else:
-            buffers.append(np.tile(numpy_views.byte_values(buffer), length).data)
+            buffers.append(np.tile(array_data.byte_values(buffer), length).data)
     return Array(slot.type, length, nulls, tuple(buffers))

@@ -16,8 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import bitmap
-from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
@@ -164,7 +163,7 @@ def array_of(values: Sequence[Raw | None], type_: t.DataType) -> Array:
     """Return an array of values in the unit of its type; None is null."""
     valid = [value is not None for value in values]
     null_count = len(valid) - sum(valid)
-    validity = bitmap.pack(valid) if null_count else None
+    validity = array_data.pack_bits(valid) if null_count else None
     data = _BUFFERS.get(type(type_))
     if data is None:
         return from_pylist.array([_python(value, type_) for value in values], type_)
@@ -177,7 +176,7 @@ def _python(value: Raw | None, type_: t.DataType) -> Any:
 
 
 def _numbers(values: Sequence[Raw | None], type_: t.DataType) -> memoryview:
-    dtype = nv.dtype_of(type_)
+    dtype = array_data.dtype_of(type_)
     return memoryview(np.array([0 if value is None else value for value in values], dtype).tobytes())
 
 
@@ -187,7 +186,7 @@ def _decimals(values: Sequence[Raw | None], type_: t.Decimal) -> memoryview:
 
 
 _BUFFERS: Final[Mapping[type[t.DataType], Callable[[Sequence[Raw | None], Any], memoryview]]] = {
-    t.Bool: lambda values, _: bitmap.pack([bool(value) for value in values]),
+    t.Bool: lambda values, _: array_data.pack_bits([bool(value) for value in values]),
     t.Decimal: _decimals,
     **dict.fromkeys((t.Int, t.FloatingPoint, t.Date, t.Time, t.Timestamp, t.Duration, t.IntervalYearMonth), _numbers),
 }
@@ -198,10 +197,10 @@ def raws_of(array: Array) -> list[Raw | None]:
     """Return the slots of an array in the unit of its type, None for null: the inverse of `array_of`."""
     if type(array.type) not in _BUFFERS:
         return [value.encode() if isinstance(value, str) else value for value in array.to_pylist()]
-    values = nv.data_values(array)
+    values = array_data.data_values(array)
     raws: list[Raw | None] = []
     raws += decimals.unscaled_ints(values) if isinstance(array.type, t.Decimal) else values.tolist()
-    valid = nv.validity_mask(array)
+    valid = array_data.validity_mask(array)
     if isinstance(array.type, t.Bool):
         raws = [int(bool(raw)) for raw in raws]
     return raws if valid is None else [raw if is_valid else None for raw, is_valid in zip(raws, valid, strict=True)]

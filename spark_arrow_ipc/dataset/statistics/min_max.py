@@ -17,8 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap
-from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Role
@@ -71,7 +70,7 @@ def has_bounds(type_: t.DataType) -> bool:
 
 def valid_slots(array: Array, live: Mask) -> Mask:
     """Return the mask of slots that are live (no null struct around them) and not null themselves."""
-    valid = nv.validity_mask(array)
+    valid = array_data.validity_mask(array)
     if valid is None or live is None:
         return live if valid is None else valid
     return valid & live
@@ -102,12 +101,12 @@ def _filled(values: _Numbers, valid: Mask) -> _Numbers:
 
 
 def _numbers(array: Array, valid: Mask) -> _Bounds:
-    values = _filled(nv.data_values(array), valid)
+    values = _filled(array_data.data_values(array), valid)
     return values.min().item(), values.max().item()
 
 
 def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
-    values = _filled(nv.data_values(array), valid)
+    values = _filled(array_data.data_values(array), valid)
     least, greatest = values.min(), values.max()
     nan_count = 0
     if least != least:  # noqa: PLR0124 - the minimum is NaN where any value is
@@ -117,14 +116,14 @@ def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
         nan_count = int(np.count_nonzero(nans))
         if nan_count + null_count == array.length:
             return ValueSummary(null_count, nan_count)
-        finite = nv.data_values(array)[~nans if valid is None else valid & ~nans]
+        finite = array_data.data_values(array)[~nans if valid is None else valid & ~nans]
         least, greatest = finite.min(), finite.max()
     # -0.0 + 0.0 is 0.0.
     return ValueSummary(null_count, nan_count, float(least) + 0.0, float(greatest) + 0.0)
 
 
 def _decimals(array: Array, valid: Mask) -> _Bounds:
-    values = nv.data_values(array)
+    values = array_data.data_values(array)
     if values.dtype.names is None:
         return _numbers(array, valid)
     words = values if valid is None else values[valid]
@@ -141,22 +140,22 @@ def _extreme(words: _Numbers, best: Callable[[_Numbers], Any]) -> Any:
 
 
 def _bools(array: Array, valid: Mask) -> _Bounds:
-    buffer = nv.buffer_of(array, Role.DATA)
+    buffer = array_data.buffer_of(array, Role.DATA)
     if valid is None and buffer is not None:
-        count = bitmap.count_set(buffer, array.offset, array.length)
+        count = array_data.count_bits(buffer, array.offset, array.length)
         return int(count == array.length), int(count > 0)
-    values = nv.data_values(array)
+    values = array_data.data_values(array)
     values = values if valid is None else values[valid]
     return int(values.all()), int(values.any())
 
 
 def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
-    offsets = nv.value_offsets(array)
-    buffer = nv.buffer_of(array, Role.BYTES)
+    offsets = array_data.value_offsets(array)
+    buffer = array_data.buffer_of(array, Role.BYTES)
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
         starts, lengths = starts[valid], lengths[valid]
-    return _string_bounds(nv.byte_values(buffer), starts, lengths)
+    return _string_bounds(array_data.byte_values(buffer), starts, lengths)
 
 
 def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
@@ -164,20 +163,20 @@ def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
     width = array.type.byte_width
     count = array.length if valid is None else int(np.count_nonzero(valid))
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
-    region = nv.byte_values(nv.buffer_of(array, Role.DATA))
+    region = array_data.byte_values(array_data.buffer_of(array, Role.DATA))
     return _string_bounds(region, (slots + array.offset) * width, np.full(count, width, np.int64))
 
 
 def _view_bytes(array: Array, valid: Mask) -> _Bounds:
     """Return the bounds of views, from a copy of their inline bytes and all data buffers in one region."""
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
-    views = nv.views(array)[slots]
-    regions = [nv.byte_values(buffer) for buffer in array.buffers[2:]]
+    views = array_data.views(array)[slots]
+    regions = [array_data.byte_values(buffer) for buffer in array.buffers[2:]]
     inline = np.frombuffer(views.tobytes(), np.uint8)
     begins = np.cumsum([len(inline), *(len(region) for region in regions)], dtype=np.int64)
     lengths = views["size"].astype(np.int64)
-    is_long = lengths > nv.VIEW_INLINE_NBYTES
-    starts = np.arange(len(views), dtype=np.int64) * nv.VIEW.itemsize + 4
+    is_long = lengths > array_data.VIEW_INLINE_NBYTES
+    starts = np.arange(len(views), dtype=np.int64) * array_data.VIEW.itemsize + 4
     index = np.where(is_long, views["index"], 0)
     starts = np.where(is_long, begins[index] + views["offset"], starts)
     return _string_bounds(np.concatenate([inline, *regions]), starts, lengths)
@@ -292,7 +291,7 @@ def _alike_in_some(strings: _Strings, done: int, end: int) -> int:
 def _dictionary(array: Array, live: Mask) -> ValueSummary:
     assert array.dictionary is not None
     valid = valid_slots(array, live)
-    indices = nv.data_values(array)
+    indices = array_data.data_values(array)
     return _chosen(array.dictionary, indices if valid is None else indices[valid], array.length)
 
 
@@ -303,7 +302,7 @@ def _run_ends(array: Array, live: Mask) -> ValueSummary:
 
 def _runs(array: Array) -> _Numbers:
     """Return the run of each slot."""
-    ends = nv.data_values(array.children[0])
+    ends = array_data.data_values(array.children[0])
     return np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
 
 
@@ -318,7 +317,7 @@ def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
     if nan_count and not isinstance(values.type, t.FloatingPoint):
         nan_count = None
     if nan_count:
-        floats = nv.data_values(values)
+        floats = array_data.data_values(values)
         nans = floats != floats  # noqa: PLR0124
         nans = nans if valid is None else nans & valid
         nan_count = int(np.count_nonzero(nans[positions]))
@@ -335,7 +334,7 @@ def _present(array: Array) -> Mask:
     if of_values is None:
         return valid
     present = np.ones(array.length, np.bool_) if valid is None else valid.copy()
-    present[present] = of_values[nv.data_values(array)[present]]
+    present[present] = of_values[array_data.data_values(array)[present]]
     return present
 
 

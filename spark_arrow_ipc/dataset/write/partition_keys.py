@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import Slots, take
@@ -101,8 +101,8 @@ def directories_of(
 
 def _values(column: Array, time_zone: str | None) -> list[PartitionValue | np.generic]:
     if isinstance(column.type, t.FloatingPoint):
-        mask = numpy_views.validity_mask(column)
-        numbers = list(numpy_views.data_values(column))
+        mask = array_data.validity_mask(column)
+        numbers = list(array_data.data_values(column))
         return numbers if mask is None else [v if ok else None for v, ok in zip(numbers, mask, strict=True)]
     values = column.to_pylist()
     if isinstance(column.type, (t.Date, t.Timestamp, t.Time)):
@@ -168,12 +168,12 @@ def _is_same(value: object, read: object) -> bool:
 
 
 def _validity(column: Array) -> list[Words]:
-    mask = numpy_views.validity_mask(column)
+    mask = array_data.validity_mask(column)
     return [] if mask is None else [mask.astype(np.uint64)]
 
 
 def _of_numbers(column: Array) -> list[Words]:
-    values = np.ascontiguousarray(numpy_views.data_values(column))
+    values = np.ascontiguousarray(array_data.data_values(column))
     nbytes = values.dtype.itemsize
     if nbytes < 8:
         words = [values.view(f"u{nbytes}").astype(np.uint64)]
@@ -184,7 +184,7 @@ def _of_numbers(column: Array) -> list[Words]:
 
 
 def _without_nulls(column: Array, words: list[Words]) -> list[Words]:
-    mask = numpy_views.validity_mask(column)
+    mask = array_data.validity_mask(column)
     if mask is not None:
         # The value of a null slot is arbitrary.
         words = [np.where(mask, word, np.uint64(0)) for word in words]
@@ -196,9 +196,9 @@ _BYTE_MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(8)] + [2**64 - 1]
 
 
 def _of_strings(column: Array) -> list[Words]:
-    offsets = numpy_views.value_offsets(column).astype(np.int64)
+    offsets = array_data.value_offsets(column).astype(np.int64)
     starts, lengths = offsets[:-1], np.diff(offsets)
-    mask = numpy_views.validity_mask(column)
+    mask = array_data.validity_mask(column)
     if mask is not None:
         lengths = np.where(mask, lengths, 0)
     most = int(lengths.max(initial=0))
@@ -218,7 +218,7 @@ def _of_strings(column: Array) -> list[Words]:
 
 
 def _of_bools(column: Array) -> list[Words]:
-    return _without_nulls(column, [numpy_views.data_values(column).astype(np.uint64)])
+    return _without_nulls(column, [array_data.data_values(column).astype(np.uint64)])
 
 
 _WORDS: Final[Mapping[type[t.DataType], Callable[[Any], list[Words]]]] = {

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.kernels.compact import compact
@@ -47,7 +47,7 @@ def zero_nulls(array: Array) -> Array:
     if array.validity is None or not array.count_nulls():
         return array
     assert array.offset == 0, "buffers are read from the first slot on"
-    valid = numpy_views.validity_mask(array)
+    valid = array_data.validity_mask(array)
     assert valid is not None, "an array with nulls has a bitmap"
     roles = [buffer.role for buffer in layout.buffers]
     if Role.BYTES in roles:
@@ -67,7 +67,7 @@ _PER_SLOT = (Role.DATA, Role.VIEWS)
 
 
 def _zero_bits(data: Buffer, _width: int, valid: npt.NDArray[np.bool_], _nulls: npt.NDArray[np.intp]) -> Buffer:
-    return bitmap.pack(bitmap.unpack(data, 0, len(valid)) & valid)
+    return array_data.pack_bits(array_data.unpack_bits(data, 0, len(valid)) & valid)
 
 
 def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: npt.NDArray[np.intp]) -> Buffer:
@@ -75,9 +75,9 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
         return data
     word = _WORDS.get(width)
     if word is not None:
-        slots = numpy_views.typed(data, word, 0, len(valid))
+        slots = array_data.typed(data, word, 0, len(valid))
     else:
-        slots = numpy_views.typed(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
+        slots = array_data.typed(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
     if not slots[nulls].any():
         return data
     slots = slots.copy()
@@ -87,12 +87,12 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
 
 def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
     """Return strings or binary values whose null slots have length 0."""
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     lengths = np.diff(offsets)
     if not lengths[~valid].any():
         return array
     kept = np.repeat(valid, lengths)
-    own = numpy_views.value_bytes(array)[int(offsets[0]) : int(offsets[-1])][kept]
+    own = array_data.value_bytes(array)[int(offsets[0]) : int(offsets[-1])][kept]
     made = np.zeros(len(offsets), offsets.dtype)
     np.cumsum(np.where(valid, lengths, 0), out=made[1:])
     return replace(array, buffers=(array.buffers[0], made.view(np.uint8).data, own.data))

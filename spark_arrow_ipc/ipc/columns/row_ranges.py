@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, Fetched, join_ranges
@@ -128,7 +128,7 @@ class _RangeReading(SlotWalk[range]):
         if not slots or (not self._layout.buffers[number][1] and not null_count):
             return NO_BYTES
         bits = self.values(number, step.buffers[0], slots)
-        nulls = len(slots) - bitmap.count_set(bits, 0, len(slots))
+        nulls = len(slots) - array_data.count_bits(bits, 0, len(slots))
         if nulls > null_count:
             raise InvalidBodyError(
                 expected=f"at most {null_count:,} nulls, as the field node says",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.numpy_views import dtype_of
+from spark_arrow_ipc.arrow.array_data import dtype_of
 from spark_arrow_ipc.ipc.messages.tensor import ValueType, row_major_strides
 
 NDArray = npt.NDArray[Any]

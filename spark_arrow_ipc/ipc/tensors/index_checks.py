@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.numpy_views import dtype_of
+from spark_arrow_ipc.arrow.array_data import dtype_of
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.messages.tensor import check_index_type
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, read_only

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.numpy_views import dtype_of
+from spark_arrow_ipc.arrow.array_data import dtype_of
 from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, path_sink
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.flatbuf import tables

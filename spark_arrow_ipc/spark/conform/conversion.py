@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Family, by_type
@@ -250,7 +250,7 @@ def data(array: Array, dtype: npt.DTypeLike) -> Numbers:
 
 def fixed(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
     """Return `count` elements of one buffer from the array's offset on: a view."""
-    return numpy_views.typed(array.buffers[buffer_number], dtype, array.offset, count)
+    return array_data.typed(array.buffers[buffer_number], dtype, array.offset, count)
 
 
 def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:
@@ -266,14 +266,14 @@ def validity(array: Array) -> pa.Buffer | None:
     bits = array.validity
     if bits is None or array.null_count == 0:
         return None
-    return pa.py_buffer(bitmap.slice_bits(bits, array.offset, array.length) if array.offset else bits)
+    return pa.py_buffer(array_data.slice_bits(bits, array.offset, array.length) if array.offset else bits)
 
 
 def valid(array: Array) -> Mask:
     """Return the mask of the slots that are not null, by the validity bitmap."""
     if array.validity is None or array.count_nulls() == 0:
         return None
-    return numpy_views.validity_mask(array)
+    return array_data.validity_mask(array)
 
 
 def both(one: Mask, other: Mask) -> Mask:

@@ -17,8 +17,8 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import comparable_floats
 from spark_arrow_ipc.arrow.column_path import find_columns
-from spark_arrow_ipc.arrow.numpy_views import comparable_floats
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge

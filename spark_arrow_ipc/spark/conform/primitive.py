@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
@@ -368,7 +368,7 @@ _WORDS = {32: _words_32, 64: _words_64, 128: _words_128, 256: _words_256}
 
 def _words(array: Array, number: int) -> Numbers:
     """Return slots as 64-bit words, lowest first: a view, shape ``(length, number)``."""
-    words = numpy_views.typed(array.buffers[1], np.uint64, array.offset * number, array.length * number)
+    words = array_data.typed(array.buffers[1], np.uint64, array.offset * number, array.length * number)
     rows: Numbers = words.reshape(-1, number)
     return rows
 

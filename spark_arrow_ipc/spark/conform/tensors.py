@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError, UnsupportedError
@@ -120,13 +120,13 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
             if present is not None and (shown & ~present).any():
                 _broken(f"{site.path}.{name}", "no null in a tensor that is not null", int((shown & ~present).argmax()))
         raw = (
-            numpy_views.typed(data.buffers[1], dtype, data.offset, data.length + 1)
+            array_data.typed(data.buffers[1], dtype, data.offset, data.length + 1)
             if data.length
             else np.zeros(1, dtype)
         )
         dimensions = len(column.shape)
         values = shapes.children[0].slice(shapes.offset * dimensions, shapes.length * dimensions)
-        rows = numpy_views.data_values(values).reshape(array.length, dimensions)
+        rows = array_data.data_values(values).reshape(array.length, dimensions)
         sized = valid(values)
         if sized is not None:
             rows = np.where(sized.reshape(rows.shape), rows, -1)
@@ -390,7 +390,7 @@ def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     to = expected_type(target, site.path)
     element = vector_element(field.type)
     assert element is not None
-    width = numpy_views.dtype_of(element).itemsize
+    width = array_data.dtype_of(element).itemsize
     own_offsets = _offsets_of(field.type)
 
     def convert(array: Array, live: Mask) -> pa.Array:
@@ -398,7 +398,7 @@ def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         start, stop = int(own[0]), int(own[-1])
         numbers = array.children[0].slice(start, stop - start)
         _check_no_nulls(numbers, array, live, own, site.path)
-        data = numpy_views.data_values(numbers).view(np.uint8)
+        data = array_data.data_values(numbers).view(np.uint8)
         narrow = narrowed((own.astype(np.int64) - start) * width, site.path)
         made = [validity(array), pa.py_buffer(narrow), pa.py_buffer(data)]
         return pa.Array.from_buffers(to, array.length, made, array.null_count)

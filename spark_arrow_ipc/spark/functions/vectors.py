@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import SchemaMismatchError
@@ -116,14 +116,14 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
             expected=_WANTED, found=f"{array.type}; read it with vectors=binary", field_path=column
         )
     ours = bridge.from_pyarrow(array)
-    own = numpy_views.value_offsets(ours)
+    own = array_data.value_offsets(ours)
     start, stop = int(own[0]), int(own[-1])
     nbytes = np.diff(own)
     if (nbytes % of_numbers.itemsize).any():
         row = int((nbytes % of_numbers.itemsize != 0).argmax())
         found = f"{int(nbytes[row]):,} bytes in row {row:,}"
         raise SchemaMismatchError(expected=f"a multiple of {of_numbers.itemsize} bytes", found=found, field_path=column)
-    data = numpy_views.value_bytes(ours)[start:stop]
+    data = array_data.value_bytes(ours)[start:stop]
     return data.view(of_numbers), (own - start) // of_numbers.itemsize
 
 
@@ -187,4 +187,4 @@ def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
         )
     element = vector_element(noted_type(noted, t.binary))
     assert element is not None
-    return numpy_views.dtype_of(element)
+    return array_data.dtype_of(element)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.compact import compact, masked
@@ -210,7 +210,7 @@ def _struct(array: Array, type_: t.DataType) -> Array:
 
 def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
     array = compact(array)
-    offsets = numpy_views.value_offsets(array)
+    offsets = array_data.value_offsets(array)
     if offsets[-1] > _INT32_MAX:
         raise LimitError(
             f"the values of one batch from Spark take {offsets[-1]:,} bytes, and Arrow's {type_} holds at most "
@@ -238,7 +238,7 @@ def _time(array: Array, type_: t.DataType) -> Array:
     if (array.type.unit, type_.unit) != (t.TimeUnit.NANOSECOND, t.TimeUnit.MICROSECOND):
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
     array = compact(array)
-    values = numpy_views.data_values(array).view(np.int64) // _NS_PER_US
+    values = array_data.data_values(array).view(np.int64) // _NS_PER_US
     return replace(array, type=type_, buffers=(array.buffers[0], values.data.cast("B")))
 
 
@@ -252,8 +252,8 @@ def _well_known_binary(array: Array, written: t.Field) -> Array:
         raise SchemaMismatchError(
             expected=f"a column that can be written as {written.type}", found=f"{array.type} from Spark"
         )
-    present = numpy_views.validity_mask(array)
-    _check_srids(numpy_views.data_values(parts["srid"]), present, written)
+    present = array_data.validity_mask(array)
+    _check_srids(array_data.data_values(parts["srid"]), present, written)
     nbytes = compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
     return nbytes if present is None else masked(nbytes, present)
 

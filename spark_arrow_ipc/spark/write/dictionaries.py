@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.distinct import first_equal
@@ -106,14 +106,14 @@ def _encoded(array: Array) -> Array:
     """Return an array as indices into its different values; nulls are nulls of the indices."""
     if not array.type.children:  # pyarrow has a kernel, which is faster
         return bridge.from_pyarrow(bridge.to_pyarrow(array).dictionary_encode())
-    mask = numpy_views.validity_mask(array)
+    mask = array_data.validity_mask(array)
     valid = np.arange(array.length) if mask is None else np.flatnonzero(mask)
     present = array if mask is None else take(array, valid)
     first = first_equal(present)
     distinct = np.flatnonzero(first == np.arange(present.length))
     indices = np.zeros(array.length, np.int64)
     indices[valid] = np.searchsorted(distinct, first)
-    validity = None if mask is None else bitmap.pack(mask)
+    validity = None if mask is None else array_data.pack_bits(mask)
     type_ = t.Dictionary(t.int64, array.type)
     nulls = array.length - len(valid)
     return Array(type_, array.length, nulls, (validity, as_buffer(indices)), (), take(present, distinct))

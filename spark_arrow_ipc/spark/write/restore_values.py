@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.equality import as_bits, differ
@@ -65,7 +65,7 @@ class _Restoring:
     def run_end_encoded(self, array: Array, type_: t.RunEndEncoded) -> Array:
         slots, before = as_bits(array), np.arange(max(array.length - 1, 0))
         last = np.flatnonzero(np.append(differ(slots, before, slots, before + 1), [True] * bool(array.length)))
-        ends = (last + 1).astype(numpy_views.dtype_of(type_.run_ends.type))
+        ends = (last + 1).astype(array_data.dtype_of(type_.run_ends.type))
         if len(last) and int(ends[-1]) != array.length:
             raise SchemaMismatchError(
                 expected=f"batches of at most {np.iinfo(ends.dtype).max:,} rows, which the run ends of {type_} count",
@@ -93,8 +93,8 @@ def _require(fits: npt.NDArray[np.bool_], values: NDArray, mask: NDArray | None,
 
 
 def _validity(array: Array) -> tuple[memoryview | None, int]:
-    mask = numpy_views.validity_mask(array)
-    return (None, 0) if mask is None else (bitmap.pack(mask), array.count_nulls())
+    mask = array_data.validity_mask(array)
+    return (None, 0) if mask is None else (array_data.pack_bits(mask), array.count_nulls())
 
 
 def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
@@ -104,7 +104,7 @@ def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
 
 def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Convert integers to another width or to the counts of a unit."""
-    values, mask, dtype = numpy_views.data_values(array), numpy_views.validity_mask(array), numpy_views.dtype_of(type_)
+    values, mask, dtype = array_data.data_values(array), array_data.validity_mask(array), array_data.dtype_of(type_)
     limits = np.iinfo(dtype)
     usual = np.iinfo(values.dtype)
     low, high = max(limits.min, usual.min), min(limits.max, usual.max)
@@ -121,7 +121,7 @@ def _unit_of(type_: Any) -> int:
 
 def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Convert timestamps, durations and times of day to another unit."""
-    values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
+    values, mask = array_data.data_values(array), array_data.validity_mask(array)
     ours, theirs = _unit_of(array.type), _unit_of(type_)
     if theirs >= ours:
         factor = theirs // ours
@@ -135,15 +135,15 @@ def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     if isinstance(type_, t.Time):
         fits &= (counted >= 0) & (counted < _DAY_SECONDS * theirs)
     _require(fits, values, mask, type_)
-    return _made(array, type_, counted.astype(numpy_views.dtype_of(type_)))
+    return _made(array, type_, counted.astype(array_data.dtype_of(type_)))
 
 
 def _date64(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    return _made(array, type_, numpy_views.data_values(array).astype(np.int64) * _DAY_MILLISECONDS)
+    return _made(array, type_, array_data.data_values(array).astype(np.int64) * _DAY_MILLISECONDS)
 
 
 def _float16(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
+    values, mask = array_data.data_values(array), array_data.validity_mask(array)
     with np.errstate(over="ignore", invalid="ignore"):
         halves = values.astype(np.float16)
         _require((halves.astype(values.dtype) == values) | np.isnan(values), values, mask, type_)
@@ -151,7 +151,7 @@ def _float16(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 
 def _bool8(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    return _made(array, type_, numpy_views.data_values(array).astype(np.int8))
+    return _made(array, type_, array_data.data_values(array).astype(np.int8))
 
 
 def _words_of(number: int) -> tuple[np.uint64, np.int64]:
@@ -168,7 +168,7 @@ def _within(values: NDArray, least: int, most: int) -> npt.NDArray[np.bool_]:
 
 
 def _require_within(array: Array, type_: t.DataType, least: int, most: int) -> NDArray:
-    values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
+    values, mask = array_data.data_values(array), array_data.validity_mask(array)
     fits = _within(values, least, most)
     wrong = ~fits if mask is None else ~fits & mask
     if wrong.any():
@@ -188,10 +188,10 @@ def _decimals(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     most = 10 ** min(type_.precision, array.type.precision) - 1
     values = _require_within(array, type_, -most, most)
     if type_.bit_width < 128:
-        return _made(array, type_, values["w0"].view(np.int64).astype(numpy_views.dtype_of(type_)))
+        return _made(array, type_, values["w0"].view(np.int64).astype(array_data.dtype_of(type_)))
     if type_.bit_width == 128:
         return replace(array, type=type_)
-    wide = np.zeros(len(values), numpy_views.dtype_of(type_))
+    wide = np.zeros(len(values), array_data.dtype_of(type_))
     wide["w0"], wide["w1"] = values["w0"], values["w1"].view(np.uint64)
     wide["w3"] = values["w1"] >> 63
     wide["w2"] = wide["w3"].view(np.uint64)
@@ -211,38 +211,38 @@ def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 def _packed(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Pack the fields of a struct into intervals."""
-    mask = numpy_views.validity_mask(array)
-    packed = np.zeros(array.length, numpy_views.dtype_of(type_))
+    mask = array_data.validity_mask(array)
+    packed = np.zeros(array.length, array_data.dtype_of(type_))
     for field, child in zip(array.type.children, array.children, strict=True):
         part = child.slice(array.offset, array.length)
-        present = numpy_views.validity_mask(part)
+        present = array_data.validity_mask(part)
         if present is not None and (~present if mask is None else ~present & mask).any():
             _refuse(type_, f"an interval whose {field.name} are null")
-        packed[field.name] = numpy_views.data_values(part)
+        packed[field.name] = array_data.data_values(part)
     return _made(array, type_, packed)
 
 
 def _large(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     array = compact(array)
-    offsets = numpy_views.value_offsets(array).astype(np.int64)
+    offsets = array_data.value_offsets(array).astype(np.int64)
     return replace(array, type=type_, buffers=(array.buffers[0], as_buffer(offsets), *array.buffers[2:]))
 
 
 def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     array = compact(array)
-    offsets = numpy_views.value_offsets(array).astype(np.int64)
+    offsets = array_data.value_offsets(array).astype(np.int64)
     starts, sizes = offsets[:-1], np.diff(offsets)
-    mask = numpy_views.validity_mask(array)
+    mask = array_data.validity_mask(array)
     if mask is not None:
         sizes = np.where(mask, sizes, 0)
-    data = numpy_views.value_bytes(array)
-    views = np.zeros(array.length, numpy_views.VIEW)
+    data = array_data.value_bytes(array)
+    views = np.zeros(array.length, array_data.VIEW)
     views["size"] = sizes
-    long = sizes > numpy_views.VIEW_INLINE_NBYTES
+    long = sizes > array_data.VIEW_INLINE_NBYTES
     views["offset"] = np.where(long, starts, 0)
     # A view holds values of up to 12 bytes, and the first four bytes of longer ones.
     begun = np.where(long, 4, sizes)
-    targets = positions_of_runs(np.arange(array.length) * numpy_views.VIEW.itemsize + 4, begun)
+    targets = positions_of_runs(np.arange(array.length) * array_data.VIEW.itemsize + 4, begun)
     views.view(np.uint8)[targets] = data[positions_of_runs(starts, begun)]
     variadic = (array.buffers[2],) if long.any() else ()
     return Array(type_, array.length, array.null_count, (array.buffers[0], as_buffer(views), *variadic))
@@ -250,15 +250,15 @@ def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
     """Return values of one length as rows of bytes, with zeros for nulls."""
-    offsets = numpy_views.value_offsets(array).astype(np.int64)
-    mask = numpy_views.validity_mask(array)
+    offsets = array_data.value_offsets(array).astype(np.int64)
+    mask = array_data.validity_mask(array)
     lengths = np.diff(offsets)
     wrong = lengths != width if mask is None else (lengths != width) & mask
     if wrong.any():
         _refuse(type_, f"a value of {lengths[int(wrong.argmax())]:,} bytes")
     valid = np.arange(array.length) if mask is None else np.flatnonzero(mask)
     rows = np.zeros((array.length, width), np.uint8)
-    data = numpy_views.value_bytes(array)
+    data = array_data.value_bytes(array)
     if len(valid) and width:
         rows[valid] = data[offsets[valid][:, None] + np.arange(width)]
     return rows
@@ -281,7 +281,7 @@ _HEX: Final = _hex_values()
 def _of_uuid(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Parse UUIDs of 36 characters."""
     rows = _rows_of(array, _UUID_LENGTH, type_)
-    mask = numpy_views.validity_mask(array)
+    mask = array_data.validity_mask(array)
     digits = _HEX[np.delete(rows, _HYPHENS, axis=1)]
     fits = (rows[:, _HYPHENS] == ord("-")).all(axis=1) & (digits < 16).all(axis=1)
     wrong = ~fits if mask is None else ~fits & mask
@@ -299,14 +299,14 @@ def _list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 
 def _large_list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
-    offsets = numpy_views.value_offsets(compact(array)).astype(np.int64)
+    offsets = array_data.value_offsets(compact(array)).astype(np.int64)
     array = _list(restoring, array, type_)
     return replace(array, buffers=(array.buffers[0], as_buffer(offsets)))
 
 
 def _list_view(bits: type[np.signedinteger[Any]]) -> Restore:
     def view(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
-        offsets = numpy_views.value_offsets(compact(array))
+        offsets = array_data.value_offsets(compact(array))
         array = _list(restoring, array, type_)
         where = as_buffer(offsets[:-1].astype(bits)), as_buffer(np.diff(offsets).astype(bits))
         return replace(array, buffers=(array.buffers[0], *where))
@@ -316,8 +316,8 @@ def _list_view(bits: type[np.signedinteger[Any]]) -> Restore:
 
 def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.FixedSizeList) -> Array:
     array = compact(array)
-    offsets, size = numpy_views.value_offsets(array).astype(np.int64), type_.list_size
-    mask, lengths = numpy_views.validity_mask(array), np.diff(offsets)
+    offsets, size = array_data.value_offsets(array).astype(np.int64), type_.list_size
+    mask, lengths = array_data.validity_mask(array), np.diff(offsets)
     wrong = lengths != size if mask is None else (lengths != size) & mask
     if wrong.any():
         _refuse(type_, f"a list of {lengths[int(wrong.argmax())]:,} elements")
@@ -332,7 +332,7 @@ def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.FixedSizeList
 
 def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     by_name = {field.name: child for field, child in zip(array.type.children, array.children, strict=True)}
-    shown = numpy_views.validity_mask(array)
+    shown = array_data.validity_mask(array)
     children = []
     for field in type_.children:
         part = by_name[field.name].slice(array.offset, array.length)
@@ -355,11 +355,11 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Make lists of numbers of binary values, whose bytes they are (``vectors=binary``); `conform` has the reverse."""
     element = vector_element(type_)
     assert element is not None
-    width = numpy_views.dtype_of(element).itemsize
+    width = array_data.dtype_of(element).itemsize
     fixed = type_.list_size * width if isinstance(type_, t.FixedSizeList) else None
     array = compact(array)
-    offsets = numpy_views.value_offsets(array).astype(np.int64)
-    mask = numpy_views.validity_mask(array)
+    offsets = array_data.value_offsets(array).astype(np.int64)
+    mask = array_data.validity_mask(array)
     nbytes = np.diff(offsets)
     fits = nbytes % width == 0 if fixed is None else nbytes == fixed
     wrong = ~fits if mask is None else ~fits & mask
@@ -369,7 +369,7 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
             f"a multiple of {width} bytes, as {type_}" if fixed is None else f"{fixed:,} bytes, which {type_} has"
         )
         raise SchemaMismatchError(expected=expected, found=f"{int(nbytes[row]):,} in row {row:,} of a batch")
-    data = numpy_views.value_bytes(array)[int(offsets[0]) : int(offsets[-1])]
+    data = array_data.value_bytes(array)[int(offsets[0]) : int(offsets[-1])]
     if mask is not None and (nbytes[~mask] != (fixed or 0)).any():
         # Null rows have other bytes than the layout wants: `fixed` zeros, or none.
         sizes = np.where(mask, nbytes, fixed or 0)

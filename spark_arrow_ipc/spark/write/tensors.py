@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, Positions, find_columns, path_string, resolve
@@ -94,22 +94,22 @@ class TensorTarget:
             if missing.any():
                 self._refuse(f"a {name}", "null", first_row + int(missing.argmax()))
         dimensions = len(self.column.shape)
-        offsets = numpy_views.value_offsets(shape).astype(np.int64)
+        offsets = array_data.value_offsets(shape).astype(np.int64)
         wrong = shown & (np.diff(offsets) != dimensions)
         if wrong.any():
             row = int(wrong.argmax())
             self._refuse(f"{dimensions} dimensions", f"{offsets[row + 1] - offsets[row]:,}", first_row + row)
         visible = np.flatnonzero(shown)
         places = offsets[visible][:, None] + np.arange(dimensions)
-        rows = numpy_views.data_values(shape.children[0])[places].astype(np.int64)
-        known = numpy_views.validity_mask(shape.children[0])
+        rows = array_data.data_values(shape.children[0])[places].astype(np.int64)
+        known = array_data.validity_mask(shape.children[0])
         rows = rows if known is None else np.where(known[places], rows, -1)
         wanted = np.array([-1 if size is None else size for size in self.column.shape])
         other = ((rows != wanted) & (wanted >= 0)) | (rows < 0) | (rows > _MOST_VALUES)
         if other.any():
             at = int(other.any(axis=1).argmax())
             self._refuse(f"the shape {self.column.text()}", f"{rows[at].tolist()}", first_row + int(visible[at]))
-        lengths = np.diff(numpy_views.value_offsets(data).astype(np.int64))[visible]
+        lengths = np.diff(array_data.value_offsets(data).astype(np.int64))[visible]
         with np.errstate(over="ignore", invalid="ignore"):
             # Floating point is exact here where it has to be: a row has fewer than 2^53 values.
             unlike = np.prod(rows.astype(np.float64), axis=1) != lengths
@@ -120,7 +120,7 @@ class TensorTarget:
         return rows
 
     def _check_lengths(self, array: Array, shown: npt.NDArray[np.bool_], first_row: int) -> None:
-        lengths = np.diff(numpy_views.value_offsets(array).astype(np.int64))
+        lengths = np.diff(array_data.value_offsets(array).astype(np.int64))
         wrong = shown & (lengths != self.column.size)
         if wrong.any():
             row = int(wrong.argmax())
@@ -165,7 +165,7 @@ class ListsBelow:
 
 
 def _mask(array: Array) -> npt.NDArray[np.bool_]:
-    mask = numpy_views.validity_mask(array)
+    mask = array_data.validity_mask(array)
     return np.ones(array.length, np.bool_) if mask is None else mask
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
 
@@ -64,7 +64,7 @@ def test_the_largest_decimals_of_each_width_come_back_in_a_context_of_one_digit(
 @pytest.mark.parametrize("bit_width", [32, 64, 128, 256])
 def test_words_are_joined_with_the_sign_of_the_highest(bit_width):
     numbers = [0, 1, -1, 2 ** (bit_width - 1) - 1, -(2 ** (bit_width - 1)), 2 ** (bit_width // 2)]
-    dtype = numpy_views.dtype_of(t.Decimal(1, 0, bit_width))
+    dtype = array_data.dtype_of(t.Decimal(1, 0, bit_width))
     slots = b"".join(number.to_bytes(bit_width // 8, "little", signed=True) for number in numbers)
     assert numbers == decimals.unscaled_ints(np.frombuffer(slots, dtype.newbyteorder("<")))
 

@@ -6,7 +6,7 @@ import zoneinfo
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow import Array, numpy_views
+from spark_arrow_ipc.arrow import Array, array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 
@@ -15,7 +15,7 @@ S, MS, US, NS = t.TimeUnit
 
 def raw(type_, units):
     """Return an array of raw units, null last."""
-    dtype = numpy_views.dtype_of(type_)
+    dtype = array_data.dtype_of(type_)
     data = memoryview(np.array([*units, 0], dtype).tobytes())
     valid = (1 << len(units)) - 1
     return Array(type_, len(units) + 1, 1, (memoryview(bytes([valid])), data))

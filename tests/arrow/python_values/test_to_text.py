@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow import Array, numpy_views
+from spark_arrow_ipc.arrow import Array, array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 
@@ -17,7 +17,7 @@ DAY = 86_400
 def raw(type_, units):
     """Return an array of raw units, null last."""
     valid = (1 << len(units)) - 1
-    data = memoryview(np.array([*units, 0], numpy_views.dtype_of(type_)).tobytes())
+    data = memoryview(np.array([*units, 0], array_data.dtype_of(type_)).tobytes())
     return Array(type_, len(units) + 1, 1, (memoryview(valid.to_bytes(len(units) // 8 + 1, "little")), data))
 
 

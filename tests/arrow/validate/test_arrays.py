@@ -12,7 +12,7 @@ from arrow_cases import ARRAYS, LIST_VALUES, SLICES
 from arrow_from_pyarrow import from_pyarrow
 from built_arrays import BIG, buffer, text
 
-from spark_arrow_ipc.arrow import Array, Field, bitmap
+from spark_arrow_ipc.arrow import Array, Field, array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
@@ -81,7 +81,7 @@ def test_a_wrong_size_is_an_error(array, path, expected, found):
 
 def _indices(values, dtype, size=3, valid=None):
     type_ = t.dictionary(t.Int(8 * np.dtype(dtype).itemsize, np.dtype(dtype).kind == "i"), t.int32)
-    bits = None if valid is None else bitmap.pack(valid)
+    bits = None if valid is None else array_data.pack_bits(valid)
     nulls = 0 if valid is None else valid.count(False)
     return Array(
         type_, len(values), nulls, (bits, buffer(values, dtype)), dictionary=from_pylist.array(range(size), t.int32)
@@ -90,7 +90,7 @@ def _indices(values, dtype, size=3, valid=None):
 
 def _runs(ends, length, offset=0, dtype=np.int16, null_count=0, values=None, nulls=None):
     type_ = t.run_end_encoded(t.Int(8 * np.dtype(dtype).itemsize, signed=True), t.int8)
-    bits = None if nulls is None else bitmap.pack([not n for n in nulls])
+    bits = None if nulls is None else array_data.pack_bits([not n for n in nulls])
     run_ends = Array(type_.run_ends.type, len(ends), sum(nulls or []), (bits, buffer(ends, dtype)))
     values = from_pylist.array([0] * (len(ends) if values is None else values), t.int8)
     return Array(type_, length, null_count, (), (run_ends, values), offset=offset)
@@ -98,7 +98,7 @@ def _runs(ends, length, offset=0, dtype=np.int16, null_count=0, values=None, nul
 
 def _list_views(starts, sizes, dtype=np.int32, valid=None):
     type_ = (t.ListView if dtype is np.int32 else t.LargeListView)(Field("item", t.int32))
-    bits = None if valid is None else bitmap.pack(valid)
+    bits = None if valid is None else array_data.pack_bits(valid)
     nulls = 0 if valid is None else valid.count(False)
     child = from_pyarrow(LIST_VALUES)
     return Array(type_, len(starts), nulls, (bits, buffer(starts, dtype), buffer(sizes, dtype)), (child,))
@@ -121,11 +121,11 @@ def _map(null_key=None, null_entry=None, offsets=(0, 1, 1, 3), valid=(True, Fals
     keys, items = entries.children
     if null_key is not None:
         bits = [i != null_key for i in range(3)]
-        keys = replace(keys, null_count=1, buffers=(bitmap.pack(bits), *keys.buffers[1:]))
+        keys = replace(keys, null_count=1, buffers=(array_data.pack_bits(bits), *keys.buffers[1:]))
     if null_entry is not None:
-        entries = replace(entries, null_count=1, buffers=(bitmap.pack([i != null_entry for i in range(3)]),))
+        entries = replace(entries, null_count=1, buffers=(array_data.pack_bits([i != null_entry for i in range(3)]),))
     entries = replace(entries, children=(keys, items))
-    buffers = (bitmap.pack(valid), buffer(offsets, np.int32))
+    buffers = (array_data.pack_bits(valid), buffer(offsets, np.int32))
     return replace(MAP, length=len(valid), null_count=list(valid).count(False), buffers=buffers, children=(entries,))
 
 

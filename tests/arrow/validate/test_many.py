@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.ipc.columns import leaf_columns as many
 
 SEED = 20_240_229
@@ -31,7 +31,7 @@ def regular(request):
 @pytest.mark.parametrize("length", LENGTHS)
 def test_bits_are_counted_as_one_bitmap_at_a_time(length, moved, regular):
     memory, starts = spread(np.random.default_rng(SEED), [(length + 7) // 8] * 50, regular=regular, moved=moved)
-    expected = [bitmap.count_set(memory[start:], 0, length) for start in starts]
+    expected = [array_data.count_bits(memory[start:], 0, length) for start in starts]
     assert many.count_set(memory, starts, length).tolist() == expected
 
 
@@ -39,7 +39,7 @@ def test_bits_are_counted_as_one_bitmap_at_a_time(length, moved, regular):
 def test_bits_are_counted_to_the_end_of_a_memory_that_ends_inside_of_a_word(length):
     memory, starts = spread(np.random.default_rng(SEED), [(length + 7) // 8] * 3, regular=True, moved=False)
     memory = memory[: starts[-1] + (length + 7) // 8]
-    expected = [bitmap.count_set(memory[start:], 0, length) for start in starts]
+    expected = [array_data.count_bits(memory[start:], 0, length) for start in starts]
     assert many.count_set(memory, starts, length).tolist() == expected
 
 

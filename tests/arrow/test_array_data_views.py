@@ -6,8 +6,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 
-from spark_arrow_ipc.arrow import Array  # noqa: E402
-from spark_arrow_ipc.arrow import numpy_views as nv  # noqa: E402
+from spark_arrow_ipc.arrow import Array, array_data  # noqa: E402
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
@@ -26,7 +25,7 @@ WIDTHS = [
 @pytest.mark.parametrize("type_", WIDTHS, ids=str)
 def test_dtypes_are_as_wide_as_the_layout_says(type_):
     data = LAYOUTS[type(type_)].buffers[1]
-    assert bit_width_of(type_, data) == 8 * nv.dtype_of(type_).itemsize
+    assert bit_width_of(type_, data) == 8 * array_data.dtype_of(type_).itemsize
 
 
 def test_views_share_memory_and_are_read_only():
@@ -46,50 +45,52 @@ def test_memory_of_any_alignment_is_taken(shift):
 
 
 def test_structured_data():
-    decimals = nv.data_values(from_pylist.array([-1, 2**64], t.Decimal(38, 0)))
+    decimals = array_data.data_values(from_pylist.array([-1, 2**64], t.Decimal(38, 0)))
     assert [(2**64 - 1, -1), (0, 1)] == list(zip(decimals["w0"].tolist(), decimals["w1"].tolist(), strict=True))
-    assert [(1, 2, 3)] == nv.data_values(from_pylist.array([(1, 2, 3)], t.IntervalMonthDayNano())).tolist()
-    fixed = nv.data_values(from_pylist.array([b"ab", b"cd", b"ef"], t.FixedSizeBinary(2)).slice(1))
+    assert [(1, 2, 3)] == array_data.data_values(from_pylist.array([(1, 2, 3)], t.IntervalMonthDayNano())).tolist()
+    fixed = array_data.data_values(from_pylist.array([b"ab", b"cd", b"ef"], t.FixedSizeBinary(2)).slice(1))
     assert [[99, 100], [101, 102]] == fixed.tolist()
-    assert (3, 0) == nv.data_values(from_pylist.array([b"", b"", b""], t.FixedSizeBinary(0))).shape
-    assert [0, 1, 0] == nv.data_values(from_pylist.array(["a", "b", "a"], t.dictionary(t.int8, t.utf8))).tolist()
+    assert (3, 0) == array_data.data_values(from_pylist.array([b"", b"", b""], t.FixedSizeBinary(0))).shape
+    assert [0, 1, 0] == array_data.data_values(
+        from_pylist.array(["a", "b", "a"], t.dictionary(t.int8, t.utf8))
+    ).tolist()
     with pytest.raises(TypeError):
-        nv.data_values(from_pylist.array(["a"], t.utf8))
+        array_data.data_values(from_pylist.array(["a"], t.utf8))
 
 
 def test_value_offsets_of_an_empty_buffer_are_one_zero():
     for buffer in (None, memoryview(b"")):
-        assert [0] == nv.value_offsets(Array(t.utf8, 0, 0, (None, buffer, memoryview(b"")))).tolist()
-        assert np.int64 == nv.value_offsets(Array(t.large_utf8, 0, 0, (None, buffer, memoryview(b"")))).dtype
+        assert [0] == array_data.value_offsets(Array(t.utf8, 0, 0, (None, buffer, memoryview(b"")))).tolist()
+        assert np.int64 == array_data.value_offsets(Array(t.large_utf8, 0, 0, (None, buffer, memoryview(b"")))).dtype
 
 
 def test_slots_honour_the_offset():
     lists = from_pylist.array([[1], [2, 3], None, [4]], t.list_(t.int8))
-    assert [1, 3, 3, 4] == nv.value_offsets(lists.slice(1)).tolist()
+    assert [1, 3, 3, 4] == array_data.value_offsets(lists.slice(1)).tolist()
     views = from_pylist.array([[1], [2, 3], None, [4]], t.ListView(t.Field("x", t.int8))).slice(1)
-    assert [[1, 0, 3], [2, 0, 1]] == [nv.positions(views).tolist(), nv.sizes(views).tolist()]
+    assert [[1, 0, 3], [2, 0, 1]] == [array_data.positions(views).tolist(), array_data.sizes(views).tolist()]
     union = from_pylist.array([1, "a", "b"], t.DenseUnion((t.Field("i", t.int8), t.Field("s", t.utf8)), (4, 2))).slice(
         1
     )
-    assert [[2, 2], [0, 1]] == [nv.type_ids(union).tolist(), nv.positions(union).tolist()]
-    text = nv.views(from_pylist.array(["a", "thirteen byte", "fourteen bytes"], t.utf8_view).slice(1))
+    assert [[2, 2], [0, 1]] == [array_data.type_ids(union).tolist(), array_data.positions(union).tolist()]
+    text = array_data.views(from_pylist.array(["a", "thirteen byte", "fourteen bytes"], t.utf8_view).slice(1))
     assert [[13, 14], [0, 0], [0, 13]] == [text[name].tolist() for name in ("size", "index", "offset")]
     assert [b"thir", b"four"] == [bytes(prefix) for prefix in text["prefix"]]
 
 
 def test_validity_mask_honours_the_offset():
     array = from_pylist.array([1, None, 3, None, 5, 6, 7, 8, None, 10], t.int8)
-    assert [True, False, True] == nv.validity_mask(array.slice(7)).tolist()
-    assert nv.validity_mask(from_pylist.array([1], t.int8)) is None
-    assert [False, False] == nv.validity_mask(from_pylist.array([None, None], t.null)).tolist()
+    assert [True, False, True] == array_data.validity_mask(array.slice(7)).tolist()
+    assert array_data.validity_mask(from_pylist.array([1], t.int8)) is None
+    assert [False, False] == array_data.validity_mask(from_pylist.array([None, None], t.null)).tolist()
     union = t.SparseUnion((t.Field("i", t.int8),), (0,))
-    assert nv.validity_mask(from_pylist.array([None], union)) is None
+    assert array_data.validity_mask(from_pylist.array([None], union)) is None
 
 
 def test_a_buffer_that_ends_early_is_an_error():
     with pytest.raises(InvalidBodyError, match="at least 8 bytes, found 7 bytes"):
-        nv.typed(memoryview(bytes(7)), np.int32, 1, 1)
+        array_data.typed(memoryview(bytes(7)), np.int32, 1, 1)
     with pytest.raises(InvalidBodyError):
-        nv.typed(None, np.int32, 0, 1)
+        array_data.typed(None, np.int32, 0, 1)
     with pytest.raises(TypeError):
-        nv.buffer_of(from_pylist.array([1], t.int8), Role.VIEWS)
+        array_data.buffer_of(from_pylist.array([1], t.int8), Role.VIEWS)

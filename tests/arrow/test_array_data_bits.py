@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import array_data
 
 RANDOM = random.Random(7)
 BITS = [RANDOM.random() < 0.6 for _ in range(40_000 * 8)]
@@ -23,11 +23,11 @@ RANGES = [
 @pytest.mark.parametrize(("offset", "length"), RANGES)
 def test_ranges(offset, length):
     expected = BITS[offset : offset + length]
-    assert sum(expected) == bitmap.count_set(memoryview(PACKED), offset, length)
-    assert expected == bitmap.unpack(memoryview(PACKED), offset, length).tolist()
-    sliced = bitmap.slice_bits(memoryview(PACKED), offset, length)
+    assert sum(expected) == array_data.count_bits(memoryview(PACKED), offset, length)
+    assert expected == array_data.unpack_bits(memoryview(PACKED), offset, length).tolist()
+    sliced = array_data.slice_bits(memoryview(PACKED), offset, length)
     assert (length + 7) // 8 == sliced.nbytes
-    assert expected == bitmap.unpack(sliced, 0, length).tolist()
+    assert expected == array_data.unpack_bits(sliced, 0, length).tolist()
 
 
 def test_pack_pads_with_zero_bits():
@@ -35,24 +35,24 @@ def test_pack_pads_with_zero_bits():
         [
             0b101,
         ]
-    ) == bytes(bitmap.pack([True, False, True]))
-    assert bytes(bitmap.pack([])) == b""
-    assert bytes(PACKED) == bytes(bitmap.pack(np.array(BITS)))
+    ) == bytes(array_data.pack_bits([True, False, True]))
+    assert bytes(array_data.pack_bits([])) == b""
+    assert bytes(PACKED) == bytes(array_data.pack_bits(np.array(BITS)))
 
 
 def test_a_slice_at_a_whole_byte_is_a_view():
     buf = bytearray(PACKED)
-    sliced = bitmap.slice_bits(memoryview(buf), 16, 20)
+    sliced = array_data.slice_bits(memoryview(buf), 16, 20)
     buf[2] ^= 0xFF
     assert buf[2] == sliced[0]
 
 
 def test_a_shifted_slice_has_zero_bits_after_the_last():
-    assert bytes(bitmap.slice_bits(b"\xff\xff", 3, 3)) == b"\x07"
-    assert bytes(bitmap.slice_bits(b"\xff\xff", 3, 9)) == b"\xff\x01"
+    assert bytes(array_data.slice_bits(b"\xff\xff", 3, 3)) == b"\x07"
+    assert bytes(array_data.slice_bits(b"\xff\xff", 3, 9)) == b"\xff\x01"
 
 
-@pytest.mark.parametrize("function", [bitmap.count_set, bitmap.unpack, bitmap.slice_bits])
+@pytest.mark.parametrize("function", [array_data.count_bits, array_data.unpack_bits, array_data.slice_bits])
 @pytest.mark.parametrize(("offset", "length"), [(0, 17), (9, 8), (16, 1), (-1, 4)])
 def test_bits_outside_the_buffer_are_refused(function, offset, length):
     with pytest.raises(ValueError, match="expected a bitmap of at least"):
