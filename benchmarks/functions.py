@@ -40,8 +40,8 @@ from pyspark.sql import types as s  # noqa: E402
 from run import session  # noqa: E402 - Spark's processes find what this sets
 
 from spark_arrow_ipc import aggregate, count, ipc, map_in_arrow, vectors  # noqa: E402
+from spark_arrow_ipc.dataset.statistics import Statistics  # noqa: E402
 from spark_arrow_ipc.dataset.statistics.collect import create_with_statistics  # noqa: E402
-from spark_arrow_ipc.dataset.statistics.which import Statistics  # noqa: E402
 from spark_arrow_ipc.spark import bridge  # noqa: E402
 
 FILES = 4

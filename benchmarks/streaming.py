@@ -61,9 +61,9 @@ from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 

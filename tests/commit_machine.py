@@ -36,11 +36,10 @@ from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines, read_schemas
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords
-from spark_arrow_ipc.dataset.write import record_chain, roll_forward
+from spark_arrow_ipc.dataset.write import WriteMode, record_chain, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.existing_files import live_files
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum

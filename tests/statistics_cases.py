@@ -8,10 +8,10 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.format import DROPPED_KEY
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 
 def gathered(batches, which=Statistics.AUTO, file_nbytes=0):

@@ -22,8 +22,8 @@ from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.paths import join, relative

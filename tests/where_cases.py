@@ -31,10 +31,10 @@ from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, TIMESTAMP_TYPE, check_settings
+from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter, block_truths
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform

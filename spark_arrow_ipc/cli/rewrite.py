@@ -32,8 +32,8 @@ from spark_arrow_ipc.cli.shared.rows import (
     positive,
 )
 from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import create_with_statistics
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.table_pairs import fitting
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.storage.paths import join

@@ -16,9 +16,9 @@ from spark_arrow_ipc.cli.shared import files
 from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import OptionError, printable
+from spark_arrow_ipc.ipc.dissociated import UNIX
 from spark_arrow_ipc.ipc.dissociated.location import Selection, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource, file_version, selected_batches
-from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
 from spark_arrow_ipc.ipc.dissociated.server import KEEP_NBYTES
 from spark_arrow_ipc.ipc.dissociated.shared_memory import SharedMemory
 from spark_arrow_ipc.storage.local import LOCAL

@@ -5,8 +5,8 @@ from cli_lake import ROWS, rows, table, write_lake
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli import stats as module
+from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")

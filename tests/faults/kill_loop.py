@@ -39,11 +39,11 @@ from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, newest_record, 
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.fsck import fsck
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.task import TaskOutput, write_task
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum

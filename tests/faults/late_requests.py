@@ -32,8 +32,8 @@ from store_jobs import Place  # noqa: E402
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.log import read_pending  # noqa: E402
+from spark_arrow_ipc.dataset.write import WriteMode  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import abort, commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.modes import WriteMode  # noqa: E402
 from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
 from spark_arrow_ipc.dataset.write.task import TaskOutput  # noqa: E402
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402

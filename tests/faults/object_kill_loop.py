@@ -36,8 +36,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record  # noqa: E402
 from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
+from spark_arrow_ipc.dataset.write import WriteMode  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.modes import WriteMode  # noqa: E402
 from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
 from spark_arrow_ipc.dataset.write.task import write_task  # noqa: E402
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402

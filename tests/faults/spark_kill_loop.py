@@ -34,8 +34,8 @@ from kill_loop import COMMITTED, LOOPS, PARTITIONS, ROWS, WRITTEN, after, check,
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_pending
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.existing_files import live_files
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
 

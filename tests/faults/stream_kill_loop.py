@@ -36,9 +36,9 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 
 HERE = Path(__file__).resolve()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.storage.failpoint import OF_COPIES, POINTS
 
 HERE = Path(__file__).parent

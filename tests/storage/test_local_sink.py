@@ -14,9 +14,8 @@ from job_plans import plan_job
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.write import partitioned_task
+from spark_arrow_ipc.dataset.write import WriteMode, partitioned_task
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
 from spark_arrow_ipc.dataset.write.task import write_task
 from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS, named_file

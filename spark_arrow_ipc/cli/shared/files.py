@@ -47,7 +47,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.bytes.source import Openable, SeekableSource
 from spark_arrow_ipc.ipc.constants import ENDINGS
-from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL

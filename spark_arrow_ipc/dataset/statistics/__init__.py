@@ -1,1 +1,24 @@
-"""Minima, maxima and null counts of each record batch: collect, store in the footer, read, skip blocks."""
+"""Minima, maxima and null counts of each record batch: collect, store in the footer, read, skip blocks.
+
+The words of the option are here: the table of options needs them, and each planner of Spark's starts with that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+from spark_arrow_ipc.arrow.column_path import ColumnPath
+
+
+class Statistics(StrEnum):
+    """The columns that have statistics, where no list names them."""
+
+    AUTO = "auto"
+    NONE = "none"
+    ALL = "all"
+
+
+Which: TypeAlias = Statistics | Sequence[ColumnPath]
+"""Value of the option `statistics`: a word, or references to columns (a struct stands for all its leaves)."""

@@ -22,6 +22,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics import Statistics, Which
 from spark_arrow_ipc.dataset.statistics.format import (
     DROPPED_KEY,
     FINGERPRINT_KEY,
@@ -40,7 +41,6 @@ from spark_arrow_ipc.dataset.statistics.format import (
 )
 from spark_arrow_ipc.dataset.statistics.min_max import Mask, summarise, valid_slots
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
-from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 
 _AUTO_COLUMNS: Final = 64
 _AUTO_NBYTES: Final = 1 << 20

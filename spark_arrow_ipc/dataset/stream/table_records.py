@@ -21,7 +21,7 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, kept_p
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import Backlog
-from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Status, each

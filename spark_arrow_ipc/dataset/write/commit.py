@@ -39,6 +39,7 @@ from spark_arrow_ipc.dataset.commit_log.kept_records import begin_to_keep
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, all_replaced, check_names
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.conflicts import (
     Fits,
     NewSchema,
@@ -52,7 +53,6 @@ from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
 from spark_arrow_ipc.dataset.write.hugging_face_layout import check_none_named
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.record_chain import append_record

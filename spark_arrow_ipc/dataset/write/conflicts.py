@@ -26,6 +26,7 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
+from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.existing_files import (
     LiveFile,
     check_partition_columns_there,
@@ -35,7 +36,6 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     partition_columns,
 )
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, listed
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent

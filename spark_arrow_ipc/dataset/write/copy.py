@@ -33,6 +33,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copied_files import (
     IS_BOTH,
@@ -45,7 +46,6 @@ from spark_arrow_ipc.dataset.write.copied_files import (
     read_notes,
 )
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_is_no_file, plan_job
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest

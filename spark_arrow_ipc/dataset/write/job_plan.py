@@ -19,6 +19,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import (
     LiveFile,
@@ -29,7 +30,6 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     live_files,
 )
 from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout, check_none_named
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest

@@ -26,8 +26,8 @@ from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile
+from spark_arrow_ipc.dataset.statistics import Statistics, Which
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, FileChangedError, error_context
 from spark_arrow_ipc.storage import failpoint

@@ -18,6 +18,7 @@ from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, printable
 from spark_arrow_ipc.ipc.constants import Limits
+from spark_arrow_ipc.ipc.dissociated import UNIX
 from spark_arrow_ipc.ipc.dissociated.location import Location
 from spark_arrow_ipc.ipc.dissociated.protocol import (
     HEAD_NBYTES,
@@ -34,7 +35,6 @@ from spark_arrow_ipc.ipc.dissociated.protocol import (
     decode_untagged,
     encode_head,
 )
-from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 from spark_arrow_ipc.storage.byte_source import new_buffer

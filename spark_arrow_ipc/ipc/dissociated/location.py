@@ -23,8 +23,8 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 import numpy as np
 
 from spark_arrow_ipc.errors import InvalidFramingError, OptionError, UnsupportedError
+from spark_arrow_ipc.ipc.dissociated import TCP, UNIX
 from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT64
-from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
 
 MAX_PARTS: Final = 100_000
 """The most parts of a table."""

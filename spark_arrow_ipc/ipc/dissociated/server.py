@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.constants import Limits
+from spark_arrow_ipc.ipc.dissociated import TCP, UNIX
 from spark_arrow_ipc.ipc.dissociated.location import MAX_PARTS, Location, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import (
     BatchesTable,
@@ -33,7 +34,6 @@ from spark_arrow_ipc.ipc.dissociated.messages import (
     StreamedTable,
     TableSource,
 )
-from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
 from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session, TokenCheck
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
 from spark_arrow_ipc.ipc.options import WriteOptions

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile
 from spark_arrow_ipc.errors import OptionError, cut_repr
-from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions

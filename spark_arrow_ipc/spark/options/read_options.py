@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.stream.mode import OnBadFile, OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Limits, TensorRows, Validation
-from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import values
 from spark_arrow_ipc.spark.options.declare import Use

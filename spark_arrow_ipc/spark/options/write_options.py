@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
-from spark_arrow_ipc.dataset.statistics.which import Statistics
-from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.dataset.statistics import Statistics
+from spark_arrow_ipc.dataset.write import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import values

@@ -22,11 +22,10 @@ from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines, distinct_schemas
-from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write import WriteMode, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.existing_files import Bin, LiveFile, fill_bins
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options

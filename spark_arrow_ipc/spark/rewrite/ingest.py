@@ -28,7 +28,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
 from spark_arrow_ipc.dataset.stream.clean import check_unseen
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
-from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
 from spark_arrow_ipc.spark.datasource import RefusedStreamReader, check_paths, stream_options, stream_schema

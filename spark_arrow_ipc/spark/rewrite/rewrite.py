@@ -19,10 +19,9 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.predicate.expressions import columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write import WriteMode, commit
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import Batch
-from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write import IfExists, WriteMode, commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits
 from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout
 from spark_arrow_ipc.dataset.write.job_plan import (
@@ -27,7 +27,6 @@ from spark_arrow_ipc.dataset.write.job_plan import (
     plan_batch,
     plan_job,
 )
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.dataset.write.roll_forward import withdraw
 from spark_arrow_ipc.dataset.write.staged_file import Staging

@@ -18,8 +18,7 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import (
     kept_version,
 )
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write import old_files
-from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write import WriteMode, old_files
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.task import write_task
 from spark_arrow_ipc.dataset.write.vacuum import vacuum

@@ -14,7 +14,7 @@ from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, plan_splits
-from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.hadoop import HadoopStorage
 from spark_arrow_ipc.storage.paths import parent, relative

@@ -11,7 +11,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.statistics.which import Statistics
+from spark_arrow_ipc.dataset.statistics import Statistics
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")

@@ -9,9 +9,9 @@ from statistics_cases import batch_of, column_of, gathered
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.format import leaves
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 NAN = float("nan")
 BOUNDS = [

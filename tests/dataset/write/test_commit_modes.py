@@ -7,8 +7,8 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, finish, foreign, le
 from job_plans import plan_job
 
 from spark_arrow_ipc.arrow.types import Field, int32
+from spark_arrow_ipc.dataset.write import IfExists
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import ConcurrentWriteError
 
 pytestmark = pytest.mark.usefixtures("publishing")

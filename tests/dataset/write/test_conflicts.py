@@ -8,9 +8,9 @@ from places import PLACES
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import decode_schema
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMismatchError
 from spark_arrow_ipc.storage import failpoint
 

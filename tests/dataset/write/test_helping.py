@@ -8,8 +8,8 @@ from memory_storage import MemoryStorage
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import TIMING, help_marks, publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward, withdraw
 from spark_arrow_ipc.dataset.write.staged_file import Staging

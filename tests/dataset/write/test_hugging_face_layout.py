@@ -15,11 +15,11 @@ from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import IfExists
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
 from spark_arrow_ipc.dataset.write.fsck import fsck
 from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout
-from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, UnsupportedError

@@ -8,9 +8,9 @@ import pytest
 from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, leftovers, save
 from job_plans import plan_job
 
+from spark_arrow_ipc.dataset.write import IfExists
 from spark_arrow_ipc.dataset.write import job_plan as job_module
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.storage import Traits
 

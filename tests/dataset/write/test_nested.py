@@ -11,12 +11,11 @@ from places import PLACES, Place, local
 from spark_arrow_ipc.arrow.types import Field, int32
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import IfExists, job_plan, nested
 from spark_arrow_ipc.dataset.write import commit as commit_module
 from spark_arrow_ipc.dataset.write import existing_files as live_files
-from spark_arrow_ipc.dataset.write import job_plan, nested
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_batch
-from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError

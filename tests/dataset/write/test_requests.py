@@ -10,9 +10,9 @@ from fault_server import BUCKET, fault_server
 from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write import commit as commit_module
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.task import write_task
 from spark_arrow_ipc.storage.object_store import ObjectStorage, _proven

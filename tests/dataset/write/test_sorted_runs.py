@@ -5,8 +5,8 @@ from job_plans import plan_job
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write import task as sorting
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import Order, sorted_runs, write_runs, write_task
 
 SCHEMA = Schema.of([field("a", types.int64), field("b", types.utf8)])

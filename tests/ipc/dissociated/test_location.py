@@ -3,8 +3,8 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.ipc.dissociated import TCP, UNIX
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_address, parse_location
-from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
 
 URIS = [
     ("tcp", "dissociated+tcp://127.0.0.1:5005?want_data=1&free_data=2",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.dissociated import is_served
 
 PATHS = [
     ("dissociated+tcp://h:1/t", True), ("DISSOCIATED+UNIX:///s", True), ("dissociated+tcp", False),

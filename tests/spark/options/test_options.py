@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from spark_arrow_ipc.dataset.statistics.which import Statistics
-from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.dataset.statistics import Statistics
+from spark_arrow_ipc.dataset.write import IfExists
 from spark_arrow_ipc.ipc import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType

@@ -16,7 +16,7 @@ from pyspark.sql import types as s
 from rewrite_jobs import Tasks, files_of, leftovers, tables, values
 
 from spark_arrow_ipc import ipc, rewrite
-from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.errors import (
     ColumnNotFoundError,
     CommitError,

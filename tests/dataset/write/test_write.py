@@ -1,6 +1,6 @@
 """Modes of a write, by the names that options and records use."""
 
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 
 
 def test_values_are_those_of_records_and_options():
