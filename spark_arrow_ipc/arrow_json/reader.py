@@ -24,8 +24,15 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.document import MAX_NBYTES, Node, Source, integer, load, shown
-from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, WRONG_VALUE, bytes_from_hex, int_to_bytes
-from spark_arrow_ipc.arrow_json.types import custom_metadata_from_json, field_from_json
+from spark_arrow_ipc.arrow_json.types import (
+    SCALARS,
+    TEXTS,
+    WRONG_VALUE,
+    bytes_from_hex,
+    custom_metadata_from_json,
+    field_from_json,
+    int_to_bytes,
+)
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, LimitError, error_context
 
 INLINE_NBYTES = 12

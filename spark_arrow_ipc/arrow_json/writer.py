@@ -27,8 +27,15 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.reader import INLINE_NBYTES
-from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, bytes_to_hex, int_from_bytes, int_to_json
-from spark_arrow_ipc.arrow_json.types import custom_metadata_to_json, field_to_json
+from spark_arrow_ipc.arrow_json.types import (
+    SCALARS,
+    TEXTS,
+    bytes_to_hex,
+    custom_metadata_to_json,
+    field_to_json,
+    int_from_bytes,
+    int_to_json,
+)
 from spark_arrow_ipc.errors import UnsupportedError
 
 Members: TypeAlias = dict[str, Any]

@@ -23,7 +23,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, by_type
-from spark_arrow_ipc.arrow.python_values import decimals, temporal
+from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.errors import unfit
 
 _Values = Sequence[Any]
@@ -144,7 +144,7 @@ def _real(value: object, type_: t.FloatingPoint) -> float:
 def _decimal(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Decimal)
     nbytes = type_.bit_width // 8
-    numbers = (0 if value is None else decimals.unscaled(value, type_) for value in values)
+    numbers = (0 if value is None else scalars.unscaled(value, type_) for value in values)
     data = b"".join(number.to_bytes(nbytes, sys.byteorder, signed=True) for number in numbers)
     return _fixed(values, type_, memoryview(data))
 
@@ -239,10 +239,10 @@ LEAVES: Mapping[type[t.DataType], Callable[[_Values, t.DataType], Array]] = {
     t.Int: _int,
     t.FloatingPoint: _float,
     t.Decimal: _decimal,
-    t.Date: _temporal(temporal.date_units),
-    t.Time: _temporal(temporal.time_units),
-    t.Timestamp: _temporal(temporal.timestamp_units),
-    t.Duration: _temporal(temporal.duration_units),
+    t.Date: _temporal(scalars.date_units),
+    t.Time: _temporal(scalars.time_units),
+    t.Timestamp: _temporal(scalars.timestamp_units),
+    t.Duration: _temporal(scalars.duration_units),
     t.IntervalYearMonth: _int,
     t.IntervalDayTime: _interval(array_data.DAY_TIME),
     t.IntervalMonthDayNano: _interval(array_data.MONTH_DAY_NANO),

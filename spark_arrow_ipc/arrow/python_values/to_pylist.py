@@ -23,7 +23,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion, measure
-from spark_arrow_ipc.arrow.python_values import decimals, temporal
+from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converters], list[Any]]]"
@@ -352,11 +352,11 @@ TO_PYLIST: Converters = {
     ),
     t.Int: _plain,
     t.FloatingPoint: _plain,
-    t.Decimal: leaves(decimals.decimals),
-    t.Date: leaves(temporal.dates),
-    t.Time: leaves(temporal.times),
-    t.Timestamp: leaves(temporal.timestamps),
-    t.Duration: leaves(temporal.durations),
+    t.Decimal: leaves(scalars.decimals),
+    t.Date: leaves(scalars.dates),
+    t.Time: leaves(scalars.times),
+    t.Timestamp: leaves(scalars.timestamps),
+    t.Duration: leaves(scalars.durations),
     t.IntervalYearMonth: _plain,
     t.IntervalDayTime: _plain,
     t.IntervalMonthDayNano: _plain,

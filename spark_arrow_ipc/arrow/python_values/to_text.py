@@ -20,7 +20,7 @@ import numpy as np
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData, NDArray
 from spark_arrow_ipc.arrow.measure import check_expansion
-from spark_arrow_ipc.arrow.python_values import temporal
+from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.arrow.python_values.to_pylist import TO_PYLIST, Converters, leaves, to_pylist
 
 _DAY_SECONDS: Final = 86_400
@@ -110,7 +110,7 @@ def _timestamps(values: NDArray, type_: t.Timestamp, separator: str) -> list[str
 def _zone_offsets(values: NDArray, type_: t.Timestamp, name: str) -> tuple[NDArray, list[str]]:
     """Return the offset of each instant in its zone, in seconds and as text."""
     seconds = t.Timestamp(t.TimeUnit.SECOND, name)
-    moments = temporal.timestamps(values // type_.unit.per_second, seconds)
+    moments = scalars.timestamps(values // type_.unit.per_second, seconds)
     # An int is an instant outside the years of `datetime`.
     deltas = [None if isinstance(moment, int) else moment.utcoffset() for moment in moments]
     offsets = [0 if delta is None else int(delta.total_seconds()) for delta in deltas]

@@ -28,8 +28,7 @@ from spark_arrow_ipc.ipc.messages.tensor import (
     row_major_strides,
 )
 from spark_arrow_ipc.ipc.tensors import read
-from spark_arrow_ipc.ipc.tensors.dense import Tensor, shape_text
-from spark_arrow_ipc.ipc.tensors.index_checks import ascends
+from spark_arrow_ipc.ipc.tensors.dense import Tensor, ascends, shape_text
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor, row_schema, slab_batches, slabs
 from spark_arrow_ipc.ipc.tensors.sparse import CscMatrix, CsrMatrix
 from spark_arrow_ipc.storage.byte_source import ByteSource

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.python_values import decimals
+from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.dataset.predicate.bound import (
     COMPARE,
     All,
@@ -123,7 +123,7 @@ _RAW: Final[Mapping[type[t.DataType], Callable[[Any, Any], Raw | None]]] = {
     t.Bool: lambda value, _: int(value),
     t.Int: lambda value, _: int(value),
     t.FloatingPoint: lambda value, _: float(value),
-    t.Decimal: lambda value, type_: decimals.unscaled(value if isinstance(value, Decimal) else int(value), type_),
+    t.Decimal: lambda value, type_: scalars.unscaled(value if isinstance(value, Decimal) else int(value), type_),
     t.Utf8: lambda value, _: str(value).encode("utf-8", "surrogatepass"),
     t.Binary: lambda value, _: bytes(value),
     t.Date: lambda value, _: (

@@ -19,7 +19,7 @@ import numpy as np
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
+from spark_arrow_ipc.arrow.python_values import from_pylist, scalars
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.min_max import MOST_BYTES, has_bounds
@@ -199,7 +199,7 @@ def raws_of(array: Array) -> list[Raw | None]:
         return [value.encode() if isinstance(value, str) else value for value in array.to_pylist()]
     values = array_data.data_values(array)
     raws: list[Raw | None] = []
-    raws += decimals.unscaled_ints(values) if isinstance(array.type, t.Decimal) else values.tolist()
+    raws += scalars.unscaled_ints(values) if isinstance(array.type, t.Decimal) else values.tolist()
     valid = array_data.validity_mask(array)
     if isinstance(array.type, t.Bool):
         raws = [int(bool(raw)) for raw in raws]

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Role
-from spark_arrow_ipc.arrow.python_values import decimals
+from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 
 MOST_BYTES: Final = 64
@@ -127,7 +127,7 @@ def _decimals(array: Array, valid: Mask) -> _Bounds:
     if values.dtype.names is None:
         return _numbers(array, valid)
     words = values if valid is None else values[valid]
-    least, greatest = decimals.unscaled_ints(np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype))
+    least, greatest = scalars.unscaled_ints(np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype))
     return least, greatest
 
 

@@ -18,16 +18,20 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.tensor import ValueType
-from spark_arrow_ipc.ipc.tensors.dense import NDArray, full_dim_names, read_only_values, shape_text, value_type
-from spark_arrow_ipc.ipc.tensors.index_checks import (
+from spark_arrow_ipc.ipc.tensors.dense import (
+    NDArray,
     ascends,
     broken,
     check_inside,
     check_offsets,
     check_width,
+    full_dim_names,
     index_array,
     integer_type,
     narrowed,
+    read_only_values,
+    shape_text,
+    value_type,
 )
 
 

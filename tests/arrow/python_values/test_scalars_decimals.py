@@ -8,7 +8,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
+from spark_arrow_ipc.arrow.python_values import from_pylist, scalars
 
 ROUND_TRIPS = [
     (t.Decimal(2, 5), [Decimal("0.00012"), None]),
@@ -66,7 +66,7 @@ def test_words_are_joined_with_the_sign_of_the_highest(bit_width):
     numbers = [0, 1, -1, 2 ** (bit_width - 1) - 1, -(2 ** (bit_width - 1)), 2 ** (bit_width // 2)]
     dtype = array_data.dtype_of(t.Decimal(1, 0, bit_width))
     slots = b"".join(number.to_bytes(bit_width // 8, "little", signed=True) for number in numbers)
-    assert numbers == decimals.unscaled_ints(np.frombuffer(slots, dtype.newbyteorder("<")))
+    assert numbers == scalars.unscaled_ints(np.frombuffer(slots, dtype.newbyteorder("<")))
 
 
 UNSCALED = [
@@ -81,4 +81,4 @@ UNSCALED = [
 
 @pytest.mark.parametrize(("value", "type_", "expected"), [c[1:] for c in UNSCALED], ids=[c[0] for c in UNSCALED])
 def test_the_unscaled_integer_of_a_value(value, type_, expected):
-    assert expected == decimals.unscaled(value, type_)
+    assert expected == scalars.unscaled(value, type_)
