@@ -354,9 +354,9 @@ def test_no_file_names_a_path_of_some_machine():
 
 
 def test_the_keywords_of_options_are_those_of_the_table():
-    """When they are not: ``python -m spark_arrow_ipc.spark.docs_tables``, into ``keywords.py``."""
+    """When they are not: ``python tests/docs_tables.py``, into ``keywords.py``."""
     pytest.importorskip("pyspark")
-    from spark_arrow_ipc.spark.docs_tables import keywords_source
+    from docs_tables import keywords_source
 
     path = PACKAGE / "spark" / "options" / "keywords.py"
     assert keywords_source() == path.read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 Strategy
 --------
-``python -m spark_arrow_ipc.ipc.flatbuf.fbs format/`` writes the files of `tables.FILES` into a directory; the
+``python tests/print_fbs.py format/`` writes the files of `tables.FILES` into a directory; the
 repository has them, so that people, ``flatc`` and other languages can read the declarations of the codec. Each file
 is a function of the declarations alone.
 """

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from docs_tables import TABLES, options_table, refreshed
 
-from spark_arrow_ipc.spark.docs_tables import TABLES, options_table, refreshed
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ["options.md", "types.md"]
 
 

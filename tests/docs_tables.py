@@ -1,6 +1,6 @@
 """Print the tables of the documentation and the module ``keywords.py`` from the code.
 
-``python -m spark_arrow_ipc.spark.docs_tables`` prints ``keywords.py``; a test compares both with what is printed here.
+``python tests/docs_tables.py`` prints ``keywords.py``; a test compares both with what is printed here.
 
 A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; `refreshed` replaces the lines between
 them with the table of that name in `TABLES`.
@@ -108,7 +108,7 @@ _OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})
 
 _HEAD: Final = '''"""Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
 
-Printed by ``spark/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
+Printed by ``tests/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
 """
 
 from __future__ import annotations
