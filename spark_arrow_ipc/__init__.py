@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_arrow_ipc import ipc
-    from spark_arrow_ipc.dataset.statistics.arrow_schema import statistics
+    from spark_arrow_ipc.dataset.statistics.read import statistics
     from spark_arrow_ipc.spark.functions import vectors
     from spark_arrow_ipc.spark.functions.aggregate import aggregate, count
     from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
@@ -40,7 +40,7 @@ _LATE = {
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "options": ("spark_arrow_ipc.spark.options.typed", None),
     "push_down": ("spark_arrow_ipc.spark.push_down.enable", "push_down"),
-    "statistics": ("spark_arrow_ipc.dataset.statistics.arrow_schema", "statistics"),
+    "statistics": ("spark_arrow_ipc.dataset.statistics.read", "statistics"),
     "vectors": ("spark_arrow_ipc.spark.functions.vectors", None),
     "rewrite": ("spark_arrow_ipc.spark.rewrite.rewrite", "rewrite"),
     "register": ("spark_arrow_ipc.spark.registration", "register"),

@@ -16,7 +16,7 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, planned, save
 
 import spark_arrow_ipc
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.commit_log import kept_records
+from spark_arrow_ipc.dataset.commit_log import stored_record
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
@@ -200,7 +200,7 @@ def committed_twice(data):
 
 def kept(data, planned_now):
     """Write, so that outdated records are removed."""
-    with mock.patch.object(kept_records, "_PRUNED_EVERY", 1), mock.patch.object(kept_records, "LEAST_KEPT", 1):
+    with mock.patch.object(stored_record, "_PRUNED_EVERY", 1), mock.patch.object(stored_record, "LEAST_KEPT", 1):
         for _ in range(3):
             job(APPEND)(data, planned_now)
 
@@ -400,7 +400,7 @@ ORIGINS = {
     },
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
-    "dataset/commit_log/kept_records.py": {"prune_kept": INSIDE},
+    "dataset/commit_log/stored_record.py": {"prune_kept": INSIDE},
     "dataset/write/copied_files.py": {"check_carried": INSIDE},
     "dataset/write/copy.py": {"_carry_kept": INSIDE, "_carry_over": INSIDE},
     "dataset/write/fsck.py": {"_set_aside": INSIDE},

@@ -268,9 +268,9 @@ class RecordBatch:
         return f"<RecordBatch {self.num_rows:,} rows of {len(self.columns)} columns>\n{self.schema}"
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
 
-        return notebook_html.batch_html(self.schema.fields, self.columns, self.num_rows)
+        return to_text.batch_html(self.schema.fields, self.columns, self.num_rows)
 
 
 class RecordBatchStream:
@@ -352,9 +352,9 @@ class RecordBatchStream:
         self.close()
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
 
-        return notebook_html.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
+        return to_text.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
 
     def __repr__(self) -> str:
         return f"<RecordBatchStream>\n{self.schema}"

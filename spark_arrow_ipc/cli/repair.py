@@ -20,7 +20,7 @@ from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.cli.shared.terminal import advance
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context, printable
-from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
+from spark_arrow_ipc.ipc.reader import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.paths import join, name_of, parent
 

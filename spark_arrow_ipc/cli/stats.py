@@ -32,10 +32,16 @@ from spark_arrow_ipc.cli.shared.rows import (
 )
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.dataset.statistics import Statistics
-from spark_arrow_ipc.dataset.statistics.arrow_schema import Bound, Described, Totals, statistics_batch
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
 from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
+from spark_arrow_ipc.dataset.statistics.read import (
+    BlockStatistics,
+    Bound,
+    Described,
+    Totals,
+    file_statistics,
+    statistics_batch,
+)
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Int64s

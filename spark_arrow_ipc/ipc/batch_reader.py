@@ -100,9 +100,9 @@ class BatchReader:
         return pa.RecordBatchReader.from_stream(self)
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
 
-        return notebook_html.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
+        return to_text.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
 
     def close(self) -> None:
         """Close the file, if this reader opened it. Batches that were read stay valid."""

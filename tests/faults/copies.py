@@ -31,8 +31,8 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, planned, save  # noqa: E402 - found by the path above
 
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept  # noqa: E402
 from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
 from spark_arrow_ipc.dataset.write.copy import copy_dataset  # noqa: E402

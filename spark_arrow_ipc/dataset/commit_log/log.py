@@ -25,10 +25,16 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     parse_name,
     sequence_number,
 )
-from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
-from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there, marked_schema, read_record, settled
+from spark_arrow_ipc.dataset.commit_log.stored_record import (
+    LOG_NAME,
+    is_marked,
+    is_there,
+    marked_schema,
+    read_record,
+    settled,
+)
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, printable
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status

@@ -1,6 +1,6 @@
 """The records of a dataset as a stream reads them, each once, and the files that were in the dataset at one of them.
 
-A record comes from the kept ones (`kept_records`), and the head, which may be pending, from the chain itself. The next
+A record comes from the kept ones (`stored_record`), and the head, which may be pending, from the chain itself. The next
 record says whether one was taken back. A process that stood still while the directory was removed and made anew may keep
 a record of the chain before: each record names the job of the one before it, by which such a record is known.
 """
@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
-from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept, record_path
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, kept_places
-from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
+from spark_arrow_ipc.dataset.commit_log.stored_record import log_directory, read_kept, read_record, record_path, settled
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import Backlog
 from spark_arrow_ipc.dataset.write import WriteMode

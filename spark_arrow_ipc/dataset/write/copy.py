@@ -18,17 +18,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
-from spark_arrow_ipc.dataset.commit_log.kept_records import (
-    DEFAULT_SECONDS,
-    kept_bytes,
-    log_directory,
-    read_retention,
-    record_path,
-)
 from spark_arrow_ipc.dataset.commit_log.log import is_applied, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names, has_own_name
-from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
+from spark_arrow_ipc.dataset.commit_log.stored_record import (
+    DEFAULT_SECONDS,
+    is_there,
+    kept_bytes,
+    log_directory,
+    read_record,
+    read_retention,
+    record_path,
+)
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.listing.globs import escaped

@@ -9,7 +9,7 @@ C4   make the partitions' directories, give each staged file its final name (`pu
      the documents theirs, in their order
 C5   claim the files that the record removes, delete them (or move them to the replaced ones), and the partitions'
      directories that are empty then
-C6   write ``_SUCCESS``, keep the record for streams (`kept_records`), mark it as done, delete its claim, old records and the
+C6   write ``_SUCCESS``, keep the record for streams (`stored_record`), mark it as done, delete its claim, old records and the
      staging directory
 ==== ===================================================================================================
 
@@ -30,7 +30,6 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.kept_records import keep_record, prune_kept
 from spark_arrow_ipc.dataset.commit_log.log import (
     Head,
     check_is_there,
@@ -41,7 +40,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
 )
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import all_replaced, expired
-from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there, keep_record, prune_kept
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.record_chain import Claim, append_record, check_decides, claim, forgotten, take_back
 from spark_arrow_ipc.dataset.write.staged_file import is_full, keeps_room, with_room

@@ -12,7 +12,7 @@ import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, finish, planned, save
 from table_trials import run
 
-from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
+from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter, open_where_it_lies
 from spark_arrow_ipc.dataset.stream import table
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, OnOverwrite

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, planned, save
 
-from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
+from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.dataset.stream import table_records
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords, keeps_records
 from spark_arrow_ipc.dataset.write.vacuum import give_up

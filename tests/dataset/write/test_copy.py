@@ -8,8 +8,8 @@ from places import WAYS, Place, local, two_places
 
 from spark_arrow_ipc.arrow import types
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept, read_retention, record_path
 from spark_arrow_ipc.dataset.commit_log.record import COPIED
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept, read_retention, record_path
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.write import copy as copy_module

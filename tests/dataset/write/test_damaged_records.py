@@ -11,9 +11,9 @@ import pytest
 from commit_jobs import APPEND, OVERWRITE, REWRITE, dying, interrupted
 from places import PLACES, Place
 
-from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import RECORD_FORMAT, Record
+from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.dataset.stream.admission import Readiness
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from commit_jobs import APPEND, OVERWRITE, dataset, dying, finish, interrupted, planned, save
 
-from spark_arrow_ipc.dataset.commit_log import kept_records
-from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept, read_retention, record_path
+from spark_arrow_ipc.dataset.commit_log import stored_record
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN
+from spark_arrow_ipc.dataset.commit_log.stored_record import log_directory, read_kept, read_retention, record_path
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.storage import failpoint
@@ -94,8 +94,8 @@ RULES = [
 )
 @pytest.mark.parametrize("by", ["vacuum", "a commit"])
 def test_old_records_go(tmp_path, monkeypatch, by, seconds, least, nbytes, of_six, of_seven):
-    monkeypatch.setattr(kept_records, "LEAST_KEPT", least)
-    monkeypatch.setattr(kept_records, "_LEAST_KEPT_NBYTES", nbytes)
+    monkeypatch.setattr(stored_record, "LEAST_KEPT", least)
+    monkeypatch.setattr(stored_record, "_LEAST_KEPT_NBYTES", nbytes)
     for number in range(1, 7):
         save(tmp_path, APPEND, f"text {number}", commit_retention=seconds)
     old(tmp_path, 1, 2, 3, 4)
@@ -105,7 +105,7 @@ def test_old_records_go(tmp_path, monkeypatch, by, seconds, least, nbytes, of_si
         assert () == vacuum(str(tmp_path)).files
         assert [*range(of_six, 7)] == list(kept(tmp_path))
     else:
-        monkeypatch.setattr(kept_records, "_PRUNED_EVERY", 7)
+        monkeypatch.setattr(stored_record, "_PRUNED_EVERY", 7)
         save(tmp_path, APPEND, "text 7")
         assert [*range(of_seven, 8)] == list(kept(tmp_path))
 

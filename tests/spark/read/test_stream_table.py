@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
+from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.errors import OptionError, SourceOverwrittenError, StreamOffsetError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.local import LOCAL
