@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.functions.aggregate import aggregate, count
     from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
     from spark_arrow_ipc.spark.options import typed as options
-    from spark_arrow_ipc.spark.push_down.enable import push_down
-    from spark_arrow_ipc.spark.registration import register
+    from spark_arrow_ipc.spark.registration import push_down, register
     from spark_arrow_ipc.spark.rewrite.compact import compact
     from spark_arrow_ipc.spark.rewrite.ingest import ingest
     from spark_arrow_ipc.spark.rewrite.rewrite import rewrite
@@ -39,7 +38,7 @@ _LATE = {
     "ipc": ("spark_arrow_ipc.ipc", None),
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "options": ("spark_arrow_ipc.spark.options.typed", None),
-    "push_down": ("spark_arrow_ipc.spark.push_down.enable", "push_down"),
+    "push_down": ("spark_arrow_ipc.spark.registration", "push_down"),
     "statistics": ("spark_arrow_ipc.dataset.statistics.read", "statistics"),
     "vectors": ("spark_arrow_ipc.spark.functions.vectors", None),
     "rewrite": ("spark_arrow_ipc.spark.rewrite.rewrite", "rewrite"),

@@ -9,9 +9,9 @@ import pytest
 from pushed import SETTING, scans
 
 from spark_arrow_ipc import push_down
-from spark_arrow_ipc.spark.push_down import enable
+from spark_arrow_ipc.spark import registration
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def rules(spark):
@@ -154,11 +154,11 @@ def test_register_enables_it_unless_it_is_told_not_to(monkeypatch):
 
 
 def test_the_java_sources_are_part_of_the_package():
-    assert {"PushDown.java", "NarrowScan.java", "Columns.java"} <= set(enable.java_sources())
+    assert {"PushDown.java", "NarrowScan.java", "Columns.java"} <= set(registration.java_sources())
 
 
 def test_the_java_asks_no_source_for_what_the_release_after_4_3_lacks():
     """There a source keeps no plan of one scan (`PythonDataSourceV2.setReadInfo`): compiling would fail, and all be off."""
-    sources = enable.java_sources()
+    sources = registration.java_sources()
     assert "extends PythonDataSourceV2" in sources["NarrowSource.java"]
     assert [] == [name for name, text in sources.items() if "setReadInfo" in text or "setDataSourceInPython" in text]
