@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.errors import ArrowIpcError
 
 VARIABLE = "ARROW_IPC_CORPUS"
@@ -179,7 +179,7 @@ def difference(expected_schema, expected, schema, batches, *, renames_maps=False
         for field, a, b in zip(schema.fields, wanted.columns, found.columns, strict=True):
             # The schemas are equal, so types need not be compared again, but an array has to be of its field's type.
             unlike = (
-                compare.difference(a, b, field.name, types=False)
+                equality.difference(a, b, field.name, types=False)
                 if b.type == field.type
                 else f"{field.name}: the array is {b.type}"
             )

@@ -43,9 +43,8 @@ from differential_reasons import CRASH, NOT_OURS, UNEXPLAINED, classify
 from small_files import small_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import RecordBatch, Schema
+from spark_arrow_ipc.arrow import RecordBatch, Schema, equality
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.columns.decode import NATIVE
 
@@ -253,7 +252,7 @@ def difference(ours: tuple[Schema, list[RecordBatch]], theirs: tuple[pa.Schema, 
         for field, a, b in zip(schema.fields, wanted, ours_.columns, strict=True):
             if b.type != field.type:
                 return f"batch {number}, {field.name}: the array is {b.type}"
-            unlike = compare.difference(a, b.slice(0, min(b.length, MOST_ROWS)), field.name, types=False)
+            unlike = equality.difference(a, b.slice(0, min(b.length, MOST_ROWS)), field.name, types=False)
             if unlike is not None:
                 return f"batch {number}, {unlike}"
     return None

@@ -293,7 +293,6 @@ def custom_metadata_to_json(pairs: t.CustomMetadata) -> Members:
 WRONG_VALUE = (ValueError, TypeError, KeyError, OverflowError, struct.error)
 """The errors that a decoder raises for a value that does not fit its type."""
 
-_INT_CODES: Mapping[int, str] = {8: "b", 16: "h", 32: "i", 64: "q"}
 _FLOAT_CODES: Mapping[int, str] = {16: "e", 32: "f", 64: "d"}
 
 

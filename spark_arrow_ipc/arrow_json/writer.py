@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from spark_arrow_ipc.arrow import array_data
+from spark_arrow_ipc.arrow import array_data, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
 from spark_arrow_ipc.arrow.python_values import from_pylist
@@ -99,7 +98,7 @@ def _longest(type_: t.Dictionary, path: str, arrays: Sequence[Array]) -> Array:
     longest = max(dictionaries, key=len)
     distinct = {id(array): array for array in dictionaries if array is not longest}
     for array in distinct.values():
-        if compare.difference(longest.slice(0, array.length), array) is not None:
+        if equality.difference(longest.slice(0, array.length), array) is not None:
             raise UnsupportedError(
                 "a dictionary that is replaced between batches cannot be written: the integration JSON has one "
                 "dictionary for each id",

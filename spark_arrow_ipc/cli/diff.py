@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.column_path import resolve_exactly
-from spark_arrow_ipc.arrow.equality import differ
-from spark_arrow_ipc.arrow.kernels.compare import alike
+from spark_arrow_ipc.arrow.equality import alike, differ
 from spark_arrow_ipc.arrow.kernels.concat import concat_batches
 from spark_arrow_ipc.arrow.kernels.order import match_rows
 from spark_arrow_ipc.arrow.kernels.take import take_rows

@@ -8,10 +8,9 @@ import pytest
 from arrow_cases import ARRAYS
 from arrow_from_pyarrow import from_pyarrow
 
-from spark_arrow_ipc.arrow import Array, RecordBatch, Schema
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.layout import LAYOUTS
 from spark_arrow_ipc.errors import InvalidBodyError
 
@@ -35,7 +34,7 @@ def test_arrays_are_lent_as_they_are(name, offset, length):
     theirs.validate(full=True)
     assert ARRAYS[name].slice(offset, length).equals(theirs)
     back = Array.from_arrow(theirs)
-    assert compare.difference(ours, back) is None
+    assert equality.difference(ours, back) is None
     if length and not isinstance(ours.type, t.RunEndEncoded):
         assert set(addresses(back)) <= set(addresses(ours))
 

@@ -1,4 +1,4 @@
-"""Words and bits of slots; what `kernels.compare` makes of them is tested there."""
+"""Words and bits of slots; differences in words are tested in test_equality_differences."""
 
 import numpy as np
 import pytest

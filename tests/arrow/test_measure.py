@@ -12,6 +12,7 @@ from arrow_from_pyarrow import from_pyarrow
 from spark_arrow_ipc.arrow import Array, Field, measure
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 
@@ -26,7 +27,7 @@ def _bytes_held(array):
 def test_nbytes_is_what_a_compact_copy_holds(name, offset, length):
     """Bitmaps are rounded up, value offsets are one more than slots, and a bitmap without nulls is left out."""
     array = from_pyarrow(ARRAYS[name]).slice(offset, length)
-    assert abs(slicing.nbytes(array) - _bytes_held(slicing.compact(array))) <= 40
+    assert abs(slicing.nbytes(array) - _bytes_held(compact(array))) <= 40
 
 
 # ---- values

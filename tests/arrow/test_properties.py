@@ -5,13 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import strategies
+from batch_difference import batch_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_arrow_ipc.arrow import Array, RecordBatch, Schema
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, equality
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare, concat
+from spark_arrow_ipc.arrow.kernels import concat
 from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, needed_nbytes
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
@@ -22,7 +24,7 @@ CLASSES = [pytest.param(cls, id=cls.__name__) for cls in strategies.EVERY_CLASS]
 
 def assert_same(expected, found):
     validate.check(found, "found")
-    assert compare.difference(expected, found) is None
+    assert equality.difference(expected, found) is None
 
 
 def test_strategies_are_total():
@@ -60,10 +62,10 @@ def test_slice_holds_the_values_between(array, start, stop):
 
 @given(strategies.arrays())
 def test_compact_keeps_the_values_and_no_more_bytes_than_they_need(array):
-    compact = slicing.compact(array)
-    assert_same(array, compact)
-    assert 0 == compact.offset
-    for buffer, layout in zip(compact.buffers, LAYOUTS[type(array.type)].buffers, strict=False):
+    compacted = compact(array)
+    assert_same(array, compacted)
+    assert 0 == compacted.offset
+    for buffer, layout in zip(compacted.buffers, LAYOUTS[type(array.type)].buffers, strict=False):
         if buffer is not None and layout.role.name not in {"BYTES", "VARIADIC"}:
             assert buffer.nbytes <= max(needed_nbytes(array.type, layout, array.length), layout.bit_width // 8)
 
@@ -94,7 +96,7 @@ def test_rechunked_batches_have_the_rows_of_the_whole(made, cuts, rows):
     found = list(slicing.rechunk(strategies.portions(batch, cuts), rows=rows, nbytes=None))
     assert all(part.num_rows == rows for part in found[:-1])
     assert sum(part.num_rows for part in found) == batch.num_rows
-    assert compare.batch_difference(batch, concat.concat_batches(found)) is None
+    assert batch_difference(batch, concat.concat_batches(found)) is None
 
 
 @given(strategies.batches(), st.integers(1, 50), st.integers(1, 2000))
@@ -102,7 +104,7 @@ def test_split_batches_keep_to_their_budgets(made, rows, nbytes):
     (batch,) = made
     found = list(slicing.split_rows(batch, max_rows=rows, max_nbytes=nbytes))
     assert all(part.num_rows <= rows for part in found)
-    assert compare.batch_difference(batch, concat.concat_batches(found)) is None
+    assert batch_difference(batch, concat.concat_batches(found)) is None
 
 
 @given(strategies.arrays())
@@ -117,9 +119,9 @@ def test_to_numpy_holds_as_many_values_as_slots(array):
 def test_arrays_differ_exactly_where_their_values_do(a, b):
     """`difference` is the oracle of other tests; its own is what Python says of the values."""
     if a.type != b.type:
-        assert compare.difference(a, b) is not None
+        assert equality.difference(a, b) is not None
     elif not strategies.holds(a.type, *UNIONS):
-        assert (repr(a.to_pylist()) == repr(b.to_pylist())) == (compare.difference(a, b) is None)
+        assert (repr(a.to_pylist()) == repr(b.to_pylist())) == (equality.difference(a, b) is None)
 
 
 @given(st.data(), strategies.generators)
@@ -127,14 +129,14 @@ def test_difference_agrees_with_python_on_arrays_of_one_type(data, rng):
     type_ = data.draw(strategies.types(2).filter(lambda type_: not strategies.holds(type_, *UNIONS)))
     length = data.draw(st.integers(0, 3))
     a, b = (strategies.random_array(rng, type_, length) for _ in range(2))
-    assert (repr(a.to_pylist()) == repr(b.to_pylist())) == (compare.difference(a, b) is None)
+    assert (repr(a.to_pylist()) == repr(b.to_pylist())) == (equality.difference(a, b) is None)
 
 
 def test_array_without_slots_ignores_what_its_value_offsets_say():
     """A file may hold one offset for no slots, and it need not be 0."""
     offsets = memoryview(np.array([5], np.int32).tobytes())
     array = Array(t.utf8, 0, 0, (None, offsets, memoryview(b"")))
-    assert_same(array, slicing.compact(array))
+    assert_same(array, compact(array))
     assert [] == array.to_pylist()
 
 

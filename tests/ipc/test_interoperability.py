@@ -8,6 +8,7 @@ import datetime as dt
 import io
 
 import pytest
+from batch_difference import batch_difference
 
 pa = pytest.importorskip("pyarrow")
 na = pytest.importorskip("nanoarrow")
@@ -22,9 +23,13 @@ from hypothesis import strategies as st  # noqa: E402
 from pylist_cases import CASES, case_id  # noqa: E402
 
 from spark_arrow_ipc import ipc  # noqa: E402
-from spark_arrow_ipc.arrow import Field, RecordBatch, Schema  # noqa: E402
+from spark_arrow_ipc.arrow import (  # noqa: E402
+    Field,
+    RecordBatch,
+    Schema,
+    equality,
+)
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
-from spark_arrow_ipc.arrow.kernels import compare  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 from spark_arrow_ipc.errors import InvalidMetadataError  # noqa: E402
 from spark_arrow_ipc.ipc.columns.batch_layout import check_header  # noqa: E402
@@ -54,7 +59,7 @@ def assert_alike(expected, found):
     assert len(expected) == len(found)
     for ours, theirs in zip(expected, found, strict=True):
         theirs.validate()
-        assert compare.batch_difference(ours, theirs, types=False) is None
+        assert batch_difference(ours, theirs, types=False) is None
 
 
 # ---- pyarrow
@@ -174,7 +179,7 @@ def test_we_read_what_pyarrow_writes(array, form):
         expected = from_pyarrow(array)
         assert schema_from_pyarrow(batch.schema) == reader.schema
         for portion, theirs in zip(portions, found, strict=True):
-            assert compare.difference(expected.slice(*portion), theirs.columns[0]) is None
+            assert equality.difference(expected.slice(*portion), theirs.columns[0]) is None
 
 
 def runs(values, ends):
@@ -320,7 +325,7 @@ def assert_polars_holds(batch, frame):
     (found,) = (batch_from_pyarrow(found) for found in frame.to_arrow().combine_chunks().to_batches())
     ours, theirs = batch.columns[0], found.columns[0]
     if ours.type not in POLARS_CONVERTS:
-        assert compare.difference(ours, theirs, types=False) is None
+        assert equality.difference(ours, theirs, types=False) is None
         return
     assert POLARS_CONVERTS[ours.type] == theirs.type
     pairs = list(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))

@@ -5,13 +5,13 @@ import json
 
 import pytest
 import strategies
+from batch_difference import batch_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_arrow_ipc import arrow_json, ipc
 from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
 
@@ -41,7 +41,7 @@ def assert_same(expected, found):
         theirs.validate(full=True)
         assert ours.schema.fields == theirs.schema.fields
         assert ours.custom_metadata == theirs.custom_metadata
-        assert compare.batch_difference(ours, theirs) is None
+        assert batch_difference(ours, theirs) is None
 
 
 @pytest.mark.one_in(4, "slow")
@@ -149,7 +149,7 @@ def test_integration_json_is_written_and_read(made, cuts):
     assert batch.schema.custom_metadata == found.schema.custom_metadata
     assert len(portions) == len(found.batches)
     for ours, theirs in zip(portions, found.batches, strict=True):
-        assert compare.batch_difference(ours, theirs) is None
+        assert batch_difference(ours, theirs) is None
 
 
 @given(strategies.batches(count=2))
@@ -161,4 +161,4 @@ def test_integration_json_refuses_only_replaced_dictionaries(made):
             raise
         return
     for ours, theirs in zip(made, arrow_json.read(document).batches, strict=True):
-        assert compare.batch_difference(ours, theirs) is None
+        assert batch_difference(ours, theirs) is None

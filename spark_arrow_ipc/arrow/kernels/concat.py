@@ -20,12 +20,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import array_data
+from spark_arrow_ipc.arrow import array_data, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.equality import as_bits
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -247,7 +246,7 @@ def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
 def _begins_alike(a: Array, b: Array) -> bool:
     length = min(a.length, b.length)
     with suppress(LimitError):  # too many values to compare: both dictionaries are kept
-        return compare.difference(as_bits(a.slice(0, length)), as_bits(b.slice(0, length))) is None
+        return equality.difference(as_bits(a.slice(0, length)), as_bits(b.slice(0, length))) is None
     return False
 
 

@@ -14,7 +14,6 @@ from itertools import chain
 
 import numpy as np
 
-from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.kernels.concat import concat_batches
 from spark_arrow_ipc.arrow.measure import MOST, Measure, buffers_nbytes, measure, nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -22,12 +21,6 @@ from spark_arrow_ipc.errors import LimitError
 
 _CANDIDATES = 64
 """Stops of a part that one round of the search tries."""
-
-
-def compact_batch(batch: RecordBatch) -> RecordBatch:
-    """Return a batch of the same rows whose columns are `compact`."""
-    columns = tuple(compact(column) for column in batch.columns)
-    return RecordBatch(batch.schema, columns, batch.num_rows, batch.custom_metadata)
 
 
 def batch_nbytes(batch: RecordBatch) -> int:

@@ -2,7 +2,7 @@
 
 Types are compared by their integration JSON, and children by recursion, so no type is named here. Free choices of a
 writer do not count: dictionary ids, the order of custom metadata, the layout of buffers, the values of null slots.
-`arrow.kernels.compare` compares values, this module everything else.
+`arrow.equality` compares values, this module everything else.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.types import type_object
@@ -55,7 +55,7 @@ class Comparison:
                 return self._sentence(place, "number of rows", ours.num_rows, theirs.num_rows)
             for field, column, other in zip(theirs.schema.fields, ours.columns, theirs.columns, strict=True):
                 # Not compared with types, which are equal: the metadata of nested fields would count too.
-                difference = compare.difference(column, other, field.name, types=False)
+                difference = equality.difference(column, other, field.name, types=False)
                 if difference is not None:
                     return f"{place}, first {self.a}, then {self.b}: {difference}"
         return None

@@ -249,12 +249,3 @@ def old_records(dataset: DatasetDirectory, head: int) -> list[Status]:
         and status.mtime_ns >= youngest - _KEPT_NS
     }
     return [status for number, status in numbered if number < head - 1 and number not in kept]
-
-
-def is_committed(dataset: DatasetDirectory, jobid: str) -> bool:
-    """Return whether a job is among the newest `REMEMBERED` committed jobs.
-
-    Only the head is read: a record that a late writer made among pruned ones was never the head.
-    """
-    record = newest_record(dataset)[1]
-    return record is not None and jobid in record.jobs

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import NamedTuple
 
+from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.equality import as_bits
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
 from spark_arrow_ipc.errors import InvalidDictionaryError, UnsupportedError, error_context
@@ -273,7 +273,7 @@ class ReplacedDictionaries:
         if before is not None:
             shared = min(before.length, values.length)
             ours, theirs = (as_bits(side.slice(0, shared)) for side in (before, values))
-            if not replaces and values.length <= before.length and compare.difference(ours, theirs) is None:
+            if not replaces and values.length <= before.length and equality.difference(ours, theirs) is None:
                 return False
             replaces = True
         self._written[dictionary_id] = values

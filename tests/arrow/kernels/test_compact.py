@@ -9,8 +9,7 @@ import pyarrow as pa
 from arrow_cases import ARRAYS, SLICES
 from arrow_from_pyarrow import from_pyarrow, to_pyarrow
 
-from spark_arrow_ipc.arrow.kernels import slice as slicing
-from spark_arrow_ipc.arrow.kernels.compact import masked
+from spark_arrow_ipc.arrow.kernels.compact import compact, masked
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
@@ -20,11 +19,11 @@ from spark_arrow_ipc.arrow.validate import arrays as validate
 @pytest.mark.parametrize("name", ARRAYS)
 def test_a_compact_slice_is_what_pyarrow_slices(name, offset, length):
     expected = ARRAYS[name].slice(offset, length)
-    compact = slicing.compact(from_pyarrow(ARRAYS[name]).slice(offset, length))
-    validate.check(compact, name)
-    assert compact.offset == 0
-    assert expected.to_pylist() == compact.to_pylist()
-    actual = to_pyarrow(compact)
+    compacted = compact(from_pyarrow(ARRAYS[name]).slice(offset, length))
+    validate.check(compacted, name)
+    assert compacted.offset == 0
+    assert expected.to_pylist() == compacted.to_pylist()
+    actual = to_pyarrow(compacted)
     actual.validate(full=True)
     assert expected.to_pylist() == actual.to_pylist()
 
@@ -42,15 +41,15 @@ def test_masked_slots_are_null(name):
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_an_array_that_pyarrow_sliced_is_compacted_from_its_own_offset(name):
-    compact = slicing.compact(from_pyarrow(ARRAYS[name].slice(2, 8)).slice(1, 6))
-    assert ARRAYS[name].slice(3, 6).to_pylist() == compact.to_pylist()
+    compacted = compact(from_pyarrow(ARRAYS[name].slice(2, 8)).slice(1, 6))
+    assert ARRAYS[name].slice(3, 6).to_pylist() == compacted.to_pylist()
 
 
 def test_buffers_and_children_end_with_the_slice():
     array = from_pyarrow(pa.array([["a" * 100, "b"], ["cc"], ["d", "e" * 100]]))
-    compact = slicing.compact(array.slice(1, 1))
-    (child,) = compact.children
-    assert [None, 8] == [b and b.nbytes for b in compact.buffers]
+    compacted = compact(array.slice(1, 1))
+    (child,) = compacted.children
+    assert [None, 8] == [b and b.nbytes for b in compacted.buffers]
     assert [None, 8, 2] == [b and b.nbytes for b in child.buffers]
     assert child.length == 1
 
@@ -60,20 +59,20 @@ def test_whole_arrays_share_their_memory():
     array = from_pyarrow(pa.array(range(8)))
     array = type(array)(array.type, 8, 0, (None, buffer))
     buffer[0] = 7
-    assert slicing.compact(array.slice(0, 4)).to_pylist() == [7, 0, 0, 0]
+    assert compact(array.slice(0, 4)).to_pylist() == [7, 0, 0, 0]
     buffer[8] = 9
-    assert slicing.compact(array.slice(1, 4)).to_pylist() == [9, 0, 0, 0]
+    assert compact(array.slice(1, 4)).to_pylist() == [9, 0, 0, 0]
 
 
 @pytest.mark.parametrize("type_", [pa.string_view(), pa.binary_view()], ids=str)
 def test_variadic_buffers_are_cut_when_a_slice_uses_little_of_them(type_):
     values = [f"{i:040d}".encode() for i in range(1000)]
     array = from_pyarrow(pa.array(values, pa.binary()).cast(type_))
-    assert slicing.compact(array).buffers[2:] == array.buffers[2:]
-    compact = slicing.compact(array.slice(500, 3))
-    assert sum(buffer.nbytes for buffer in compact.buffers[2:]) == 120
-    validate.check(compact, "f")
-    assert array.slice(500, 3).to_pylist() == compact.to_pylist()
+    assert compact(array).buffers[2:] == array.buffers[2:]
+    compacted = compact(array.slice(500, 3))
+    assert sum(buffer.nbytes for buffer in compacted.buffers[2:]) == 120
+    validate.check(compacted, "f")
+    assert array.slice(500, 3).to_pylist() == compacted.to_pylist()
 
 
 def test_every_role_has_a_cut():

@@ -8,10 +8,8 @@ import pyarrow as pa
 from arrow_cases import ARRAYS
 from arrow_from_pyarrow import batch_from_pyarrow
 
-from spark_arrow_ipc.arrow import Field, RecordBatch, Schema
-from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow.kernels import slice as slicing
-from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import LimitError
 
 
@@ -160,13 +158,3 @@ def test_a_batch_without_columns_keeps_its_rows():
     batch = RecordBatch(Schema(()), (), 10)
     assert [4, 4, 2] == [b.num_rows for b in slicing.rechunk([batch], rows=4, nbytes=None)]
     assert [10] == [b.num_rows for b in slicing.rechunk([batch], rows=None, nbytes=100)]
-
-
-def test_compact_batch_compacts_every_column():
-    schema = Schema((Field("a", t.int32), Field("b", t.utf8)))
-    columns = tuple(
-        from_pylist.array(v, f.type) for v, f in zip(([1, 2, 3], ["x", "y", "z"]), schema.fields, strict=True)
-    )
-    batch = slicing.compact_batch(RecordBatch(schema, columns, 3).slice(1, 2))
-    assert [0, 0] == [column.offset for column in batch.columns]
-    assert [{"a": 2, "b": "y"}, {"a": 3, "b": "z"}] == batch.to_pylist()

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.ipc.columns.encode import zero_nulls
 
@@ -39,7 +39,7 @@ def test_leftovers_become_zero_and_values_stay(type_, dirty, clean, values):
 def test_what_is_clean_is_not_copied(type_, dirty, clean, values):
     before = Array(type_, 3, 1, clean)
     made = zero_nulls(before)
-    assert compare.difference(before, made) is None
+    assert equality.difference(before, made) is None
     assert type_ == t.bool_ or all(a is b for a, b in zip(before.buffers, made.buffers, strict=True))
 
 

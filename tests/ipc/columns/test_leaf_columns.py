@@ -9,7 +9,7 @@ import pytest
 from arrow_from_pyarrow import from_pyarrow
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow.record_batch import LazyColumns
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.columns import leaf_columns, projection
@@ -112,7 +112,7 @@ def test_the_arrays_are_pyarrows(rows, codec, selection):
         for read in reader:
             assert isinstance(read.columns, LazyColumns)
             for name, column in zip(reader.schema.names, read.columns, strict=True):
-                assert compare.difference(column, from_pyarrow(batch.column(name)), name, types=False) is None
+                assert equality.difference(column, from_pyarrow(batch.column(name)), name, types=False) is None
             read.validate()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, equality
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare, growing_dictionary, take
+from spark_arrow_ipc.arrow.kernels import growing_dictionary, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.ipc.bytes import sinks
@@ -134,7 +134,7 @@ def assert_same_bits(expected, data):
     assert len(expected) == len(found)
     for batch, other in zip(expected, found, strict=True):
         for column, read in zip(batch.columns, other.columns, strict=True):
-            assert compare.difference(equality.as_bits(column), equality.as_bits(read)) is None
+            assert equality.difference(equality.as_bits(column), equality.as_bits(read)) is None
 
 
 @pytest.mark.parametrize("options", WAYS, ids=[" ".join(way.values()) or "default" for way in WAYS])

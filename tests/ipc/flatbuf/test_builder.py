@@ -6,11 +6,12 @@ import struct
 import subprocess
 
 import numpy as np
+import print_fbs
 import pytest
 from flatbuffers import number_types
 from flatbuffers.table import Table
 
-from spark_arrow_ipc.ipc.flatbuf import builder, fbs, idl, reader, tables
+from spark_arrow_ipc.ipc.flatbuf import builder, idl, reader, tables
 
 NAMES = sorted(tables.TABLES)
 
@@ -255,7 +256,7 @@ def test_flatc_prints_what_was_built(flatc, tmp_path, name):
     table = tables.TABLES[name]
     values = full(table)
     for file in tables.FILES:
-        (tmp_path / file.name).write_text(fbs.render(file))
+        (tmp_path / file.name).write_text(print_fbs.render(file))
     (tmp_path / "built.bin").write_bytes(builder.build(table, values))
     home = next(file for file in tables.FILES if table in file.definitions)
     command = [flatc, "--json", "--strict-json", "--natural-utf8", "--raw-binary"]

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import types as s
 from restored_columns import EXTENSION, RESTORE, UUIDS, D, noted, spark_column, written
 
+from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
@@ -81,7 +81,7 @@ def test_the_type_that_was_read_is_written(type_, values):
     array = from_pylist.array(values, type_)
     (column,) = written(*spark_column(array, EXACT)).columns
     assert type_ == column.type
-    assert compare.difference(array, column) is None
+    assert equality.difference(array, column) is None
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 from arrow_cases import ARRAYS, SLICES
 from arrow_from_pyarrow import batch_from_pyarrow, from_pyarrow
+from batch_difference import batch_difference
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.equality import difference
 from spark_arrow_ipc.arrow.kernels.compact import compact
-from spark_arrow_ipc.arrow.kernels.compare import batch_difference, difference
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.python_values import from_pylist
 

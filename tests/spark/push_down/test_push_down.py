@@ -11,7 +11,7 @@ from pushed import SETTING, scans
 from spark_arrow_ipc import push_down
 from spark_arrow_ipc.spark import registration
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def rules(spark):
