@@ -36,8 +36,8 @@ _VERSION: Final = 1
 _MOST_NBYTES: Final = 16 << 20
 
 _SHAPING: Final = (
-    "columns", "metadata_columns", "merge_schema", "nanoseconds", "times", "extension_types", "vectors", "tensors",
-    "recursive_file_lookup", "partition_type_inference", "base_path", "time_zone",
+    "columns", "metadata_columns", "merge_schema", "nanoseconds", "times", "extension_types", "timestamps_with_offset", "vectors",
+    "tensors", "recursive_file_lookup", "partition_type_inference", "base_path", "time_zone",
 )  # fmt: skip
 """Attributes of `ReadOptions` on which the inferred columns depend."""
 

@@ -1,6 +1,7 @@
 """The columns of a stream: noted in its log, read at a restart, and new ones of files named once."""
 
 import json
+from dataclasses import fields
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,10 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream
 from stream_queries import Query, drop
 
 from spark_arrow_ipc.errors import StreamOffsetError, UnsupportedError
+from spark_arrow_ipc.spark.conform import plan as conversion_plan
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.read import stream_schema
 
 MORE = {"extra": pa.array(["x"])}
 N = s.StructType([s.StructField("n", s.LongType())])
@@ -61,6 +65,14 @@ def test_ways_to_other_columns(query, tmp_path, caplog, way):
     query.next()
     assert warned == ("the stream goes on with other columns than before" in caplog.text) or way == "other options"
     assert names == again(query)[: len(names)]
+
+
+def test_each_option_that_chooses_a_type_is_part_of_the_note():
+    usual = ReadOptions(paths=("x",))
+    chosen = [options for _, options in conversion_plan._alternatives(usual)]
+    names = {f.name for f in fields(usual) for options in chosen if getattr(options, f.name) != getattr(usual, f.name)}
+    assert len(names) >= 5
+    assert names <= set(stream_schema._SHAPING)
 
 
 def test_in_other_modes_the_newest_file_decides_at_a_start_and_a_new_column_does_not_stop_a_query(tmp_path, caplog):
