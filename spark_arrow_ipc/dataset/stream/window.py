@@ -18,6 +18,7 @@ as the present: one file of the year 2099 must not make all others late.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -47,6 +48,8 @@ from spark_arrow_ipc.dataset.stream.source_files import (
 from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles
 from spark_arrow_ipc.errors import LimitError
 
+_LOG: Final = logging.getLogger(__name__)
+
 WINDOW: Final = "window"
 
 _SECOND: Final = 1_000_000_000
@@ -54,6 +57,9 @@ _EARLIEST: Final = -(1 << 62)
 _NAMES: Final = ("hwm", "low", "at", "seen", "files")
 _PATH: Final = "path"
 _NAME_ONLY: Final = "fileNameOnly"
+_WARNED_CHARS: Final = 4_096
+"""Of an offset: Spark writes one for each batch and keeps a hundred, and each progress has two."""
+
 _MOST_PATH_CHARS: Final = 2_000
 """Longer notes of paths are a digest."""
 
@@ -156,6 +162,7 @@ class WindowMode:
         self._newest: tuple[Offset, _State] | None = None
         self._late = LateFiles(waiting.source.storage, options.lateness)
         self._looked_at = 0
+        self._has_warned = False
         source = waiting.source
         self._path = _note_of([source.storage.resolve(path) for path in source.paths])
 
@@ -187,6 +194,15 @@ class WindowMode:
         self._late.have_read(batch.files)
         offset = after.to_offset()
         self._newest = offset, after
+        size = len(json.dumps(offset))
+        if size > _WARNED_CHARS and not self._has_warned:
+            self._has_warned = True
+            _LOG.warning(
+                "the offsets of this query have %d characters by now, for the %d files of a batch and the %d read within "
+                "lateWindow, and at a mebibyte the query ends; with sourceLog=<directory>, for a new checkpoint, they have a "
+                "hundred",
+                size, len(batch.files), len(after.seen),
+            )  # fmt: skip
         return offset
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:

@@ -179,6 +179,16 @@ def test_cleaning_comes_with_the_commit_is_idempotent_and_spares_what_has_change
     assert "has changed since it was read" in caplog.text
 
 
+def test_offsets_that_grow_are_named_once_with_what_keeps_them_small(caplog):
+    query = Query()
+    for i in range(1_000):
+        query.storage.put(f"memory:/in/{sha256(str(i).encode()).hexdigest()}", b"")
+    sizes = []
+    while query.next(Limit(max_files=20)):
+        sizes.append((len(json.dumps(query.offset)) > 4096, caplog.text.count("with sourceLog=<directory>")))
+    assert {(False, 0), (True, 1)} == set(sizes)
+
+
 @pytest.mark.slow
 def test_an_offset_above_a_mebibyte_is_refused_with_what_to_do():
     query = Query()
