@@ -1,7 +1,6 @@
 """What a read asks of a storage whose every call waits for a network, in requests: the plan, and its tasks.
 
-No Spark runs: the source plans and reads in this process. docs/benchmarks.md has the table that `python -m pytest -s`
-prints here.
+No Spark runs: the source plans and reads in this process. `python -m pytest -s` prints the table.
 """
 
 import io
