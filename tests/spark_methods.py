@@ -291,7 +291,15 @@ def said(text):
 def row(name, verdict, sentence):
     """Return the row of one method."""
     instead = METHODS[name].instead if verdict != WORKS else ""
-    return f"| {code(name)} | {verdict} | {mistakes.cell(sentence)} | {instead} |"
+    return f"| {code(name)} | {verdict} | {mistakes.cell(beginning(sentence))} | {instead} |"
+
+
+def beginning(sentence, words=12):
+    """Return what tells an error from others: its condition, or its beginning."""
+    condition = re.match(r"\[[A-Z_.]+\]", sentence)
+    if condition:
+        return condition[0]
+    return sentence if len(sentence.split()) <= words else " ".join([*sentence.split()[:words], "..."])
 
 
 def code(name):
