@@ -120,9 +120,9 @@ def items() -> Columns:
 
 
 def texts() -> Columns:
-    """Return sentences with marks of HTML, each with a vector."""
+    """Return sentences with marks of HTML, each with a vector whose numbers float16 holds, too."""
     nouns = zip(picked(NOUNS, TEXTS, 11), picked(NOUNS, TEXTS, 12), strict=True)
-    vectors = (shuffled(TEXTS * VECTOR, 13) * 2.0 - 1.0).astype(np.float32).reshape(TEXTS, VECTOR)
+    vectors = (np.round(shuffled(TEXTS * VECTOR, 13) * 2048.0 - 1024.0) / 1024.0).reshape(TEXTS, VECTOR)
     return {
         "id": (t.int64, list(range(1, TEXTS + 1))),
         "text": (t.utf8, [f"A <b>{one}</b> for a {other}." for one, other in nouns]),

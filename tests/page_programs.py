@@ -35,7 +35,6 @@ NOTEBOOK = DOCS / "tutorial.ipynb"
 
 RUN_ELSEWHERE = {
     "read_it_with.md": "tests/test_read_it_with.py",
-    "rewriting.md": "tests/spark/rewrite",
     "streaming.md": "tests/spark/write, tests/dataset/stream",
     "upstream.md": "tests/spark/test_upstream.py",
 }

@@ -1,10 +1,8 @@
 """Columns are written as tensors, which pyarrow reads; a row of another shape is an error that names row and column."""
 
-import importlib.util
 import io
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -335,32 +333,6 @@ def test_columns_that_are_no_lists_of_one_length_are_refused_before_any_task(cas
 def test_a_column_that_is_no_array_any_more_is_written_as_usual():
     schema = s.StructType([s.StructField("c", s.LongType(), metadata={KEY: 3})])
     assert t.int64 == plan_write(schema, SparkWriteOptions()).file_schema.fields[0].type
-
-
-def recipe():
-    """Return the code of docs/tensors.md that reads a batch into torch; without torch's lines where it is not installed."""
-    page = (Path(__file__).parents[3] / "docs" / "tensors.md").read_text()
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "import torch" in block)
-    if importlib.util.find_spec("torch") is not None:
-        return code
-    lines = [line for line in code.splitlines() if "torch" not in line]
-    assert len(code.splitlines()) - 2 == len(lines)
-    return "\n".join(lines)
-
-
-def test_the_recipe_gives_a_written_column_to_numpy_and_torch(tmp_path, monkeypatch):
-    """It is run as docs/tensors.md has it."""
-    rows = [[float(i + j) for j in range(768)] for i in range(3)]
-    (tmp_path / "features").mkdir()
-    schema = s.StructType([s.StructField("features", FLOATS)])
-    batches = [pa.record_batch([pa.array(rows, pa.list_(pa.float32()))], ["features"])]
-    ipc.write(tmp_path / "features" / "part-00000.arrow", [written(schema, batches, shaped("features:768"))])
-    monkeypatch.chdir(tmp_path)
-    found = {}
-    exec(recipe(), found)
-    assert rows == found["features"].tolist()
-    if "tensor" in found:
-        assert rows == found["tensor"].tolist()
 
 
 @pytest.mark.exhaustive
