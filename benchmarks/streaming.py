@@ -51,8 +51,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from memory_storage import MemoryStorage
 
 from spark_arrow_ipc import ingest
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import Limit, Offset, StreamBatch, StreamMode

@@ -28,9 +28,14 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, utf8
 from spark_arrow_ipc.dataset.commit_log import log, record
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTORY, DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    STAGING_DIRECTORY,
+    DatasetDirectory,
+    RemovedFile,
+    StagedFile,
+    kept_path,
+)
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile, kept_path
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions

@@ -18,8 +18,8 @@ from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, Setting
 from spark_arrow_ipc.spark.options.declare import BYTES, FLAG, INTEGER, Option, Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, of_compactions
 from spark_arrow_ipc.spark.options.read_options import PATHS
-from spark_arrow_ipc.spark.read.columns import metadata_table
-from spark_arrow_ipc.spark.read.metadata_only import blocks_table
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
+from spark_arrow_ipc.spark.read.metadata_only import BLOCK_MEANINGS, BLOCK_SCHEMA
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
 from spark_arrow_ipc.spark.types.extension_columns import EXTENSIONS, DocLine
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
@@ -38,8 +38,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(READING),
     "stream options": lambda: options_table(STREAMING),
     "write options": lambda: options_table(WRITING),
-    "metadata columns": metadata_table,
-    "columns of record batches": blocks_table,
+    "metadata columns": lambda: metadata_table(),  # noqa: PLW0108 - as below
+    "columns of record batches": lambda: blocks_table(),  # noqa: PLW0108
     "types": lambda: _types_table([line for row in MAPPINGS.values() for line in row.lines]),
     "extension types": lambda: _types_table(
         [*(line for row in EXTENSIONS.values() for line in row.lines), *_TENSORS, *_SPATIAL]
@@ -78,6 +78,20 @@ def _values_of(option: Option) -> str:
     if columns or not (is_words or option.kind in (BYTES, INTEGER)):
         parts.append(f"e.g. {_code(option.example)}")
     return ", ".join(parts)
+
+
+def metadata_table() -> str:
+    """Return the Markdown table of the columns, for ``docs/options.md``."""
+    rows = [f"| `{name}` | {c.type.simpleString()} | {c.meaning} |" for name, c in METADATA_COLUMNS.items()]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
+
+
+def blocks_table() -> str:
+    """Return the Markdown table of the columns, for ``docs/options.md``."""
+    rows = [
+        f"| `{field.name}` | {field.dataType.simpleString()} | {BLOCK_MEANINGS[field.name]} |" for field in BLOCK_SCHEMA
+    ]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
 def settings_table() -> str:

@@ -17,9 +17,8 @@ from commit_jobs import Died, dying
 from job_plans import plan_job
 from memory_storage import MemoryStorage
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.write import WriteMode

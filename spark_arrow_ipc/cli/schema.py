@@ -16,8 +16,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
-from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
+from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, ROW_COUNTS_KEY
 
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,9 +32,8 @@ from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_stat
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER, Limits
-from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, decode_checksums
+from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, ROW_COUNTS_KEY, decode_checksums, decode_row_counts
 from spark_arrow_ipc.ipc.messages.message import decode_message, read_stream_message
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, decode_row_counts
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.paths import has_query
 

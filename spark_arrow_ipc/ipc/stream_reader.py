@@ -16,14 +16,13 @@ from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, Ahead, StreamAhead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
 from spark_arrow_ipc.ipc.bytes.source import HEADERS_NBYTES, KeptEnds, ReadAhead, read_ahead
-from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.coalesce import MessageShape, Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.dictionaries import StreamDecoder
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.messages.header_template import MessageShape
 from spark_arrow_ipc.ipc.messages.message import Message, decode_prefix, inside, read_message_or_end
-from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import (
     IndexedBatch,
     StreamIndex,

@@ -45,14 +45,15 @@ from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.messages.checksums import (
     CHECKSUMS_KEY,
+    ROW_COUNTS_KEY,
     MessageChecksums,
     checksum,
     encode_checksums,
+    encode_row_counts,
     fingerprint,
     new_file_id,
 )
 from spark_arrow_ipc.ipc.messages.footer import Block
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, encode_row_counts
 from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata
 from spark_arrow_ipc.ipc.options import WriteOptions, check_message_metadata, check_version
 from spark_arrow_ipc.ipc.reader import open as open_any

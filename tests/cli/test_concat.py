@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
+from spark_arrow_ipc.ipc.messages.checksums import ROW_COUNTS_KEY
 
 pa = pytest.importorskip("pyarrow")
 

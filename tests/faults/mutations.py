@@ -19,7 +19,7 @@ PACKAGE = "spark_arrow_ipc"
 PROGRAM = "tests/faults/state_machine.py"
 BESIDE = ("tests/commit_machine.py", "tests/memory_storage.py", "tests/job_plans.py", PROGRAM)
 
-LOG, STORED, FILES = "commit_log/log.py", "commit_log/stored_record.py", "commit_log/recorded_files.py"
+LOG, STORED, FILES = "commit_log/log.py", "commit_log/stored_record.py", "commit_log/dataset_directory.py"
 APPEND, APPLY = "write/record_chain.py", "write/roll_forward.py"
 EXISTING, NESTED = "write/existing_files.py", "write/nested.py"
 

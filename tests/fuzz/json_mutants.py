@@ -34,8 +34,8 @@ from pyspark.sql import types as s
 from statistics_cases import batch_of, gathered, with_dropped
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.dataset.stream import checkpoint, log, table, tail, window
@@ -44,7 +44,7 @@ from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, files_to_json
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, decode_row_counts
+from spark_arrow_ipc.ipc.messages.checksums import ROW_COUNTS_KEY, decode_row_counts
 from spark_arrow_ipc.spark.types import field_metadata
 from spark_arrow_ipc.spark.types.extension_columns import parse_spatial
 from spark_arrow_ipc.spark.types.tensor_columns import parse_tensor

@@ -48,7 +48,7 @@ from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.bytes.source import Openable, SeekableSource
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.dissociated import is_served
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY
+from spark_arrow_ipc.ipc.messages.checksums import ROW_COUNTS_KEY
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, name_of, parent, place_of, relative

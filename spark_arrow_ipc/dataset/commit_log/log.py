@@ -22,11 +22,12 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     COPY_MARK,
     DatasetDirectory,
     NameKind,
+    RemovedFile,
+    StagedFile,
     parse_name,
     sequence_number,
 )
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import (
     LOG_NAME,
     is_marked,

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.dataset.commit_log.recorded_files import (
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     NO_FILES,
     RemovedFile,
     StagedFile,

@@ -17,9 +17,14 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, has_any
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    COMMITS_DIRECTORY,
+    DatasetDirectory,
+    RemovedFile,
+    StagedFile,
+    has_any,
+)
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, look
 from spark_arrow_ipc.errors import CommitError

@@ -145,7 +145,7 @@ def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage
         return open_at(file.path)
     except FileNotFoundError:
         # Only now, as most files are where they were listed.
-        from spark_arrow_ipc.dataset.commit_log.recorded_files import kept_places
+        from spark_arrow_ipc.dataset.commit_log.dataset_directory import kept_places
 
         for path in kept_places(storage, file.path, file.version):
             with suppress(FileNotFoundError):

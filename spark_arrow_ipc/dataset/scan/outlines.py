@@ -11,8 +11,8 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import own_names_below
 from spark_arrow_ipc.dataset.commit_log.record import decode_schema
-from spark_arrow_ipc.dataset.commit_log.recorded_files import own_names_below
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised

@@ -13,10 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    DatasetDirectory,
+    NameKind,
+    StagedFile,
+    kept_places,
+    parse_name,
+)
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, kept_places
 from spark_arrow_ipc.dataset.commit_log.stored_record import log_directory, read_kept, read_record, record_path, settled
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import Backlog

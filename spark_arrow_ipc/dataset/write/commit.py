@@ -34,10 +34,9 @@ from contextlib import contextmanager
 from functools import partial
 from math import ceil
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import entries_of
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile, all_replaced, check_names, entries_of
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, all_replaced, check_names
 from spark_arrow_ipc.dataset.commit_log.stored_record import begin_to_keep
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.conflicts import (

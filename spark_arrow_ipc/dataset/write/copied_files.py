@@ -25,10 +25,16 @@ from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    STAGED_SUFFIX,
+    DatasetDirectory,
+    NameKind,
+    StagedFile,
+    has_own_name,
+    parse_name,
+)
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
 from spark_arrow_ipc.dataset.write.staged_file import Staging, missing_staging, remove_staged, tail_crc32

@@ -17,10 +17,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    STAGED_SUFFIX,
+    DatasetDirectory,
+    NameKind,
+    StagedFile,
+    check_names,
+    has_own_name,
+    parse_name,
+)
 from spark_arrow_ipc.dataset.commit_log.log import is_applied, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, MAX_RECORD_NBYTES, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import (
     DEFAULT_SECONDS,
     is_there,

@@ -24,10 +24,9 @@ from typing import Final, NamedTuple
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, RemovedFile, has_own_name
 from spark_arrow_ipc.dataset.commit_log.log import Pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record, decode_schema
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, has_own_name
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name

@@ -23,13 +23,15 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     COMMITS_DIRECTORY,
+    NO_FILES,
+    STAGED_SUFFIX,
     DatasetDirectory,
     has_any,
+    has_own_name,
     parse_name,
 )
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
-from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import log_directory
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.write.copied_files import begun_sources

@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGED_SUFFIX, DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.listing.directory import look
 from spark_arrow_ipc.dataset.listing.hugging_face import (
     DICT_FILE,

@@ -18,10 +18,18 @@ from itertools import islice, product
 from math import prod
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    NO_FILES,
+    STAGED_SUFFIX,
+    DatasetDirectory,
+    NameKind,
+    RemovedFile,
+    Tally,
+    has_own_name,
+    parse_name,
+)
 from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, WITHDRAWN, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, RemovedFile, Tally, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.directory import is_hidden, walk_levels
 from spark_arrow_ipc.dataset.write.nested import is_dataset

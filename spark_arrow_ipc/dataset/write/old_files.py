@@ -15,16 +15,16 @@ from functools import partial
 from math import ceil
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import check_is_there
-from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import (
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    DatasetDirectory,
     RemovedFile,
     has_own_name,
     kept_directory,
     kept_path,
     kept_version,
 )
+from spark_arrow_ipc.dataset.commit_log.log import check_is_there
+from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.storage import Kind, Status, each

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, StagedFile, parse_name
 from spark_arrow_ipc.dataset.commit_log.log import Pending, is_applied
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.old_files import delete_listed, delete_one_by_one
 from spark_arrow_ipc.errors import CommitError, OptionError, cut_repr

@@ -15,10 +15,9 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory, RemovedFile
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import follows_its_previous, is_there, read_record
 from spark_arrow_ipc.dataset.write.publisher import TIMING, may_come_late
 from spark_arrow_ipc.errors import (

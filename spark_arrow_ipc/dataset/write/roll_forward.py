@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.log import (
     Head,
     check_is_there,
@@ -39,7 +39,6 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_head,
 )
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there, keep_record, prune_kept
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.record_chain import Claim, append_record, check_decides, claim, forgotten, take_back

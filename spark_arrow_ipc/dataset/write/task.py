@@ -23,7 +23,7 @@ from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, rechunk, split_row
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, StagedWriter, Staging, column_types, remove_staged
 from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS
 

@@ -22,15 +22,16 @@ from math import inf
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    STAGED_SUFFIX,
     DatasetDirectory,
     NameKind,
     entries_of,
+    expired,
     has_any,
     parse_name,
 )
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import LOG_NAME, log_directory, outdated
 from spark_arrow_ipc.dataset.listing.hugging_face import STATE_FILE
 from spark_arrow_ipc.dataset.write.nested import dataset_above

@@ -26,6 +26,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyPlace, BufferList
+from spark_arrow_ipc.ipc.columns.dictionaries import StreamDecoder
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, DEFAULT_LIMITS, Limits, Validation
 from spark_arrow_ipc.ipc.dissociated import protocol
@@ -38,7 +39,6 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.options import ReadOptions
-from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.storage.byte_source import BufferSource
 
 _MAX_TICKET_NBYTES: Final = 64 << 10

@@ -1,4 +1,4 @@
-"""Checksums of the messages of a file, kept in its footer.
+"""What a footer notes of the messages of a file: their checksums, and the rows of record batches as polars notes them.
 
 Strategy
 --------
@@ -10,6 +10,10 @@ another order, or with more or fewer of them. So checksums first prove which fil
 the start of a file with checksums has a random id, in the custom metadata of the message itself: writers copy schemas,
 never messages. Only if that message and the list of blocks have the noted checksums, those of the record batches are
 used; otherwise they are of another file, and ignored.
+
+polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and believes it where it names as
+many record batches as there are; without it polars reads the whole file, or the header of each record batch. This package
+writes the pair and does not believe one: wherever it counts, it counts by headers.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -27,6 +32,7 @@ import numpy.typing as npt
 from xxhash import xxh3_64, xxh3_64_digest, xxh3_64_intdigest
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.messages.footer import Block
@@ -296,3 +302,42 @@ def decode_checksums(custom_metadata: CustomMetadata) -> FileChecksums | None:
     if tag != _TAG or len(buffers) != ends[-1]:
         return None
     return FileChecksums(schema, blocks, headers, buffers, ends, batches)
+
+
+ROW_COUNTS_KEY: Final = "__POLARS_IPC_METADATA"
+"""Key of the pair in a footer's custom metadata."""
+
+_ROWS_UP_TO: Final = "record_batch_cum_len"
+"""Key of the JSON object in it: the rows up to the end of each record batch."""
+
+_MOST_ROWS: Final = 2**32 - 1
+"""polars counts rows in 32 bits, and ignores a pair with a larger number, after it has parsed all of it."""
+
+_INT64_MAX: Final = 2**63 - 1
+"""The most rows of a record batch."""
+
+
+def encode_row_counts(rows: Sequence[int]) -> CustomMetadata:
+    """Return the pair for record batches of these rows; none for fewer than two, which polars finds as fast without."""
+    up_to = list(accumulate(rows))
+    if len(up_to) < 2 or up_to[-1] > _MOST_ROWS:
+        return ()
+    return ((ROW_COUNTS_KEY, f'{{"{_ROWS_UP_TO}":[{",".join(map(str, up_to))}]}}'),)
+
+
+def decode_row_counts(custom_metadata: CustomMetadata) -> list[int] | None:
+    """Return the rows of each record batch that the pair of a footer claims; None without a pair.
+
+    Raises
+    ------
+    ValueError
+        The pair is malformed.
+    """
+    values = [value for key, value in custom_metadata if key == ROW_COUNTS_KEY]
+    if not values:
+        return None
+    noted = parse_json(values[-1])
+    up_to = noted.get(_ROWS_UP_TO) if isinstance(noted, dict) else None
+    if not isinstance(up_to, list) or not all(type(number) is int and 0 <= number <= _INT64_MAX for number in up_to):
+        raise ValueError(f"there is no list of numbers of rows named {_ROWS_UP_TO}")
+    return [stop - start for start, stop in pairwise([0, *up_to])]

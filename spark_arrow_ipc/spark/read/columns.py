@@ -280,9 +280,3 @@ def check_clash(names: Sequence[str]) -> None:
             f"metadataColumns=true adds a column {clashes[0]!r}, and the data has one; choose others with the option "
             "columns, or do without metadataColumns"
         )
-
-
-def metadata_table() -> str:
-    """Return the Markdown table of the columns, for ``docs/options.md``."""
-    rows = [f"| `{name}` | {c.type.simpleString()} | {c.meaning} |" for name, c in METADATA_COLUMNS.items()]
-    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])

@@ -42,7 +42,7 @@ BLOCK_SCHEMA: Final = s.StructType([
 ])  # fmt: skip
 """The columns of the table."""
 
-_MEANINGS: Final[Mapping[str, str]] = {
+BLOCK_MEANINGS: Final[Mapping[str, str]] = {
     "path": "absolute path of the file",
     "format": "`file` or `stream`",
     "block": "number of the record batch in the file, from 0",
@@ -146,12 +146,6 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
             bridge.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def blocks_table() -> str:
-    """Return the Markdown table of the columns, for ``docs/options.md``."""
-    rows = [f"| `{field.name}` | {field.dataType.simpleString()} | {_MEANINGS[field.name]} |" for field in BLOCK_SCHEMA]
-    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
 def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:

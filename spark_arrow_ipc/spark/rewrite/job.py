@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan

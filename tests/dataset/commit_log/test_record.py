@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from commit_jobs import APPEND, dataset, save
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile, StagedFile, Tally
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import (
     FIRST_NBYTES,
@@ -18,7 +19,6 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     job_in,
     schema_in,
 )
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile, Tally
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status

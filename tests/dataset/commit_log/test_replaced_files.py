@@ -9,8 +9,8 @@ from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
-from spark_arrow_ipc.dataset.commit_log import recorded_files as replaced_files
-from spark_arrow_ipc.dataset.commit_log.recorded_files import (
+from spark_arrow_ipc.dataset.commit_log import dataset_directory as replaced_files
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     expired,
     kept_directory,
     kept_path,

@@ -10,8 +10,8 @@ import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, foreign, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log import log
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing import committed_view, directory
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write.commit import abort

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, interrupted, ours, planned, save
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum

@@ -11,8 +11,8 @@ from commit_jobs import APPEND, OVERWRITE, dying
 from memory_storage import MemoryStorage
 from places import Place
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.write import staged_file as staging
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import make_staging

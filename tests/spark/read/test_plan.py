@@ -14,7 +14,7 @@ from pyspark.sql import types as s
 from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.byte_source import FileSource

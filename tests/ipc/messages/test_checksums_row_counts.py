@@ -15,7 +15,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.ipc.messages.row_counts import ROW_COUNTS_KEY, decode_row_counts, encode_row_counts
+from spark_arrow_ipc.ipc.messages.checksums import ROW_COUNTS_KEY, decode_row_counts, encode_row_counts
 
 pl = pytest.importorskip("polars")
 

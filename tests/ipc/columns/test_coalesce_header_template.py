@@ -11,8 +11,8 @@ from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.ipc.columns.coalesce import learn
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.messages.header_template import learn
 
 SCHEMA = Schema.of([t.field("a", t.int64)])
 
