@@ -112,9 +112,13 @@ def _code(example: str) -> str:
 
 
 def _types_table(lines: Sequence[DocLine]) -> str:
-    """Return lines of docs/types.md as a Markdown table."""
-    rows = [f"| {x.arrow} | {x.spark} | {'yes' if x.lossless else 'no'} | {x.meaning} |" for x in lines]
-    return "\n".join(["| Arrow | Spark | lossless | |", "|---|---|---|---|", *rows])
+    """Return lines of docs/types.md as a Markdown table, with one row for all types of which the same is said."""
+    rows: dict[str, list[str]] = {}
+    for line in lines:
+        meaning = f"{'' if line.lossless else 'Lossy. '}{line.meaning}"
+        rows.setdefault(f"{line.spark} | {meaning}", []).append(line.arrow)
+    head = ["| Arrow | Spark | |", "|---|---|---|"]
+    return "\n".join([*head, *(f"| {', '.join(arrow)} | {rest} |" for rest, arrow in rows.items())])
 
 
 _OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})

@@ -290,76 +290,77 @@ def _run_ends(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     return spark_type(field.type.values, options, path)
 
 
-def _row(spark_type_of: SparkTypeOf, *lines: tuple[str, str, str] | tuple[str, str, str, bool]) -> TypeMapping:
+def _row(
+    spark_type_of: SparkTypeOf, *lines: tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, bool]
+) -> TypeMapping:
     return TypeMapping(spark_type_of, tuple(DocLine(*line) for line in lines))
 
 
 _ROUNDED = False
 """Not lossless."""
-_ARRAY = "The elements in order."
 _VECTORS = ("List, LargeList, FixedSizeList of numbers with vectors=binary", "binary", "The numbers, little-endian; the type is in the field's metadata.")  # fmt: skip
-_UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct; with `restoreTypes` an error."
+_UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct, or with `restoreTypes` an error."
 
 MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
-    t.Null: _row(_just(s.NullType()), ("Null", "void", "Exact.")),
-    t.Bool: _row(_just(s.BooleanType()), ("Bool", "boolean", "Exact.")),
+    t.Null: _row(_just(s.NullType()), ("Null", "void")),
+    t.Bool: _row(_just(s.BooleanType()), ("Bool", "boolean")),
     t.Int: _row(
         lambda field, _options, _path: _INTS[field.type],
-        ("Int8, Int16, Int32, Int64", "tinyint, smallint, int, bigint", "Exact."),
-        ("UInt8, UInt16, UInt32, UInt64", "smallint, int, bigint, decimal(20,0)", "Exact, widened: Spark has no unsigned numbers."),
+        ("Int8, Int16, Int32, Int64", "tinyint, smallint, int, bigint"),
+        ("UInt8, UInt16, UInt32, UInt64", "smallint, int, bigint, decimal(20,0)", "Widened."),
     ),
     t.FloatingPoint: _row(
         lambda field, _options, _path: _FLOATS[field.type],
-        ("Float16", "float", "Exact, widened."),
-        ("Float32, Float64", "float, double", "Exact."),
+        ("Float16", "float", "Widened."),
+        ("Float32, Float64", "float, double"),
     ),
     t.Decimal: _row(
         _decimal,
-        ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "Exact; a negative scale, or one above the precision, is normalised. A value beyond its own precision is an error."),
+        ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "A negative scale, or one above the precision, is normalised. A value beyond its own precision is an error."),
         ("Decimal of more than 38 digits", "string", "The exact number, converted value by value in Python: slow."),
     ),
     t.Date: _row(
         _just(s.DateType()),
-        ("Date32", "date", "Exact."),
-        ("Date64", "date", "The day that holds the instant; the option `nanoseconds` says whether a time of day is dropped or is an error.", _ROUNDED),
+        ("Date32", "date"),
+        ("Date64", "date", "The day of the instant; `nanoseconds` says whether a time of day is dropped or an error.", _ROUNDED),
     ),
     t.Time: _row(
         _time,
-        ("Time32, Time64", "interval day to second", "Since midnight, microseconds; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+        ("Time32, Time64", "interval day to second", "Since midnight; nanoseconds by `nanoseconds`.", _ROUNDED),
         ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. A value outside of a day is an error."),
         ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
     ),
     t.Timestamp: _row(
         _timestamp,
-        ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
-        ("Timestamp without", "timestamp_ntz", "The same clock time; beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+        ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range an error; nanoseconds by `nanoseconds`.", _ROUNDED),
+        ("Timestamp without", "timestamp_ntz", "The same clock time; else as above.", _ROUNDED),
         ("Timestamp, Time, Duration in ns with nanoseconds=long", "bigint", "The count; the type is in the field's metadata."),
     ),
     t.Duration: _row(
         _duration,
-        ("Duration", "interval day to second", "Beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+        ("Duration", "interval day to second", "Beyond Spark's range an error; nanoseconds by `nanoseconds`.", _ROUNDED),
     ),
     t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months: Spark takes no year-month interval from Python.")),
-    t.IntervalDayTime: _row(_just(_DAY_TIME_FIELDS), ("Interval DAY_TIME", "struct<days: int, milliseconds: int>", "Exact.")),
-    t.IntervalMonthDayNano: _row(_just(_MONTH_DAY_NANO_FIELDS), ("Interval MONTH_DAY_NANO", "struct<months: int, days: int, nanoseconds: bigint>", "Exact.")),
-    t.FixedSizeBinary: _row(_just(s.BinaryType()), ("FixedSizeBinary", "binary", "Exact.")),
-    t.Binary: _row(_just(s.BinaryType()), ("Binary", "binary", "Exact.")),
-    t.LargeBinary: _row(_just(s.BinaryType()), ("LargeBinary", "binary", "Exact.")),
-    t.BinaryView: _row(_just(s.BinaryType()), ("BinaryView", "binary", "Exact.")),
-    t.Utf8: _row(_just(s.StringType()), ("Utf8", "string", "Exact.")),
-    t.LargeUtf8: _row(_just(s.StringType()), ("LargeUtf8", "string", "Exact.")),
-    t.Utf8View: _row(_just(s.StringType()), ("Utf8View", "string", "Exact.")),
-    t.List: _row(_list, ("List", "array", _ARRAY)),
-    t.LargeList: _row(_list, ("LargeList", "array", _ARRAY)),
-    t.FixedSizeList: _row(_list, ("FixedSizeList", "array", _ARRAY), _VECTORS),
-    t.ListView: _row(_list, ("ListView", "array", _ARRAY)),
-    t.LargeListView: _row(_list, ("LargeListView", "array", _ARRAY)),
-    t.Struct: _row(_struct, ("Struct", "struct", "Exact; fields of the same name are an error.")),
-    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error; with `mapKeys=lastWins` its last value is kept. A null key is an error.")),
-    t.SparseUnion: _row(_union, ("Union, sparse", "struct", _UNION)),
-    t.DenseUnion: _row(_union, ("Union, dense", "struct", _UNION)),
-    t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values", "Exact.")),
-    t.Dictionary: _row(_dictionary, ("Dictionary", "that of the values", "Exact.")),
+    t.IntervalDayTime: _row(_just(_DAY_TIME_FIELDS), ("Interval DAY_TIME", "struct<days: int, milliseconds: int>")),
+    t.IntervalMonthDayNano: _row(_just(_MONTH_DAY_NANO_FIELDS), ("Interval MONTH_DAY_NANO", "struct<months: int, days: int, nanoseconds: bigint>")),
+    t.FixedSizeBinary: _row(_just(s.BinaryType()), ("FixedSizeBinary", "binary")),
+    t.Binary: _row(_just(s.BinaryType()), ("Binary", "binary")),
+    t.LargeBinary: _row(_just(s.BinaryType()), ("LargeBinary", "binary")),
+    t.BinaryView: _row(_just(s.BinaryType()), ("BinaryView", "binary")),
+    t.Utf8: _row(_just(s.StringType()), ("Utf8", "string")),
+    t.LargeUtf8: _row(_just(s.StringType()), ("LargeUtf8", "string")),
+    t.Utf8View: _row(_just(s.StringType()), ("Utf8View", "string")),
+    t.List: _row(_list, ("List", "array")),
+    t.LargeList: _row(_list, ("LargeList", "array")),
+    t.FixedSizeList: _row(_list, ("FixedSizeList", "array"), _VECTORS),
+    t.ListView: _row(_list, ("ListView", "array")),
+    t.LargeListView: _row(_list, ("LargeListView", "array")),
+    t.Struct: _row(_struct, ("Struct", "struct", "Fields of the same name are an error.")),
+    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, or with `mapKeys=lastWins` its last value is kept. A null key is an error.")),
+    t.SparseUnion: _row(_union, ("Sparse union", "struct", _UNION)),
+    t.DenseUnion: _row(_union, ("Dense union", "struct", _UNION)),
+    t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values")),
+    t.Dictionary: _row(_dictionary, ("Dictionary", "that of the values")),
 }  # fmt: skip
 """One row for each type class of Arrow."""
 

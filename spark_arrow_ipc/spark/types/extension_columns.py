@@ -339,7 +339,7 @@ class DocLine:
 
     arrow: str
     spark: str
-    meaning: str
+    meaning: str = ""
     lossless: bool = True
 
 
