@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.datasource import DataSource
 from workloads import Workload, arrow_file, parquet_file
 
-from spark_arrow_ipc.dataset.listing.tree import list_files
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines
@@ -22,7 +22,7 @@ from spark_arrow_ipc.spark.options.values import byte_size
 
 def file_splits(path: str, options: SplitOptions) -> tuple[tuple[FileRange, ...], ...]:
     """Return where `arrowipc` cuts a file."""
-    return split_files(list_files([path]), options, Outlines(OutlineOptions()))
+    return split_files(list_tree([path]).files(nested=False), options, Outlines(OutlineOptions()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, Setting
+from spark_arrow_ipc.dataset.predicate import ANSI, SETTINGS, Setting
 from spark_arrow_ipc.spark.options.declare import BYTES, FLAG, INTEGER, Option, Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, of_compactions
 from spark_arrow_ipc.spark.options.read_options import PATHS

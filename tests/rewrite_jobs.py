@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.predicate.settings import SETTINGS
+from spark_arrow_ipc.dataset.predicate import SETTINGS
 
 
 class Tasks:

@@ -1,6 +1,7 @@
 """Splits of real files, planned as a read plans them."""
 
-from spark_arrow_ipc.dataset.listing.tree import list_files
+from listed_files import list_files
+
 from spark_arrow_ipc.dataset.scan import splits
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines

@@ -27,10 +27,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_arrow_ipc.dataset import time_zones
-from spark_arrow_ipc.dataset.predicate import prune
+from spark_arrow_ipc.dataset.predicate import ANSI, SETTINGS, TIMESTAMP_TYPE, check_settings, prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, TIMESTAMP_TYPE, check_settings
 from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter, block_truths

@@ -5,7 +5,7 @@ that came from SQL, under each value of each boolean and enumerated setting that
 one setting at a time. What differs from the answers under Spark's defaults is printed, by setting.
 
 ``python tests/where_settings.py`` (needs a JVM, ten minutes; ``--ansi false`` for the answers without ANSI mode): fails where
-an answer changes and the predicate does not note the setting (`dataset.predicate.settings`).
+an answer changes and the predicate does not note the setting (`dataset.predicate.SETTINGS`).
 """
 
 import argparse
@@ -15,9 +15,9 @@ import sys
 from contextlib import contextmanager
 
 from spark_arrow_ipc.dataset import time_zones
+from spark_arrow_ipc.dataset.predicate import ANSI, SETTINGS
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, CASE, SETTINGS
+from spark_arrow_ipc.dataset.predicate import ANSI, CASE, SETTINGS
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"

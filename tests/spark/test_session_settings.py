@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import aggregate, count, map_in_arrow, rewrite
-from spark_arrow_ipc.dataset.predicate.settings import (
+from spark_arrow_ipc.dataset.predicate import (
     ANSI,
     CASE,
     DATETIME_STRINGS,

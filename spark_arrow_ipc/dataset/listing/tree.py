@@ -23,10 +23,10 @@ from spark_arrow_ipc.dataset.listing import globs, hugging_face
 from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_staging, list_directory
-from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 _LISTINGS: Final = 5
@@ -92,21 +92,6 @@ class Tree:
             if nested or directory in own:
                 listing.check_links(directory)
         return list(self.leaves.items()) if nested else roots
-
-
-def list_files(
-    paths: Sequence[str],
-    *,
-    recursive: bool = False,
-    file_filter: FileFilter | None = None,
-    storage: Storage | None = None,
-) -> tuple[DataFile, ...]:
-    """Return the files under paths, without partition columns (see `hive.discover`)."""
-    tree = list_tree(paths, recursive=recursive, file_filter=file_filter, storage=storage)
-    for root in tree.roots:
-        if isinstance(root, str) and not recursive:
-            _refuse_partitions(tree, root)
-    return tree.files(nested=recursive)
 
 
 def list_tree(
@@ -302,19 +287,6 @@ def _names(
         for name in (name_of(status.path) for status in view.storage.list(directory)):
             if is_hidden(name) and not is_staging(name) and matches(name):
                 yield join(directory, name)
-
-
-def _refuse_partitions(tree: Tree, root: str) -> None:
-    """Refuse a partitioned directory: its own files alone would lack rows."""
-    inside = root.rstrip(SEPARATOR) + SEPARATOR
-    for leaf in tree.leaves:
-        if leaf.startswith(inside) and "=" in leaf[len(inside) :]:
-            inner = relative(leaf, root)
-            raise UnsupportedError(
-                f"the directory is partitioned ({inner}); its partitions are not read as columns here. "
-                f"To read the files without those columns give the pattern {_pattern(tree.storage, root)}",
-                path=root,
-            )
 
 
 def _nothing(tree: Tree) -> NoFilesError:

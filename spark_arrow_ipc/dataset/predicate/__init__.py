@@ -1,1 +1,99 @@
-"""The option `where` as a typed predicate: parse it, bind it to columns, skip what cannot match."""
+"""The option `where` as a typed predicate: parse it, bind it to columns, skip what cannot match.
+
+Here are the settings of a session that change what Spark's own filter answers to a predicate. `where` answers as Spark does
+under its defaults. While a predicate is parsed and bound, each setting on which its meaning depends is noted, with the part
+that depends on it: strings with escapes as they are read, coercions as they are made (`other_readings`). Whoever knows the
+session checks what was noted (`check_settings`).
+
+``tests/where_settings.py`` found the rows of `SETTINGS`, by asking Spark under all settings that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc.errors import OptionError
+
+_SHOWN: Final = 100
+"""Characters of a part in an error."""
+
+ANSI: Final = "spark.sql.ansi.enabled"
+CASE: Final = "spark.sql.caseSensitive"
+DATETIME_STRINGS: Final = "spark.sql.legacy.typeCoercion.datetimeToString.enabled"
+DOUBLE_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
+ESCAPES: Final = "spark.sql.parser.escapedStringLiterals"
+EXPONENTS: Final = "spark.sql.legacy.exponentLiteralAsDecimal.enabled"
+INTERVALS: Final = "spark.sql.legacy.interval.enabled"
+NEGATIVE_SCALES: Final = "spark.sql.legacy.allowNegativeScaleOfDecimal"
+PRECISION: Final = "spark.sql.legacy.literal.pickMinimumPrecision"
+RESERVED: Final = "spark.sql.ansi.enforceReservedKeywords"
+TIMESTAMP_TYPE: Final = "spark.sql.timestampType"
+TRUNCATION: Final = "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate"
+
+_SINGLE_TYPED = "write each literal in the type of its column (1.5F, 7, DATE '2024-01-31', CAST('7' AS INT))"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting."""
+
+    default: str  # the value for which `where` answers: Spark's own default
+    changes: str  # what another value changes
+    instead: str  # what to write so that it does not matter
+    ansi: str | None = None  # the value of `ANSI` under which Spark looks at this setting; None for both
+    refuses: bool = False  # whether another value only makes Spark refuse more predicates, and never answer another way
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    ANSI: Setting("true", "the types in which Spark compares values and literals", _SINGLE_TYPED),
+    ESCAPES: Setting("false", "what a backslash and r'...' mean in a string", "write strings without them"),
+    DOUBLE_QUOTES: Setting("false", 'whether "..." is a string or a column', "write strings in single quotes", "true"),
+    TIMESTAMP_TYPE: Setting(
+        "TIMESTAMP_LTZ",
+        "whether TIMESTAMP is an instant or a local time",
+        "write TIMESTAMP_LTZ '...' or TIMESTAMP_NTZ '...'",
+    ),
+    INTERVALS: Setting("false", "the type of intervals", "write dates and timestamps without them"),
+    EXPONENTS: Setting("false", "whether 1e3 is a double or a decimal", "write 1e3D or 1000BD"),
+    NEGATIVE_SCALES: Setting("false", "the type of decimals with an exponent", "write them without"),
+    PRECISION: Setting("true", "the digits of a whole number beside a decimal", "write the number as a decimal (7BD)"),
+    TRUNCATION: Setting("false", "which digits decimals of more than 38 lose", "write numbers of fewer digits"),
+    DATETIME_STRINGS: Setting(
+        "false",
+        "whether dates are compared with strings as strings",
+        "write DATE '...' or TIMESTAMP '...'",
+        ansi="false",
+    ),
+    RESERVED: Setting(
+        "false", "whether current_date() is a function's name", "write current_date", "true", refuses=True
+    ),
+    CASE: Setting("false", "whether names in another case are found", "write names as the file has them", refuses=True),
+}
+"""By name, all settings but the time zone, which predicates are bound in (`instants`)."""
+
+
+def check_settings(noted: Mapping[str, str], value_of: Callable[[str], str | None]) -> None:
+    """Refuse a predicate whose meaning the settings of a session change."""
+    for name, part in noted.items():
+        setting = SETTINGS[name]
+        shown = part if len(part) <= _SHOWN else f"{part[:_SHOWN]}..."
+        value = value_of(name)
+        if value is None and setting.refuses:
+            continue
+        if value is not None and value.strip().lower() == setting.default.lower():
+            continue
+        ansi = value_of(ANSI) if setting.ansi is not None else None
+        if setting.ansi is not None and ansi is not None and ansi.strip().lower() != setting.ansi:
+            continue
+        if value is None:
+            raise OptionError(
+                f"the session's setting {name} decides {setting.changes}, in [{shown}], and this action "
+                f"does not tell its tasks the settings (rdd and foreachPartition do not): {setting.instead}, or use "
+                "another action, such as collect, mapInArrow or write"
+            )
+        raise OptionError(
+            f"the session's setting {name}={value} changes {setting.changes}, in [{shown}]: "
+            f"{setting.instead}, or filter the DataFrame, or set it to {setting.default}"
+        )

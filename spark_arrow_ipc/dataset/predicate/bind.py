@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
+from spark_arrow_ipc.dataset.predicate import ANSI, CASE, folding, instants
 from spark_arrow_ipc.dataset.predicate import expressions as p
-from spark_arrow_ipc.dataset.predicate import folding, instants
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
     COMPARE,
@@ -56,7 +56,6 @@ from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantEr
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session
 from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, CASE
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 

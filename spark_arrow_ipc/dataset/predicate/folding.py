@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import literals
+from spark_arrow_ipc.dataset.predicate import ANSI, PRECISION, literals
 from spark_arrow_ipc.dataset.predicate.coercion import (
     MAX_PRECISION,
     UTC_TIMESTAMP,
@@ -38,7 +38,6 @@ from spark_arrow_ipc.dataset.predicate.instants import (
     needs_zone,
 )
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to, certain, in_range, refused, to_date
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, PRECISION
 from spark_arrow_ipc.errors import OptionError
 
 _MICROSECOND: Final = timedelta(microseconds=1)

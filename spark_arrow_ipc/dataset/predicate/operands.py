@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import literals
+from spark_arrow_ipc.dataset.predicate import INTERVALS, NEGATIVE_SCALES, RESERVED, TIMESTAMP_TYPE, literals
 from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, MAX_PRECISION, UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import (
     WHERE,
@@ -23,7 +23,6 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operand,
     TimestampLiteral,
 )
-from spark_arrow_ipc.dataset.predicate.settings import INTERVALS, NEGATIVE_SCALES, RESERVED, TIMESTAMP_TYPE
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 

@@ -13,7 +13,15 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import literals
+from spark_arrow_ipc.dataset.predicate import (
+    ANSI,
+    DATETIME_STRINGS,
+    EXPONENTS,
+    PRECISION,
+    TIMESTAMP_TYPE,
+    TRUNCATION,
+    literals,
+)
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn
 from spark_arrow_ipc.dataset.predicate.coercion import MAX_PRECISION, UTC_TIMESTAMP, common_type
 from spark_arrow_ipc.dataset.predicate.expressions import (
@@ -26,14 +34,6 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
 )
 from spark_arrow_ipc.dataset.predicate.folding import narrowest_type
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to
-from spark_arrow_ipc.dataset.predicate.settings import (
-    ANSI,
-    DATETIME_STRINGS,
-    EXPONENTS,
-    PRECISION,
-    TIMESTAMP_TYPE,
-    TRUNCATION,
-)
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 from spark_arrow_ipc.errors import OptionError
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from spark_arrow_ipc.dataset.predicate import DOUBLE_QUOTES, ESCAPES
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
-from spark_arrow_ipc.dataset.predicate.settings import DOUBLE_QUOTES, ESCAPES
 from spark_arrow_ipc.errors import OptionError
 
 _ALLOWED: Final = (

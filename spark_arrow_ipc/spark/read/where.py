@@ -28,13 +28,13 @@ from spark_arrow_ipc.arrow.column_path import find_columns, with_dotted
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.predicate import check_settings
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate, has_doubt
 from spark_arrow_ipc.dataset.predicate.folding import now
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, keeps_partition
-from spark_arrow_ipc.dataset.predicate.settings import check_settings
 from spark_arrow_ipc.dataset.predicate.tokens import explained
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline

@@ -8,12 +8,12 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, foreign, ours, planned, save
+from listed_files import list_files
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing import committed_view, directory
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.roll_forward import finish
 from spark_arrow_ipc.errors import ConcurrentWriteError, FileChangedError

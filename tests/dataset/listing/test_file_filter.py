@@ -3,9 +3,9 @@
 import os
 
 import pytest
+from listed_files import list_files
 
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter, parse_modified
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.errors import OptionError
 
 

@@ -7,13 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+from listed_files import list_files
 
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import list_directory
 from spark_arrow_ipc.dataset.listing.hive import discover
-from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
-from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 
 
@@ -180,13 +181,6 @@ def test_pattern_that_an_error_shows_works(tmp_path):
         list_files([str(tmp_path / "d")])
     pattern = str(caught.value).rsplit("pattern ", 1)[1]
     assert ["a.arrow", "b.arrow"] == [Path(file.path).name for file in list_files([pattern])]
-
-
-@pytest.mark.parametrize("beside", [(), ("d/a.arrow",)], ids=["alone", "beside files"])
-def test_partitioned_directory_is_refused_because_rows_would_be_lost(tmp_path, beside):
-    fill(tmp_path, "d/year=2024/a.arrow", *beside)
-    with pytest.raises(UnsupportedError, match=r"partitioned \(year=2024\).*d/\*"):
-        list_files([str(tmp_path / "d")])
 
 
 def test_no_path_link_to_nothing_and_pipe_are_named(tmp_path):

@@ -4,10 +4,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset import time_zones
-from spark_arrow_ipc.dataset.predicate import settings
-from spark_arrow_ipc.dataset.predicate.bind import bind
-from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.predicate.settings import (
+from spark_arrow_ipc.dataset.predicate import (
     ANSI,
     CASE,
     DATETIME_STRINGS,
@@ -18,9 +15,12 @@ from spark_arrow_ipc.dataset.predicate.settings import (
     NEGATIVE_SCALES,
     PRECISION,
     RESERVED,
+    SETTINGS,
     TIMESTAMP_TYPE,
     TRUNCATION,
 )
+from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.parser import parse
 
 MICROSECOND = t.TimeUnit.MICROSECOND
 FIELDS = tuple(
@@ -114,4 +114,4 @@ def test_a_predicate_notes_the_settings_on_which_it_depends(predicate, expected)
 
 
 def test_all_settings_are_noted_by_some_predicate():
-    assert set(settings.SETTINGS) == set().union(*(expected for _, expected in DEPENDENCES))
+    assert set(SETTINGS) == set().union(*(expected for _, expected in DEPENDENCES))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.predicate.settings import (
+from spark_arrow_ipc.dataset.predicate import (
     ANSI,
     CASE,
     DATETIME_STRINGS,

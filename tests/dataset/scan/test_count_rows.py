@@ -8,6 +8,7 @@ import arrow_files
 import corpus
 import pyarrow as pa
 import pytest
+from listed_files import list_files
 from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
@@ -16,7 +17,6 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, kept_directory, kept_path
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import outline as counting
 from spark_arrow_ipc.dataset.scan.outline import count_rows
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, NotArrowError

@@ -3,8 +3,8 @@
 import pathlib
 
 import pytest
+from listed_files import list_files
 
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines, check_no_foreign_files

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from listed_files import list_files
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.read_blocks import ENOUGH_NBYTES, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
@@ -186,7 +186,7 @@ SLICE_NBYTES = 8 << 20
 READS_ONE_BIG_BATCH = """
 import resource, sys
 from spark_arrow_ipc.arrow.kernels.slice import split_rows
-from spark_arrow_ipc.dataset.listing.tree import list_files
+from listed_files import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import scan
 

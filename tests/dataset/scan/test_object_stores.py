@@ -3,10 +3,11 @@
 import uuid
 
 import pytest
+from listed_files import list_files
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover
-from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines

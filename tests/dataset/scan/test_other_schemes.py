@@ -6,10 +6,11 @@ import pytest
 from fsspec_stub import SCHEME, FilledStorage, StubFileSystem
 from hadoop_stub import HadoopStub
 from job_plans import plan_job
+from listed_files import list_files
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover
-from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from listed_files import list_files
 from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
+from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, read_outline
 from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError

@@ -4,13 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from listed_files import list_files
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, int64
 from spark_arrow_ipc.dataset.commit_log.record import encode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
-from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
+from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.outlines import Outlines, distinct_schemas, newest_schema, project, read_schemas

@@ -4,11 +4,11 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
+from listed_files import list_files
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import scan as scan_module
 from spark_arrow_ipc.dataset.scan.file_range import FileRange, PartitionColumns, repeated
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan

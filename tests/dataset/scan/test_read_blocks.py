@@ -4,8 +4,8 @@ import random
 from itertools import pairwise
 
 import pytest
+from listed_files import list_files
 
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import read_blocks
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan

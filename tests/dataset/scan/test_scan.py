@@ -5,10 +5,10 @@ import pickle
 from pathlib import Path
 
 import pytest
+from listed_files import list_files
 from split_files import split_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError

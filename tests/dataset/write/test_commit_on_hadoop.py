@@ -6,10 +6,10 @@ import uuid
 import pytest
 from hadoop_stub import HadoopStub
 from job_plans import plan_job
+from listed_files import list_files
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.task import TaskOutput

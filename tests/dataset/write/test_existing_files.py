@@ -7,11 +7,11 @@ from unittest import mock
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, planned, save
 from job_plans import plan_job
+from listed_files import list_files
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write import existing_files
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, partition_columns
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError

@@ -12,7 +12,7 @@ import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.dataset.predicate.settings import CASE, SETTINGS
+from spark_arrow_ipc.dataset.predicate import CASE, SETTINGS
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     ColumnNotFoundError,

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkAttributeError
 from rewrite_jobs import Tasks, leftovers, values
 
 from spark_arrow_ipc import compact, rewrite
-from spark_arrow_ipc.dataset.predicate.settings import SETTINGS
+from spark_arrow_ipc.dataset.predicate import SETTINGS
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.rewrite.job import context_of
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE

@@ -14,10 +14,10 @@ pytest.importorskip("obstore", reason="object stores need the extra 'cloud'")
 
 import s3_requests
 from fault_server import Request, fault_server
+from listed_files import list_files
 from rewrite_jobs import Tasks
 
 from spark_arrow_ipc import compact, count, ipc, rewrite
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, FileChangedError
