@@ -9,6 +9,7 @@ leaks the filters of one query into the next, and a reader that has the methods 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
@@ -194,11 +195,24 @@ def schema_of(options: ReadOptions) -> s.StructType:
 
 def stream_schema(options: ReadOptions, stream: StreamOptions) -> s.StructType:
     """Return the columns that the log of a stream has noted, or infer them."""
+    if stream.read_change_feed:
+        return _schema_of_changes(options)
     if stream.source_log is None and stream.own_log is None:
         return schema_of(options)
     from spark_arrow_ipc.spark.read.stream_schema import StreamSchema  # only streams with a log need it
 
     return StreamSchema(options, stream).read() or schema_of(options)
+
+
+def _schema_of_changes(options: ReadOptions) -> s.StructType:
+    from spark_arrow_ipc.spark.read.columns import with_change_columns
+
+    schema = with_change_columns(schema_of(replace(options, where=None)))
+    if options.where is not None:  # which may name the columns of changes
+        from spark_arrow_ipc.spark.read.where import RowSelection
+
+        RowSelection.of(schema, options, lambda missing: schema_of(replace(missing, where=None)))
+    return schema
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

@@ -145,6 +145,18 @@ def partition_known(
     return Partitioning(fields, tuple(map(_with_values, files, map(values.__getitem__, rows))), rows, (), time_zone)
 
 
+def with_constants(
+    partitioning: Partitioning, fields: Sequence[t.Field], values: Sequence[tuple[object, ...]]
+) -> Partitioning:
+    """Return files with more columns that have one value in each file, behind those of their directories."""
+    strings = partitioning.strings or ((),) * len(partitioning.files)
+    files = tuple(
+        file._replace(partition=(*file.partition, *row)) for file, row in zip(partitioning.files, values, strict=True)
+    )
+    rows = tuple((*row, *map(str, more)) for row, more in zip(strings, values, strict=True))
+    return Partitioning((*partitioning.fields, *fields), files, rows, partitioning.unread, partitioning.time_zone)
+
+
 def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Partitioning:
     """Cast the partition columns to the types that a user asks for."""
     by_lower = {name.lower(): name for name in types}

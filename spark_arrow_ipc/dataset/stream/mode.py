@@ -86,6 +86,20 @@ class Backlog(NamedTuple):
         return sizes | {"incompleteFiles": self.incomplete, "lateFiles": self.late, "badFiles": self.bad}
 
 
+class Change(NamedTuple):
+    """The change that the rows of a file are: the values of `CHANGE_COLUMNS`."""
+
+    kind: str
+    commit: int
+
+
+INSERT: Final = "insert"
+DELETE: Final = "delete"
+
+CHANGE_COLUMNS: Final = ("_change_type", "_commit")
+"""The columns that rows of changes have beside those of the data."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
     """The files of one batch: whole files, or parts of files that the mode has cut itself."""
@@ -96,6 +110,7 @@ class StreamBatch:
     files: tuple[DataFile, ...] = ()
     # for each of `files` the directory at or above it below which ``key=value`` directories are columns
     roots: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()  # for each of `files`, where a stream reads changes; else empty
     # Parts of files, for tasks as they are, one task a range; not together with `files`. For modes in which a file is
     # more than one batch.
     ranges: tuple[FileRange, ...] = ()

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
@@ -37,7 +37,9 @@ from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.stream.mode import (
     ALL_AVAILABLE,
+    INSERT,
     Backlog,
+    Change,
     Limit,
     Offset,
     OffsetValues,
@@ -46,22 +48,21 @@ from spark_arrow_ipc.dataset.stream.mode import (
     make_offset,
 )
 from spark_arrow_ipc.dataset.stream.table_records import (
+    KEEP,
+    RecordFiles,
     Snapshot,
     TableRecord,
     TableRecords,
     replaced_since,
-    status_where_it_lives,
 )
 from spark_arrow_ipc.errors import (
-    FileChangedError,
     NoFilesError,
     SourceOverwrittenError,
     StreamOffsetError,
     cut_repr,
     printable,
 )
-from spark_arrow_ipc.storage.paths import join, relative
-from spark_arrow_ipc.storage.storage import each
+from spark_arrow_ipc.storage.paths import relative
 
 TABLE: Final = "table"
 
@@ -76,8 +77,6 @@ _EMPTY_RECORDS: Final = 64
 _MOST_AHEAD: Final = 1000
 """Records that are read ahead of a batch at most, unless it takes all."""
 
-_KEEP: Final = "; keepReplaced of a compaction says how long such files live on for streams"
-
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -90,6 +89,7 @@ class TableOptions:
     from_latest: bool = False  # whether a new query begins with the next record instead
     from_ns: int | None = None  # or with the first record that was written at this time or later
     on_overwrite: OnOverwrite = OnOverwrite.FAIL  # what to do at records that removed rows
+    changes: bool = False  # whether these are rows of their own instead: what was removed, and what was added
     # Whether records and files that are gone before they were read are errors. If not, a query begins anew with all
     # files that are there, and leaves out files that are gone, each with a warning.
     fails_on_data_loss: bool = True
@@ -134,6 +134,7 @@ class TableMode:
         self._dataset = dataset
         self._options = options
         self._records = TableRecords(dataset)
+        self._files = RecordFiles(dataset, options.fails_on_data_loss)
         self._first = options.first_record
         self._snapshot: Snapshot | None = None
         self._taken_back: set[int] = set()
@@ -223,15 +224,13 @@ class TableMode:
             self._warn_taken_back(state.seq)
         taken, files_taken, nbytes = 0, 0, 0
         for record in records:
-            files_after, nbytes_after = files_taken + len(record.adds), nbytes + record.nbytes
-            if files_taken and record.adds and not limit.allows(files_after, nbytes_after):
+            files_after, nbytes_after = files_taken + record.count, nbytes + record.nbytes
+            if files_taken and record.count and not limit.allows(files_after, nbytes_after):
                 break
             taken, files_taken, nbytes = taken + 1, files_after, nbytes_after
         left = records[taken:]
         oldest_ns = self._records.written_ns(left[0].seq) if left else None
-        self._backlog = Backlog(
-            sum(len(record.adds) for record in left), sum(record.nbytes for record in left), oldest_ns
-        )
+        self._backlog = Backlog(sum(record.count for record in left), sum(record.nbytes for record in left), oldest_ns)
         if not taken or (not files_taken and taken < _EMPTY_RECORDS):
             return state
         end = records[taken - 1]
@@ -264,8 +263,10 @@ class TableMode:
         """Return a record as the option says what to do with one that overwrites."""
         if record.is_rewrite:  # its rows are those of files that are read, or will be where they live on
             return TableRecord(record.seq, record.jobid, record.previous, ())
-        if not record.removes or self._options.on_overwrite is OnOverwrite.APPEND:
+        if not record.removes or self._options.changes:
             return record
+        if self._options.on_overwrite is OnOverwrite.APPEND:
+            return replace(record, removes=())
         if self._options.on_overwrite is OnOverwrite.SKIP:
             return TableRecord(record.seq, record.jobid, record.previous, ())
         raise SourceOverwrittenError(
@@ -310,19 +311,21 @@ class TableMode:
         self._check(last, head)
         if last.seq < first.seq or (last.has_snapshot and not first.has_snapshot):
             raise StreamOffsetError(f"the offset {dict(end)!r} does not follow {dict(start)!r}")
-        files: list[DataFile] = []
+        files: list[tuple[DataFile, Change]] = []
         seq = first.seq
         if first.has_snapshot:
             seq = last.seq if first.is_beginning else first.seq
             snapshot = self._snapshot_at(seq, first.after)
             stop = None if last.after == _READ else snapshot.position(last.after)
-            files += snapshot.files[snapshot.position(first.after) : stop]
+            part = snapshot.files[snapshot.position(first.after) : stop]
+            files += [(file, Change(INSERT, seq)) for file in part]
         if last.after == _READ:
             files += self._files_of(seq, last.seq, head)
         accepts = self._options.file_filter.accepts()
-        files = files if accepts is None else list(filter(accepts, files))
+        files = files if accepts is None else [each for each in files if accepts(each[0])]
         root = self._options.base_path or self._dataset.root
-        return StreamBatch(tuple(files), (root,) * len(files))
+        changes = tuple(change for _, change in files) if self._options.changes else ()
+        return StreamBatch(tuple(file for file, _ in files), (root,) * len(files), changes)
 
     def _snapshot_at(self, seq: int, after: str) -> Snapshot:
         """Return the files that were there at a record, of which those up to a path were read. Lists the data once."""
@@ -332,13 +335,14 @@ class TableMode:
         head = self._records.head()
         later = self._between(seq, head.seq, head)
         added = {add.final for record in later for add in record.adds}
-        rewrites = frozenset(record.seq for record in later if record.is_rewrite)
+        moved = [record for record in later if record.is_rewrite or (self._options.changes and record.removes)]
+        rewrites = frozenset(record.seq for record in moved)
         if known is not None and rewrites != known.rewrites:
             listed, known = known.files, None
-        there, gone = replaced_since(self._dataset, later, added) if known is None and rewrites else ({}, set())
+        there, gone = replaced_since(self._dataset, moved, added) if known is None and rewrites else ({}, set())
         for record in later:
             self._as_read(record)
-            removed = gone.intersection(record.removes) if record.is_rewrite else record.removes
+            removed = gone.intersection(record.removes) if record.seq in rewrites else record.removes
             lost = [path for path in removed if path > after and path not in added and path not in self._lost]
             if lost:
                 self._lose(record, lost)
@@ -355,7 +359,7 @@ class TableMode:
         """Raise or warn: a record removed files of the snapshot before they were read."""
         words = (
             f"record {record.seq} removed {len(paths)} files such as {min(paths)} before the stream had read them, of those "
-            f"that were there when it began{_KEEP if record.is_rewrite else ''}"
+            f"that were there when it began{KEEP if record.is_rewrite or self._options.changes else ''}"
         )
         if self._options.fails_on_data_loss:
             raise StreamOffsetError(f"{words}. failOnDataLoss=false leaves such files out", path=self._dataset.root)
@@ -373,8 +377,8 @@ class TableMode:
             return []
         return [file._replace(partition=()) for file in files]
 
-    def _files_of(self, after: int, last: int, head: Head) -> list[DataFile]:
-        """Return the files of records in their order, each as it is found now."""
+    def _files_of(self, after: int, last: int, head: Head) -> list[tuple[DataFile, Change]]:
+        """Return the files of records in their order, each as it is found now; of one what it removed before what it added."""
         try:
             records = [self._as_read(record) for record in self._between(after, last, head)]
         except StreamOffsetError as error:
@@ -382,42 +386,7 @@ class TableMode:
                 raise
             _LOG.warning("%s; the batch is left out", printable(str(error)))
             return []
-        found: dict[str, DataFile | None] = {}
-
-        def look(item: tuple[TableRecord, int]) -> None:
-            record, number = item
-            add = record.adds[number]
-            is_pending = record.seq == head.seq and not head.done
-            found[add.final] = self._look(record, add.final, add.staged if is_pending else None, add.nbytes)
-
-        items = [(record, number) for record in records for number in range(len(record.adds))]
-        each(look, items, waits=self._dataset.storage.traits.waits)
-        files = []
-        for record, number in items:
-            file = found[record.adds[number].final]
-            if file is not None:
-                files.append(file)
-        return files
-
-    def _look(self, record: TableRecord, final: str, staged_name: str | None, nbytes: int) -> DataFile | None:
-        """Return a committed file, where it is found; None if it is gone and may be."""
-        storage, path = self._dataset.storage, self._dataset.path(final)
-        staged = None if staged_name is None else join(self._dataset.staging(record.jobid), staged_name)
-        status = None if staged is None else storage.status(staged)
-        status = status or status_where_it_lives(self._dataset, path)
-        if status is None:
-            words = f"record {record.seq} added this file, and it was removed before the stream had read it"
-            if self._options.fails_on_data_loss:
-                raise StreamOffsetError(f"{words}. failOnDataLoss=false leaves such files out", path=path)
-            _LOG.warning("%s: %s; it is left out", printable(path), words)
-            return None
-        if status.nbytes != nbytes:
-            raise FileChangedError(
-                expected=f"a committed file of {nbytes:,} bytes", found=f"{status.nbytes:,}", path=path
-            )
-        # A copy that another process makes of a pending file may give it another version.
-        version = status.version if staged is None or storage.traits.renames else ""
-        return DataFile(path, nbytes, status.mtime_ns, (), staged, version)
+        return self._files.of(records, head)
 
     def committed(self, end: Offset) -> None:
         """Forget what was read."""

@@ -7,11 +7,13 @@ a record of the chain before: each record names the job of the one before it, by
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
+from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     DatasetDirectory,
@@ -24,11 +26,13 @@ from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_hea
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.stored_record import log_directory, read_kept, read_record, record_path, settled
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.mode import Backlog
+from spark_arrow_ipc.dataset.stream.mode import DELETE, INSERT, Backlog, Change
 from spark_arrow_ipc.dataset.write import WriteMode
-from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.errors import CommitError, FileChangedError, StreamOffsetError, printable
+from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status, each
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,13 @@ class TableRecord:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
+        """Bytes of all files that it added."""
         return sum(add.nbytes for add in self.adds)
+
+    @property
+    def count(self) -> int:
+        """The number of all files."""
+        return len(self.adds) + len(self.removes)
 
 
 @dataclass(slots=True)
@@ -205,7 +214,9 @@ class Snapshot:
     """
 
     seq: int  # number of the record
-    rewrites: frozenset[int]  # numbers of the later rewrites that it takes into account
+    rewrites: frozenset[
+        int
+    ]  # numbers of the later records that it takes into account, as files that they replaced live on
     # relative paths, sorted, and the file of each
     names: list[str]
     files: list[DataFile]
@@ -232,26 +243,30 @@ class Snapshot:
 def replaced_since(
     dataset: DatasetDirectory, later: Iterable[TableRecord], added: set[str]
 ) -> tuple[dict[str, DataFile], set[str]]:
-    """Return the files of a snapshot that later rewrites replaced, as they are found now, and the paths of those gone.
+    """Return the files of a snapshot that later records replaced, as they are found now, and the paths of those gone.
 
     A listing and a look for each such file.
     """
     there: dict[str, DataFile] = {}
     gone: set[str] = set()
-    removed = (
-        pair for record in later if record.is_rewrite for pair in zip(record.removes, record.versions, strict=True)
-    )
+    removed = (pair for record in later for pair in zip(record.removes, record.versions, strict=True))
     for name, version in ((name, version) for name, version in removed if name not in added):
-        path = dataset.path(name)
-        status = status_where_it_lives(dataset, path, version)
-        if status is None:
+        file = replaced_file(dataset, name, version)
+        if file is None:
             gone.add(name)
         else:
-            is_kept = status.path != path  # a copy, which is looked for by the version that it was of
-            there[name] = DataFile(
-                path, status.nbytes, status.mtime_ns, (), None, version if is_kept else status.version
-            )
+            there[name] = file
     return there, gone
+
+
+def replaced_file(dataset: DatasetDirectory, name: str, version: str) -> DataFile | None:
+    """Return a file that a record replaced, as it is found now; None if it is gone."""
+    path = dataset.path(name)
+    status = status_where_it_lives(dataset, path, version)
+    if status is None:
+        return None
+    is_kept = status.path != path  # a copy, which is looked for by the version that it was of
+    return DataFile(path, status.nbytes, status.mtime_ns, (), None, version if is_kept else status.version)
 
 
 def status_where_it_lives(dataset: DatasetDirectory, path: str, version: str = "") -> Status | None:
@@ -259,3 +274,67 @@ def status_where_it_lives(dataset: DatasetDirectory, path: str, version: str = "
     storage = dataset.storage
     status = storage.status(path)
     return status or next(filter(None, map(storage.status, kept_places(storage, path, version))), None)
+
+
+KEEP: Final = "; keepReplaced of the job says how long such files live on for streams"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """Finds the files of records, each as it is now."""
+
+    dataset: DatasetDirectory
+    fails_on_data_loss: bool  # whether a file that is gone is an error; else it is left out, with a warning
+
+    def of(self, records: Sequence[TableRecord], head: Head) -> list[tuple[DataFile, Change]]:
+        """Return the files of records in their order; of each record what it removed before what it added."""
+        found: dict[tuple[int, int], DataFile | None] = {}
+
+        def look(item: tuple[TableRecord, int]) -> None:
+            record, number = item
+            if number < len(record.removes):
+                found[record.seq, number] = self._look_removed(record, number)
+                return
+            add = record.adds[number - len(record.removes)]
+            is_pending = record.seq == head.seq and not head.done
+            found[record.seq, number] = self._look(record, add.final, add.staged if is_pending else None, add.nbytes)
+
+        items = [(record, number) for record in records for number in range(record.count)]
+        each(look, items, waits=self.dataset.storage.traits.waits)
+        files = []
+        for record, number in items:
+            file = found[record.seq, number]
+            if file is not None:
+                files.append((file, Change(DELETE if number < len(record.removes) else INSERT, record.seq)))
+        return files
+
+    def _look_removed(self, record: TableRecord, number: int) -> DataFile | None:
+        """Return a file that a record removed, where it lives on; None if it is gone and may be."""
+        name = record.removes[number]
+        file = replaced_file(self.dataset, name, record.versions[number])
+        if file is None:
+            self._lack(self.dataset.path(name), f"record {record.seq} removed this file, and its rows are gone{KEEP}")
+        return file
+
+    def _lack(self, path: str, words: str) -> None:
+        """Raise or warn: a file is gone before it was read."""
+        if self.fails_on_data_loss:
+            raise StreamOffsetError(f"{words}. failOnDataLoss=false leaves such files out", path=path)
+        _LOG.warning("%s: %s; it is left out", printable(path), words)
+
+    def _look(self, record: TableRecord, final: str, staged_name: str | None, nbytes: int) -> DataFile | None:
+        """Return a committed file, where it is found; None if it is gone and may be."""
+        storage, path = self.dataset.storage, self.dataset.path(final)
+        staged = None if staged_name is None else join(self.dataset.staging(record.jobid), staged_name)
+        status = None if staged is None else storage.status(staged)
+        status = status or status_where_it_lives(self.dataset, path)
+        if status is None:
+            self._lack(path, f"record {record.seq} added this file, and it was removed before the stream had read it")
+            return None
+        if status.nbytes != nbytes:
+            raise FileChangedError(
+                expected=f"a committed file of {nbytes:,} bytes", found=f"{status.nbytes:,}", path=path
+            )
+        # A copy that another process makes of a pending file may give it another version.
+        version = status.version if staged is None or storage.traits.renames else ""
+        return DataFile(path, nbytes, status.mtime_ns, (), staged, version)

@@ -137,6 +137,9 @@ class _FollowKeywords(_ScanKeywords, total=False):
     onOverwrite: Literal["fail", "skip", "append"]
     """Where a commit of a data set removed rows of earlier ones: `fail` (also without the option), `skip` it, or
     `append`: read the rows that it wrote as new ones."""
+    readChangeFeed: bool
+    """Reads the changes of a data set's commits, as rows with `_change_type` (`insert`, or `delete` for rows that a
+    commit removed) and `_commit`, the number of its record. Compactions change no row."""
     failOnDataLoss: bool
     """Records or files of a data set that are gone before they are read are an error. With `false` such files are left
     out, and if records are gone all that is there is read anew, each with a warning."""

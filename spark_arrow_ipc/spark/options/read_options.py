@@ -316,6 +316,12 @@ class StreamOptions:
         "or `append`: read the rows that it wrote as new ones.",
         applies=Use.RECORDS,
     )
+    read_change_feed: bool = d.flag(
+        "false",
+        "Reads the changes of a data set's commits, as rows with `_change_type` (`insert`, or `delete` for rows that a commit "
+        "removed) and `_commit`, the number of its record. Compactions change no row.",
+        applies=Use.RECORDS,
+    )
     fail_on_data_loss: bool = d.flag(
         "true",
         "Records or files of a data set that are gone before they are read are an error. With `false` such files "
@@ -396,6 +402,11 @@ class StreamOptions:
             raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
         if self.source_log is not None and self.late_window is not None:
             raise OptionError("with sourceLog no file is late, so that lateWindow has no meaning; remove one of them")
+        if self.read_change_feed and self.on_overwrite is not None:
+            raise OptionError(
+                "readChangeFeed=true reads what an overwrite removed and what it wrote, so that onOverwrite has no meaning; "
+                "remove one of them"
+            )
         if self.latest_first and self.max_file_age is not None:
             raise OptionError(
                 "latestFirst=true reads old files last, and maxFileAge would leave them out then; remove one of them"

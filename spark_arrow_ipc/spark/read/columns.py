@@ -18,6 +18,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, IsCaseSensitive, find_
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
+from spark_arrow_ipc.dataset.stream.mode import CHANGE_COLUMNS
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 
 if TYPE_CHECKING:
@@ -256,6 +257,21 @@ METADATA_COLUMNS: Mapping[str, MetadataColumn] = {
     "_row_index": MetadataColumn(s.LongType(), "number of the row in the file, from 0", of_rows=_row_indices),
 }
 """By name, in the order in which they follow all other columns."""
+
+
+CHANGE_FIELDS = tuple(map(t.Field, CHANGE_COLUMNS, (t.utf8, t.int64)))
+"""The columns of ``readChangeFeed=true``, which have one value in each file, as those of directories."""
+
+
+def with_change_columns(schema: s.StructType) -> s.StructType:
+    """Return the schema of the changes of rows."""
+    clash = next((name for name in schema.names if name.lower() in CHANGE_COLUMNS), None)
+    if clash is not None:
+        raise OptionError(
+            f"readChangeFeed=true adds a column {clash!r}, and the data has one; choose others with the option columns"
+        )
+    types = (s.StringType(), s.LongType())
+    return s.StructType([*schema.fields, *map(s.StructField, CHANGE_COLUMNS, types)])
 
 
 def metadata_schema(names: Iterable[str] = METADATA_COLUMNS) -> s.StructType:

@@ -152,17 +152,25 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         planned_at = datetime.now().astimezone()
         return self._input_partitions(plan_partitions(self._own, self._options), planned_at)
 
-    def partitions_of(self, files: Sequence[DataFile], roots: Sequence[str]) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions of files that are known, as `partitions` does; `roots` as for `partition_known`."""
-        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known
+    def partitions_of(
+        self, files: Sequence[DataFile], roots: Sequence[str], changes: Sequence[tuple[str, int]] = ()
+    ) -> list[ArrowIpcInputPartition]:
+        """Plan the input partitions of files that are known, as `partitions` does; `roots` as for `partition_known`.
+
+        With `changes`, one of each file, they are columns, too.
+        """
+        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known, with_constants
+        from spark_arrow_ipc.spark.read.columns import CHANGE_FIELDS
         from spark_arrow_ipc.spark.read.plan import plan_files
 
         options = self._options
 
         def partition(*, infer: bool) -> Partitioning:
-            if options.recursive_file_lookup:
-                return Partitioning((), tuple(files))
-            return partition_known(files, roots, infer=infer, time_zone=options.time_zone)
+            plain = Partitioning((), tuple(files))
+            found = plain
+            if not options.recursive_file_lookup:
+                found = partition_known(files, roots, infer=infer, time_zone=options.time_zone)
+            return with_constants(found, CHANGE_FIELDS, changes) if changes else found
 
         planned_at = datetime.now().astimezone()
         inferred = partial(partition, infer=options.partition_type_inference)

@@ -159,6 +159,7 @@ def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOption
         start is StartingFrom.LATEST,
         _start_ns(stream),
         stream.on_overwrite or OnOverwrite.FAIL,
+        stream.read_change_feed,
         stream.fail_on_data_loss,
         options.recursive_file_lookup,
         file_filter(options),
@@ -359,7 +360,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan the tasks of a batch that has files."""
         if batch.ranges:
             return self._rows.partitions_of_ranges(batch.ranges)
-        return self._rows.partitions_of(batch.files, batch.roots)
+        return self._rows.partitions_of(batch.files, batch.roots, batch.changes)
 
     def read(self, partition: InputPartition | None) -> Generator[PyArrowBatch, None, None]:
         """Yield the batches of one input partition, as the batch reader does."""

@@ -372,7 +372,7 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
             aimed = min(os.cpu_count() or 1, batch.nbytes // max(1, nbytes // _LEAST_SHARE))
             options = replace(options, min_partition_num=max(1, aimed))
         rows = ArrowIpcBatchReader(self._spec.read_schema, options)
-        return rows.partitions_of(batch.files, batch.roots)
+        return rows.partitions_of(batch.files, batch.roots, batch.changes)
 
     def read(self, partition: InputPartition | None) -> Generator[Any, None, None]:
         """Stage the rows of one task, and yield one row with its report."""

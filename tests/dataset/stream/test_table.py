@@ -532,7 +532,7 @@ def test_what_a_rewrite_did_not_keep_is_lost_to_a_stream_that_is_behind(lake):
     late = Query(lake, ONE)
     late.look()
     rewrite(lake, rest, "c", keep=0)
-    with pytest.raises(StreamOffsetError, match=r"removed \d files such as .* before .*keepReplaced of a compaction"):
+    with pytest.raises(StreamOffsetError, match=r"removed \d files such as .* before .*keepReplaced of the job"):
         [late.look() for _ in range(3)]
 
 

@@ -1,0 +1,149 @@
+"""The changes of a data set's commits: added up they are what is there, whatever was overwritten, and compactions are none."""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, ours, save
+
+from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
+from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
+from spark_arrow_ipc.errors import StreamOffsetError
+
+
+def commit(path, *texts, mode=APPEND, keep_replaced=3600):
+    save(path, mode, *texts, commit_retention=3600, durable=False, keep_replaced=keep_replaced)
+
+
+class Query:
+    """Follows changes, each look in another process."""
+
+    def __init__(self, path, **options):
+        self.path, self.options = path, TableOptions(changes=True, **options)
+        self.at = self.mode().initial()
+
+    def mode(self):
+        return TableMode(dataset(self.path), self.options)
+
+    def look(self, limit=ALL_AVAILABLE):
+        """Return the changes of the next batch, each with its commit: ``+a1``; None if there are none."""
+        end = json.loads(json.dumps(self.mode().latest(self.at, limit)))
+        if end == self.at:
+            return None
+        batch = self.mode().batch(self.at, end)
+        self.at = end
+        return [
+            f"{'+' if change.kind == 'insert' else '-'}{self.text(file)}@{change.commit}"
+            for file, change in zip(batch.files, batch.changes, strict=True)
+        ]
+
+    def text(self, file):
+        directory = str(Path(file.path).relative_to(self.path).parent)
+        text = open_where_it_lies(file, lambda place: Path(place).read_text())
+        return text if directory == "." else f"{directory}:{text}"
+
+    def rest(self, limit=ALL_AVAILABLE):
+        return [sorted(found) for found in iter(lambda: self.look(limit), None)]
+
+
+HISTORIES = {
+    "an append": ([(APPEND, "c")], [["+a@1", "+b@1"], ["+c@2"]]),
+    "an overwrite": ([(OVERWRITE, "c")], [["+a@1", "+b@1"], ["+c@2", "-a@2", "-b@2"]]),
+    "a compaction": ([(REWRITE, "a b"), (APPEND, "c")], [["+a@1", "+b@1"], ["+c@3"]]),
+    "a compaction that is overwritten": (
+        [(REWRITE, "a b"), (OVERWRITE, "c")],
+        [["+a@1", "+b@1"], ["+c@3", "-a b@3"]],
+    ),
+    "what is added and removed before it is read": (
+        [(APPEND, "c"), (OVERWRITE, "d")],
+        [["+a@1", "+b@1"], ["+c@2"], ["+d@3", "-a@3", "-b@3", "-c@3"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["it reads the first files before", "and after"])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_each_commit_is_its_changes(tmp_path, name, early):
+    commit(tmp_path, "a", "b")
+    query = Query(tmp_path, first_record=1)
+    jobs, expected = HISTORIES[name]
+    found = query.rest() if early else []
+    for mode, *texts in jobs:
+        commit(tmp_path, *texts, mode=mode)
+    assert expected == [*found, *query.rest(Limit(max_files=1))]
+
+
+def test_the_files_that_are_there_at_the_beginning_are_inserts_also_when_they_are_overwritten_meanwhile(tmp_path):
+    commit(tmp_path, "a")
+    commit(tmp_path, "b")
+    query = Query(tmp_path)
+    first = query.look(Limit(max_files=1))
+    commit(tmp_path, "c", mode=OVERWRITE)
+    rest = query.rest()
+    assert ["+a@2", "+b@2", "+c@3", "-a@3", "-b@3"] == sorted(sum(rest, first))
+
+
+def test_an_overwrite_that_its_job_did_not_end_is_the_same_before_and_after(tmp_path):
+    commit(tmp_path, "a")
+    query = Query(tmp_path)
+    query.rest()
+    with dying("C3.linked"):
+        commit(tmp_path, "b", mode=OVERWRITE)
+    start = query.at
+    pending = query.rest()
+    commit(tmp_path, "c")
+    query.at = start
+    assert (pending, [["+b@2", "+c@3", "-a@2"]]) == ([["+b@2", "-a@2"]], query.rest())
+
+
+def test_rows_that_an_overwrite_did_not_keep_are_an_error_or_left_out_with_a_warning(tmp_path, caplog):
+    commit(tmp_path, "a")
+    query = Query(tmp_path)
+    query.rest()
+    commit(tmp_path, "b", mode=OVERWRITE, keep_replaced=0)
+    with pytest.raises(
+        StreamOffsetError, match=r"record 2 removed this file, and its rows are gone; keepReplaced of the job"
+    ):
+        query.look()
+    query = Query(tmp_path, first_record=2, fails_on_data_loss=False)
+    assert [["+b@2"]] == query.rest()
+    assert "record 2 removed this file" in caplog.text
+
+
+def rows(texts):
+    """Return how often each row is there: a file of the partition k=1 with the rows 2 and 3 has the text ``k=1:2 3``."""
+    pairs = (text.rpartition(":")[::2] for text in texts)
+    return Counter((directory, row) for directory, text in pairs for row in text.split())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_changes_add_up_to_what_is_there(tmp_path, seed):
+    luck, number, sums = random.Random(seed), 0, Counter()
+    commit(tmp_path, "k=0:0", "k=1:0")
+    query = Query(tmp_path)
+
+    def follow(limit):
+        for change in query.look(limit) or ():
+            kind, text = change[0], change[1:].partition("@")[0]
+            for row, count in rows([text]).items():
+                sums[row] += count if kind == "+" else -count
+                assert sums[row] in (0, 1), "a row is removed after it was added, and once"
+
+    for _ in range(15):
+        mode = luck.choice([APPEND, APPEND, OVERWRITE, DYNAMIC, REWRITE])
+        if mode is REWRITE:
+            there = rows(ours(tmp_path))
+            joined = {k: " ".join(row for at, row in sorted(there) if at == k) for k, _ in there}
+            commit(tmp_path, *(f"{k}:{text}" for k, text in joined.items()), mode=mode)
+        else:
+            parts = luck.sample(range(3), luck.randint(1, 3))
+            number += 1
+            commit(tmp_path, *(f"k={k}:{number}" for k in parts), mode=mode)
+        if luck.random() < 0.5:
+            follow(luck.choice([ALL_AVAILABLE, Limit(max_files=1), Limit(max_files=4)]))
+    for _ in range(40):
+        follow(Limit(max_files=3))
+    assert rows(ours(tmp_path)) == +sums
