@@ -1,12 +1,14 @@
-"""Declarative Pipelines: a view of our files, a table of Spark's made of it, and a sink of ours."""
+"""Declarative Pipelines: a view of our files, tables of Spark's made of it, and a sink of ours."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import arrow_files
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import quick_jvm
 import quick_spark
@@ -17,41 +19,12 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream
 
 ROOT = Path(__file__).parents[2]
 
-SPEC = """
-name: flights
-storage: file://{folder}/storage
-libraries:
-  - glob:
-      include: transformations/**
-"""
 
-PIPELINE = """
-from pyspark import pipelines as dp
-from pyspark.sql import SparkSession
-
-spark = SparkSession.active()
-dp.create_sink("lake", "arrowipc", {{"path": "{folder}/out", "partitionBy": "carrier"}})
-
-
-@dp.temporary_view
-def flights():
-    return spark.readStream.format("arrowipc").schema("carrier string, delay bigint").load("{folder}/in")
-
-
-@dp.append_flow(target="lake")
-def to_lake():
-    return spark.readStream.table("flights")
-"""
-
-
-@pytest.mark.exhaustive
-def test_a_sink_of_a_pipeline_is_written(tmp_path):
-    """Spark names the query of a flow, and tells the sink of it as an option."""
-    table = pa.table({"carrier": ["UA", "AA"], "delay": pa.array([1, 2], pa.int64())})
-    arrow_files.write(tmp_path / "in" / "a.arrow", table)
-    (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(folder=tmp_path))
-    (tmp_path / "transformations").mkdir()
-    (tmp_path / "transformations" / "flights.py").write_text(PIPELINE.format(folder=tmp_path))
+def run(folder):
+    """Run the pipeline of examples/pipeline over a folder."""
+    shutil.copytree(ROOT / "examples" / "pipeline", folder, dirs_exist_ok=True)
+    spec = folder / "spark-pipeline.yml"
+    spec.write_text(spec.read_text().replace("/data/flights", str(folder)))
     environment = quick_spark.environment() | {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -59,10 +32,34 @@ def test_a_sink_of_a_pipeline_is_written(tmp_path):
     environment |= {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": quick_jvm.OPTIONS}
     done = subprocess.run(
         [str(quick_spark.spark_home() / "bin" / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml"],
-        cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, timeout=500, check=False,
+        cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    written = {
-        path.parent.name: pa.ipc.open_file(path).read_all().to_pylist() for path in tmp_path.glob("out/*/*.arrow")
-    }
-    assert written == {"carrier=AA": [{"delay": 2}], "carrier=UA": [{"delay": 1}]}
+
+
+def drop(folder, name, carriers, delays):
+    arrow_files.write(folder / "drop" / name, pa.table({"carrier": carriers, "delay": pa.array(delays, pa.int64())}))
+
+
+def sink(folder):
+    """Return the rows of the sink, as pyarrow reads its files."""
+    return sorted(
+        (path.parent.name, row["delay"])
+        for path in folder.glob("lake/*/*.arrow")
+        for row in pa.ipc.open_file(path).read_all().to_pylist()
+    )
+
+
+def table(folder, name):
+    """Return the rows of a table of Spark's."""
+    files = (folder / "spark-warehouse" / name).glob("*.parquet")
+    return sorted(tuple(row.values()) for path in files for row in pa.parquet.read_table(path).to_pylist())
+
+
+@pytest.mark.exhaustive
+def test_a_pipeline_makes_tables_and_a_sink_of_our_files(tmp_path):
+    drop(tmp_path, "a.arrow", ["UA", "AA", "AA"], [1, 2, -3])
+    run(tmp_path)
+    assert sink(tmp_path) == [("carrier=AA", 2), ("carrier=UA", 1)]
+    assert table(tmp_path, "late") == [("AA", 2), ("UA", 1)]
+    assert table(tmp_path, "late_by_carrier") == [("AA", 1), ("UA", 1)]
