@@ -251,8 +251,22 @@ def others_log(tmp_path, says):
     assert [(0,), (1,), (2,)] == anew.next()
 
 
-def save(path, *values, overwrite=False):
-    writer = ArrowIpcDataSource({"path": str(path), "commitRetention": "1h"}).writer(N, overwrite=overwrite)
+@case("this note of a stream's columns is damaged")
+def damaged_note(tmp_path, says):
+    query = planned(tmp_path, sourceLog=str(tmp_path / "log"))
+    note = tmp_path / "log" / "schema.json"
+    note.write_bytes(note.read_bytes()[:-9])
+    query.restart()
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        query.next()
+    note.unlink()
+    query.restart()
+    assert [(1,), (2,)] == query.next()
+
+
+def save(path, *values, overwrite=False, **options):
+    options = {"path": str(path), "commitRetention": "1h", **options}
+    writer = ArrowIpcDataSource(options).writer(N, overwrite=overwrite)
     writer.commit([writer.write(iter([pa.record_batch({"n": pa.array(values, pa.int64())})]))])
 
 
@@ -271,6 +285,21 @@ def overwritten(tmp_path, says):
     assert query.next() in (None, [])
     save(tmp_path / "in", 3)
     assert [(3,)] == query.next()
+
+
+@case("and its rows are gone")
+def not_kept(tmp_path, says):
+    save(tmp_path / "in", 0)
+    query = Query(tmp_path / "in", readChangeFeed="true")
+    assert [(0, "insert", 1)] == query.next()
+    save(tmp_path / "in", 1, overwrite=True)
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        query.next()
+    query.restart(failOnDataLoss="false")
+    assert [(1, "insert", 2)] == query.next()
+    query.restart(failOnDataLoss="true")
+    save(tmp_path / "in", 2, overwrite=True, keepReplaced="1h")
+    assert [(1, "delete", 3), (2, "insert", 3)] == query.next()
 
 
 @pytest.mark.parametrize("says", CASES)
