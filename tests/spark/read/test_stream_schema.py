@@ -10,7 +10,7 @@ from pyspark.sql import types as s
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 from stream_queries import Query, drop
 
-from spark_arrow_ipc.errors import StreamOffsetError, UnsupportedError
+from spark_arrow_ipc.errors import NoFilesError, StreamOffsetError, UnsupportedError
 from spark_arrow_ipc.spark.conform import plan as conversion_plan
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
@@ -131,3 +131,16 @@ def test_a_note_is_written_through_no_link(tmp_path):
     with pytest.raises(UnsupportedError, match=r"schema\.json: expected a regular file, found a link"):
         query.next()
     assert "mine" == victim.read_text()
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["window", "log"])
+def test_a_file_that_is_being_written_does_not_keep_a_stream_from_its_columns(tmp_path, log):
+    whole = drop(tmp_path / "in" / "0.arrow", 0).read_bytes()
+    (tmp_path / "in" / "1.arrow").write_bytes(whole[:-30])
+    (tmp_path / "in" / "notes").write_text("not an Arrow file")
+    options = {"sourceLog": str(tmp_path / "log")} if log else {"maxFilesPerTrigger": "9"}
+    query = Query(tmp_path / "in", **options)
+    assert (["n"], [(0,)]) == (query.schema.names, query.next())
+    (tmp_path / "in" / "0.arrow").unlink()
+    with pytest.raises(NoFilesError, match="none of the files can be read, so there is no schema"):
+        ArrowIpcDataSource(query.options | {"sourceLog": str(tmp_path / "new")}).schema()
