@@ -247,15 +247,45 @@ def test_vectors_of_float16_are_written_where_the_column_notes_them():
     assert rows == column.to_pylist()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_polars_reads_vectors_of_fixed_size_as_its_arrays(dtype, tmp_path):
+def by_polars(path, _):
     polars = pytest.importorskip("polars")
-    rows = [[i / 8 for i in range(768)]] * 3
-    options = parse_write({"fixedSizeLists": "c:768", "restoreTypes": "true"})
-    ipc.write(tmp_path / "a.arrow", [written(*arrays(*rows, metadata=vectors.metadata(dtype)), options)])
-    column = polars.read_ipc(tmp_path / "a.arrow")["c"]
-    assert (768,) == column.dtype.shape
-    assert rows == column.to_list()
+    frame = polars.read_ipc(path)
+    assert [(768,), (768,)] == [column.dtype.shape for column in (frame["c"], frame["page"].struct.field("v"))]
+    return frame.rows(named=True)
+
+
+def by_lance(path, directory):
+    """The nearest row of a vector, and all rows."""
+    lance = pytest.importorskip("lance", reason="pylance is of the extra 'test-ecosystem'")
+    lake = lance.write_dataset(pa.ipc.open_file(path).read_all(), directory / "x.lance")
+    nearest = {"column": "c", "q": VECTORS[1]["c"], "k": 1}
+    assert VECTORS[1:2] == lake.to_table(columns=["c", "page"], nearest=nearest).select(["c", "page"]).to_pylist()
+    return lake.to_table().to_pylist()
+
+
+VECTORS = [
+    {"c": [row + i / 8 for i in range(768)], "page": {"v": [row - i / 8 for i in range(768)]}} for row in range(3)
+]
+READERS = [
+    by_polars,
+    lambda path, _: pa.ipc.open_file(path).read_all().to_pylist(),
+    pytest.param(by_lance, marks=pytest.mark.nightly),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("read", READERS, ids=["polars", "pyarrow", "lance"])
+def test_stores_of_vectors_read_fixed_sizes(read, dtype, tmp_path):
+    page = s.StructType([s.StructField("v", FLOATS, metadata=vectors.metadata(dtype))])
+    schema = s.StructType([s.StructField("c", FLOATS, metadata=vectors.metadata(dtype)), s.StructField("page", page)])
+    floats = pa.list_(pa.float32())
+    batch = pa.RecordBatch.from_pylist(VECTORS, pa.schema({"c": floats, "page": pa.struct({"v": floats})}))
+    options = parse_write({"fixedSizeLists": "c:768, page.v:768", "restoreTypes": "true"})
+    ipc.write(tmp_path / "a.arrow", [written(schema, [batch], options)])
+    made = pa.ipc.open_file(tmp_path / "a.arrow").schema
+    element = pa.float16() if dtype == "float16" else pa.float32()
+    assert [pa.list_(element, 768)] * 2 == [made.field("c").type, made.field("page").type.field("v").type]
+    assert VECTORS == read(tmp_path / "a.arrow", tmp_path)
 
 
 @pytest.mark.parametrize(("metadata", "options", "origin"), [(None, sized(), "the option fixedSizeLists says"), ({KEY: 3}, SparkWriteOptions(), f"the metadata {KEY} of the column say")])  # fmt: skip
