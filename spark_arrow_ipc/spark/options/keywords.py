@@ -49,9 +49,9 @@ class _ScanKeywords(TypedDict, total=False):
     """A duplicate key of a map is an `error`, or the last one counts (`lastWins`)."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
-    arrow.parquet.variant; `storage` that of their storage; `tensor` converts them, and tensors to structs of shape and
-    values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY ([types.md](types.md#geometries));
-    `all` converts all."""
+    arrow.parquet.variant, `storage` that of their storage; `tensor` also converts tensors, to structs of shape and
+    values, `geometry` also geoarrow.wkb, to GEOMETRY and GEOGRAPHY ([types.md](types.md#geometries)), `all` all of
+    these."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
     """The Spark type of arrow.timestamp_with_offset: `timestamp` (the instant), `string` (ISO 8601 with the offset) or
     `struct` (the instant, and the minutes of the offset)."""
@@ -141,8 +141,8 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads the changes of a data set's commits, as rows with `_change_type` (`insert`, or `delete` for rows that a
     commit removed) and `_commit`, the number of its record. Compactions change no row."""
     failOnDataLoss: bool
-    """Records or files of a data set that are gone before they are read are an error. With `false` such files are left
-    out, and if records are gone all that is there is read anew, each with a warning."""
+    """Records or files of a data set that are gone before they are read are an error. With `false`, and a warning, such
+    files are left out, and if records are gone all that is there is read anew."""
     tail: bool
     """Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, record batch by
     record batch."""
@@ -152,13 +152,13 @@ class _FollowKeywords(_ScanKeywords, total=False):
     maxFileAge: timedelta | int | str
     """How much older than the newest file that was read a file may be; without it, of any age."""
     unfinishedAfter: timedelta | int | str
-    """Reads a stream (`.arrows`) without its end marker when it has not changed for this time, with a warning; without
-    it, a stream of a directory waits for the marker. Files of `tensors` wait for this time, or a minute. What is
-    written later is not read, and a warning names the file."""
+    """Reads a stream (`.arrows`) without its end marker, or a file of `tensors`, when it has not changed for this time,
+    with a warning; without it a stream of a directory waits for the marker, and tensors for a minute. What is written
+    later is not read."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """A file that is not whole, not Arrow, or has other columns than the query can read, as its footer and headers say:
-    `fail` waits for its end, and else ends the query; `skip` passes over it until it changes, with a warning;
-    `quarantine` also notes it in `sourceLog`."""
+    """A file that is not whole, not Arrow, or has other columns than the query can read: `fail` waits for its end, and
+    else ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also notes it in
+    `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
     fileNameOnly: bool
@@ -261,9 +261,8 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
     the newest 1,000 tokens."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes what `datasets.load_from_disk` opens: streams, `dataset_info.json` and `state.json`, in one
-    step, with mode overwrite or `ifExists`. `compression` is then none and `restoreTypes` true unless given
-    ([howto/huggingface.md](howto/huggingface.md))."""
+    """`huggingface` writes in one step what `datasets.load_from_disk` opens, with mode overwrite or `ifExists`.
+    `compression` is then none and `restoreTypes` true unless given ([howto/huggingface.md](howto/huggingface.md))."""
 
 
 class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
@@ -277,9 +276,8 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
     the newest 1,000 tokens."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes what `datasets.load_from_disk` opens: streams, `dataset_info.json` and `state.json`, in one
-    step, with mode overwrite or `ifExists`. `compression` is then none and `restoreTypes` true unless given
-    ([howto/huggingface.md](howto/huggingface.md))."""
+    """`huggingface` writes in one step what `datasets.load_from_disk` opens, with mode overwrite or `ifExists`.
+    `compression` is then none and `restoreTypes` true unless given ([howto/huggingface.md](howto/huggingface.md))."""
 
 
 class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):

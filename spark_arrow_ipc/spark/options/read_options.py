@@ -145,9 +145,9 @@ class ReadOptions:
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
         "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and "
-        "arrow.parquet.variant; `storage` that of their storage; `tensor` converts them, and tensors to structs of "
-        "shape and values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY "
-        "([types.md](types.md#geometries)); `all` converts all.",
+        "arrow.parquet.variant, `storage` that of their storage; `tensor` also converts tensors, to structs of "
+        "shape and values, `geometry` also geoarrow.wkb, to GEOMETRY and GEOGRAPHY "
+        "([types.md](types.md#geometries)), `all` all of these.",
         applies=Use.READS | Use.COUNT,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
@@ -324,8 +324,8 @@ class StreamOptions:
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Records or files of a data set that are gone before they are read are an error. With `false` such files "
-        "are left out, and if records are gone all that is there is read anew, each with a warning.",
+        "Records or files of a data set that are gone before they are read are an error. With `false`, and a "
+        "warning, such files are left out, and if records are gone all that is there is read anew.",
         applies=Use.RECORDS,
     )
     tail: bool = d.flag(
@@ -347,16 +347,16 @@ class StreamOptions:
     )
     unfinished_after: int | None = d.optional_duration(
         "5m",
-        "Reads a stream (`.arrows`) without its end marker when it has not changed for this time, with a warning; "
-        "without it, a stream of a directory waits for the marker. Files of `tensors` wait for this time, or a "
-        "minute. What is written later is not read, and a warning names the file.",
+        "Reads a stream (`.arrows`) without its end marker, or a file of `tensors`, when it has not changed for "
+        "this time, with a warning; without it a stream of a directory waits for the marker, and tensors for a "
+        "minute. What is written later is not read.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "A file that is not whole, not Arrow, or has other columns than the query can read, as its footer and "
-        "headers say: `fail` waits for its end, and else ends the query; `skip` passes over it until it changes, "
-        "with a warning; `quarantine` also notes it in `sourceLog`.",
+        "A file that is not whole, not Arrow, or has other columns than the query can read: `fail` waits for its "
+        "end, and else ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also "
+        "notes it in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)

@@ -181,9 +181,9 @@ class SparkWriteOptions:
     )
     layout: Layout = d.word(
         Layout.PLAIN,
-        "`huggingface` writes what `datasets.load_from_disk` opens: streams, `dataset_info.json` and `state.json`, "
-        "in one step, with mode overwrite or `ifExists`. `compression` is then none and `restoreTypes` true unless "
-        "given ([howto/huggingface.md](howto/huggingface.md)).",
+        "`huggingface` writes in one step what `datasets.load_from_disk` opens, with mode overwrite or `ifExists`. "
+        "`compression` is then none and `restoreTypes` true unless given "
+        "([howto/huggingface.md](howto/huggingface.md)).",
         applies=Use.JOB,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
