@@ -67,6 +67,8 @@ _LOG: Final = ("sources", "0", "arrowipc")
 
 _METRICS: Final = "ingest"
 
+_OF_JAVA: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+
 _REPORTS: Final = s.StructType(
     [
         s.StructField("rowsRead", s.LongType()),
@@ -313,6 +315,10 @@ def _commits(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
             writer.abort(messages, number)
             if isinstance(error, (ArrowIpcError, PySparkException)):
                 raise error.with_traceback(None) from None  # Spark shows all of it to the person
+            java = getattr(error, "java_exception", None)
+            if java is not None:
+                # By these words Spark knows that the query was stopped; in a whole stack of Java's its search overflows.
+                raise RuntimeError(f"{_OF_JAVA} collect: {java.toString()}") from None
             raise
 
     return commit

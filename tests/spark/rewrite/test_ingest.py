@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -351,6 +352,23 @@ def test_nothing_of_a_query_lies_where_readers_of_the_target_look(spark, tmp_pat
         )
     assert ["k=1"] == [file.name for file in (tmp_path / "out").iterdir()]
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_query_that_is_stopped_while_a_batch_runs_ends_by_the_words_that_spark_looks_for(spark):
+    patterns = spark._jvm.org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+
+    def interrupted():
+        error = RuntimeError("of Java, with its stack" * 1_000)
+        error.java_exception = spark._jvm.java.lang.InterruptedException()
+        raise error
+
+    aborted = []
+    writer = SimpleNamespace(abort=lambda *given: aborted.append(given))
+    reports = SimpleNamespace(select=lambda _: SimpleNamespace(collect=interrupted))
+    with pytest.raises(RuntimeError, match=r"InterruptedException$") as caught:
+        module._commits(SimpleNamespace(writer=lambda: writer))(reports, 7)
+    assert patterns.PROXY_ERROR().findFirstIn(str(caught.value)).isDefined()
+    assert [([], 7)] == aborted
 
 
 def test_an_error_of_a_batch_has_a_short_trace(spark, tmp_path):
