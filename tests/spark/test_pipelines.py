@@ -1,4 +1,4 @@
-"""Declarative Pipelines: a view of our files, tables of Spark's made of it, and a sink of ours."""
+"""Declarative Pipelines: a view of our files, tables of Spark's made of it, and a sink of ours; each run takes what is new."""
 
 import os
 import shutil
@@ -30,8 +30,10 @@ def run(folder):
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     environment |= {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": quick_jvm.OPTIONS}
+    command = [quick_spark.spark_home() / "bin" / "spark-pipelines", "run", "--spec", "spark-pipeline.yml"]
+    catalog = ["--conf", "spark.sql.catalogImplementation=hive"]  # in memory tables would not outlive a run
     done = subprocess.run(
-        [str(quick_spark.spark_home() / "bin" / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml"],
+        [*map(str, command), *catalog],
         cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -57,9 +59,14 @@ def table(folder, name):
 
 
 @pytest.mark.exhaustive
-def test_a_pipeline_makes_tables_and_a_sink_of_our_files(tmp_path):
+def test_each_run_of_a_pipeline_takes_what_is_new_into_tables_and_a_sink(tmp_path):
     drop(tmp_path, "a.arrow", ["UA", "AA", "AA"], [1, 2, -3])
     run(tmp_path)
     assert sink(tmp_path) == [("carrier=AA", 2), ("carrier=UA", 1)]
     assert table(tmp_path, "late") == [("AA", 2), ("UA", 1)]
     assert table(tmp_path, "late_by_carrier") == [("AA", 1), ("UA", 1)]
+    drop(tmp_path, "b.arrow", ["AA"], [7])
+    run(tmp_path)
+    assert sink(tmp_path) == [("carrier=AA", 2), ("carrier=AA", 7), ("carrier=UA", 1)]
+    assert table(tmp_path, "late") == [("AA", 2), ("AA", 7), ("UA", 1)]
+    assert table(tmp_path, "late_by_carrier") == [("AA", 2), ("UA", 1)]

@@ -125,6 +125,27 @@ def test_the_log_of_the_source_lies_in_the_checkpoint_unless_one_is_given(spark,
     assert not (tmp_path / "other" / "sources").exists()
 
 
+def test_a_restart_has_the_columns_of_the_first_start_until_others_are_given(spark, tmp_path):
+    drop(tmp_path / "in", 0)
+    drain(spark, tmp_path)
+    drop(tmp_path / "in", 1, extra=["x", "y"])
+    drain(spark, tmp_path)
+    assert (["id", "day"], 4) == (published(tmp_path / "out").column_names, published(tmp_path / "out").num_rows)
+    drop(tmp_path / "in", 2, extra=["x", "y"])
+    drain(spark, tmp_path, source_schema="id bigint, day string, extra string")
+    written = ds.dataset(tmp_path / "out", schema=pa.schema({"id": pa.int64(), "extra": pa.string()}), format="ipc")
+    assert [(4, "x"), (5, "y")] == sorted(tuple(row.values()) for row in written.to_table().to_pylist() if row["extra"])
+
+
+def test_the_changes_of_a_data_set_are_ingested(spark, tmp_path):
+    for mode, number in (("append", 1), ("overwrite", 2)):
+        frame = spark.createDataFrame([(number,)], "id long").coalesce(1).write.format("arrowipc").mode(mode)
+        frame.options(commitRetention="1d", keepReplaced="1h").save(str(tmp_path / "in"))
+    drain(spark, tmp_path, readChangeFeed=True, startingFrom=1)
+    rows = [tuple(row.values()) for row in published(tmp_path / "out").to_pylist()]
+    assert [(1, "delete", 2), (1, "insert", 1), (2, "insert", 2)] == sorted(rows)
+
+
 def small(batches):
     for batch in batches:
         yield batch.filter(pc.less(batch.column("id"), 6)).select(["day", "id"])
