@@ -32,7 +32,7 @@ from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side, check_known, parse_write
 from spark_arrow_ipc.spark.options.read_options import PATHS, STORAGE, ReadOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, TimestampsWithOffset
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
@@ -58,8 +58,8 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
 # written.
 #
 # A rewrite with ``restoreTypes`` writes what was in the files, or raises an error before anything is replaced. Where
-# nobody looks at the values they are read as they are stored: nanoseconds as counts, and extension types as their
-# storage, unless a file notes Spark's types, which are then written again. Where a function, ``where`` or
+# nobody looks at the values they are read as they are stored: nanoseconds as counts, timestamps beside their offsets,
+# and extension types as their storage, unless a file notes Spark's types, which are then written again. Where a function, ``where`` or
 # ``partitionBy`` sees them in Spark's types, a value that such a type does not hold is an error that names the
 # column. Types to which there is no way back from Spark's are refused by `restored_schema`; `check_types` compares
 # what it made with the files, so that nothing depends on notes alone.
@@ -76,11 +76,10 @@ def exact(
         raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
     if reading.map_keys is MapKeys.LAST_WINS:
         raise _contradiction("mapKeys=lastWins drops keys of maps", "mapKeys=error")
-    reading = replace(reading, is_exact=True)
-    checked = unrounded(reading, given)
+    stored = as_stored(reading, schemas, given)
+    checked = unrounded(replace(stored, extension_types=reading.extension_types), given)
     if has_function:
         return checked
-    stored = as_stored(reading, schemas, given)
     predicate = () if reading.where is None else columns(parse(reading.where))
     seen = [*(column.path[0] for column in predicate), *partition_by]
     return stored if not seen or _are_the_same(seen, checked, stored) else checked
@@ -89,6 +88,8 @@ def exact(
 def as_stored(reading: ReadOptions, schemas: Iterable[Schema], given: Collection[str] = ()) -> ReadOptions:
     """Return the options that read the values of files as they are stored, but for those that were given."""
     reading = replace(reading, is_exact=True)
+    if "timestampswithoffset" not in given:
+        reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
     if "nanoseconds" not in given:
         reading = replace(reading, nanoseconds=Nanoseconds.LONG)
     if "extensiontypes" in given or any(note_in(schema.custom_metadata) is not None for schema in schemas):

@@ -43,6 +43,14 @@ def extended(array, name, *text):
     return array, dict(zip(("ARROW:extension:name", "ARROW:extension:metadata"), (name, *text), strict=False))
 
 
+OFFSETS = extended(
+    pa.StructArray.from_arrays(
+        [counts(pa.timestamp("ns", "UTC"), 1, -1), pa.array([60, -570], pa.int16()).dictionary_encode()],
+        ["timestamp", "offset_minutes"],
+    ),
+    "arrow.timestamp_with_offset",
+    "",
+)
 NAMED = {"ARROW:extension:name": "arrow.parquet.variant", "ARROW:extension:metadata": ""}
 ORDERED = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), ["low", "high"], ordered=True)
 UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
@@ -77,6 +85,12 @@ CASES = [
     ("a bool8 of 5 that is converted", BOOL8, {"extensionTypes": "all"}, BOOL8_SEEN),
     ("a bool8 of 1 that is seen", BOOL8_OF_1, {"where": "at OR NOT at"}, SAME),
     ("a bool8 of 5 below", BOOL8_BELOW, {"extensionTypes": "convert"}, r"field at(\.|\[\]\.)?b: expected 0 or 1 .*found 5"),
+    ("an offset", OFFSETS, {}, SAME),
+    ("an offset that is seen", OFFSETS, {"where": "at.offset_minutes != 7", "nanoseconds": "long"}, SAME),
+    ("a converted offset", OFFSETS, {"extensionTypes": "convert"}, SAME),
+    ("an offset that nobody drops", OFFSETS, {"timestampsWithOffset": "timestamp"}, SAME),
+    ("an offset that is dropped", OFFSETS, {"timestampsWithOffset": "timestamp", "extensionTypes": "convert"}, "field at: .*would become struct"),
+    ("an offset in a string", OFFSETS, {"timestampsWithOffset": "string", "extensionTypes": "convert"}, "field at: .*would become struct"),
     ("a union", UNION, {}, "field at: .*would become .*union"),
     ("an ordered dictionary", ORDERED, {}, "field at: .*would become dictionary"),
     ("a sorted map", SORTED, {}, "field at: .*would become map"),
@@ -142,6 +156,14 @@ def test_a_bool8_beside_a_note_of_sparks_schema_is_checked(tmp_path):
         with pytest.raises(UnsupportedError, match=BOOL8_SEEN):
             each()
     assert files == exact_cases.files_below(tmp_path)
+
+
+def test_offsets_beside_a_note_of_sparks_schema_stay(tmp_path):
+    note = json.dumps({"type": "struct", "fields": []})
+    before, _ = lake(tmp_path, OFFSETS, schema_metadata={"spark_arrow_ipc.spark_schema": note})
+    compact(Tasks(), tmp_path, keepReplaced=0)
+    made = exact_cases.contents(exact_cases.tables_below(tmp_path))
+    assert [len(before), str(before)] == [len(made), str(made)]
 
 
 FINER = [
