@@ -35,7 +35,6 @@ NOTEBOOK = DOCS / "tutorial.ipynb"
 
 RUN_ELSEWHERE = {
     "read_it_with.md": "tests/test_read_it_with.py",
-    "streaming.md": "tests/spark/write, tests/dataset/stream",
     "upstream.md": "tests/spark/test_upstream.py",
 }
 """Pages whose programs other tests run."""
@@ -43,9 +42,11 @@ RUN_ELSEWHERE = {
 PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(
-    r"(\.(?:load|save|start|parquet)\(\s*|(?:map_in_arrow|count|aggregate)\(\s*spark,\s*|ipc\.open\(|OPTIONS \(path )"
+    r"(\.(?:load|save|start|parquet)\(\s*|(?:map_in_arrow|count|aggregate)\(\s*spark,\s*|ipc\.open\(|OPTIONS \(path "
+    r"|(?:checkpointLocation|sourceLog)\W\W+|checkpoint=)"
     r"""(f?["'])(?!s3:|[a-z]+\+)(.*?)(["'])"""
 )
+_TWO_PATHS = re.compile(r"""(\bingest\(\s*spark,\s*")([^"]*",\s*")""")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def runs(block):
 
 def in_folder(program, folder):
     """Return a program whose paths that go to Spark are in a folder: its processes were started in another one."""
+    program = _TWO_PATHS.sub(lambda match: f"{match[1]}{folder}/{match[2]}{folder}/", program)
     return _PATH.sub(lambda match: f"{match[1]}{match[2]}{folder}/{match[3]}{match[4]}", program)
 
 

@@ -11,7 +11,6 @@ import page_programs
 import pytest
 from fault_server import fault_server
 from page_programs import blocks, in_folder, missing, pages, printed_by
-from pyspark.sql import functions as f
 
 from spark_arrow_ipc import examples
 from spark_arrow_ipc.cli.main import main
@@ -56,7 +55,7 @@ def page_id(path):
 
 @pytest.mark.parametrize("page", pages(), ids=page_id)
 def test_the_programs_of_a_page(spark, settings, folder, monkeypatch, page):
-    namespace = {"spark": spark, "df": spark.range(3), "f": f}
+    namespace = {"spark": spark}
     with contextlib.ExitStack() as stack:
         server = None
         for number, block in enumerate(blocks(page)):
@@ -114,6 +113,9 @@ def test_paths_that_go_to_spark_are_in_the_folder():
     given = 'a.load("lake"), b.save("a/x"), c.load("s3://a/b"), ipc.open("x.arrow"), open("y")'
     expected = 'a.load("/t/lake"), b.save("/t/a/x"), c.load("s3://a/b"), ipc.open("/t/x.arrow"), open("y")'
     assert expected == in_folder(given, "/t")
+    assert 'ingest(spark, "/t/a", "/t/b", checkpoint="/t/c")' == in_folder(
+        'ingest(spark, "a", "b", checkpoint="c")', "/t"
+    )
 
 
 def test_a_block_that_is_not_run_says_why():
