@@ -9,6 +9,8 @@ import pytest
 from object_stores import BUCKET, boto_client
 from pyarrow import fs
 
+from spark_arrow_ipc import ingest
+
 pytestmark = pytest.mark.exhaustive
 
 ROWS = 5
@@ -51,20 +53,30 @@ def published(store, url):
     return sorted(found.to_table()["id"].to_pylist())
 
 
+def written(spark, store, source, sink, checkpoint, options):
+    stream = spark.readStream.format("arrowipc").schema("id long").options(**options, maxFilesPerTrigger=2)
+    writer = stream.load(source).writeStream.format("arrowipc").options(**store.spark_options)
+    return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(sink)
+
+
+def ingested(spark, store, source, sink, checkpoint, options):
+    given = {"trigger": {"availableNow": True}, "source_schema": "id long", "maxFilesPerTrigger": 2, **options}
+    return ingest(spark, source, sink, checkpoint=checkpoint, **given)
+
+
+@pytest.mark.parametrize("run", [written, ingested])
 @pytest.mark.parametrize("mode", ["window", "log", "table"])
-def test_every_row_is_read_and_written_once_over_restarts(spark, store, client, tmp_path, mode):
+def test_every_row_is_read_and_written_once_over_restarts(spark, store, client, tmp_path, mode, run):
     place = store.directory()
     source, sink = f"{place}/in", f"{place}/out"
-    options = store.spark_options | ({"sourceLog": f"{place}/source-log"} if mode == "log" else {})
+    of_mode = {"log": {"sourceLog": f"{place}/source-log"}, "window": {"lateWindow": "1h"}, "table": {}}
+    options = store.spark_options | of_mode[mode]
     for count in (3, 6, 9):
         for number in range(count - 3, count):
             if mode == "table":
                 append(spark, store, source, number)
             else:
                 put(client, source, number)
-        stream = spark.readStream.format("arrowipc").schema("id long").options(**options, maxFilesPerTrigger=2)
-        writer = stream.load(source).writeStream.format("arrowipc").options(**store.spark_options)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        query = writer.start(sink)
+        query = run(spark, store, source, sink, str(tmp_path / "checkpoint"), options)
         assert query.awaitTermination(120)
         assert [*range(count * ROWS)] == published(store, sink)
