@@ -1,1 +1,1 @@
-"""All access to files and directories: local paths today. Knows no Arrow."""
+"""All access to files and directories, local and remote. Knows no Arrow."""

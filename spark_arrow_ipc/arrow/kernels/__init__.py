@@ -1,1 +1,1 @@
-"""Kernels on whole buffers: take, concat, compact, slice, measure, compare."""
+"""Kernels on whole buffers: take, concat, compact, slice, order."""

@@ -7,7 +7,7 @@ converts whole buffers at once where numpy can, and each child once, only in the
 use. A null slot is None whatever the buffers hold under it.
 
 Where pyarrow raises or loses a value, this gives one: a value that `datetime` cannot hold is an int of raw units
-(`temporal`), and a struct with a name that occurs twice keeps its last field. The array need not have been
+(`scalars`), and a struct with a name that occurs twice keeps its last field. The array need not have been
 validated: a position outside its target, or a string that is not UTF-8, is an InvalidBodyError.
 """
 

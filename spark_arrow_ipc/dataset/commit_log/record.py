@@ -124,7 +124,7 @@ class Record:
     token
         The job's own commit token.
     kept_until
-        Until when removed files live on (`replaced_files`), in seconds since 1970; 0 deletes them.
+        Until when removed files live on (`kept_directory`), in seconds since 1970; 0 deletes them.
     query
         The id of the streaming query whose batch this is, and the number of the batch; None of other jobs.
     queries

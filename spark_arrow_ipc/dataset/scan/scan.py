@@ -74,7 +74,7 @@ class ScanOptions:
     read: ipc.ReadOptions = DEFAULT_READ  # how the codec reads each file, and which columns
     # batches of fewer rows are joined with their neighbours until they reach this number; 0: never
     joined_rows: int = JOINED_ROWS
-    # map files instead of reading them; `storage.local_source.open_mapped` describes the risks
+    # map files instead of reading them; `storage.byte_source.open_mapped` describes the risks
     memory_map: bool = False
     error_policy: ErrorPolicy = STRICT  # which errors of files are skipped
     planned_at: datetime | None = None  # when the read was planned, for the message of `FileChangedError`

@@ -22,7 +22,8 @@ The same process sees all calls of one run, so a mode may remember what it has l
 what it remembers is only good for an offset that it returned itself.
 
 Waiting is not a mode's affair: the reader of the stream calls `latest` again only after a pause, unless `backlog` says
-that more is known to wait. Offsets are JSON; what a checkpoint gives back is checked (`OffsetValues`). A mode never sleeps, and raises `OSError` for an error of the storage that may pass.
+that more is known to wait. Offsets are JSON; what a checkpoint gives back is checked (`OffsetValues`). A mode never
+sleeps, and raises `OSError` for an error of the storage that may pass.
 """
 
 from __future__ import annotations

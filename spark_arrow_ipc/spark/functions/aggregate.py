@@ -287,10 +287,10 @@ def aggregate(
 #
 # A job of Spark's takes a planner's process, a task for each part of the files, and the JVM's work on both. The
 # headers of a thousand files are read in less. So in a classic session, whose process plans and commits rewrites too,
-# the files are listed and counted here, if all options that are given are among those that this way honours
-# (`_HONOURED`). In all other cases tasks count: with a predicate, streams, servers, HDFS, options about errors, very
-# many files, and under Spark Connect, where the client may not see the files. Errors are left to them as well:
-# whatever goes wrong here is tried again there, and raises what it always did.
+# the files are listed and counted here, if all options that are given have a meaning in this way (`Use.COUNT`). In all
+# other cases tasks count: with a predicate, streams, servers, HDFS, options about errors, very many files, and under
+# Spark Connect, where the client may not see the files. Errors are left to them as well: whatever goes wrong here is
+# tried again there, and raises what it always did.
 def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
     """Return the number of rows, as ``load(path).count()`` does.
 

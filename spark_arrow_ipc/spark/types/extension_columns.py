@@ -1,7 +1,7 @@
 """Extension types: those that become a Spark type of their own (`EXTENSIONS`), and columns of well-known binary.
 
-GeoArrow notes the coordinate reference system (CRS) of a column in the metadata of its extension type: as PROJJSON, as an identifier such as
-``EPSG:4326``, or as text of another kind. Spark knows a CRS by a number, its SRID. Only the identifier of a CRS is
+GeoArrow notes the coordinate reference system (CRS) of a column in the metadata of its extension type: as PROJJSON, as an
+identifier such as ``EPSG:4326``, or as text of another kind. Spark knows a CRS by a number, its SRID. Only the identifier of a CRS is
 read here, never its parameters; a CRS without one is an error that names it.
 
 `GeometryType` and `GeographyType` of PySpark name fewer SRIDs than Spark's JVM knows. For the others the column has
@@ -314,14 +314,14 @@ _NAMES_WITH_OFFSET: Final = ("timestamp", "offset_minutes")
 
 
 def is_with_offset(type_: t.DataType) -> bool:
-    """Return whether a type is the storage of timestamps with an offset, which may be in a dictionary or runs."""
+    """Return whether a type is the storage of timestamps with an offset, whose offsets may be in a dictionary or runs."""
     if not isinstance(type_, t.Struct) or tuple(field.name for field in type_.fields) != _NAMES_WITH_OFFSET:
         return False
     instant, minutes = (field.type for field in type_.fields)
     return isinstance(instant, t.Timestamp) and instant.timezone == "UTC" and _decoded(minutes) == _MINUTES
 
 
-def _of_instant(type_: t.DataType, options: ReadOptions) -> s.DataType:
+def _of_timestamp_with_offset(type_: t.DataType, options: ReadOptions) -> s.DataType:
     if options.timestamps_with_offset is TimestampsWithOffset.STRING:
         return s.StringType()
     instant = type_.children[0].type
@@ -377,7 +377,7 @@ EXTENSIONS: Final[Mapping[str, Extension]] = {
         (DocLine("arrow.json", "string", "The document."),),
     ),
     "arrow.timestamp_with_offset": Extension(
-        _of_instant,
+        _of_timestamp_with_offset,
         is_with_offset,
         (
             DocLine("arrow.timestamp_with_offset", "timestamp", "The same instant, without the offset.", lossless=False),
