@@ -335,14 +335,14 @@ class TableMode:
         head = self._records.head()
         later = self._between(seq, head.seq, head)
         added = {add.final for record in later for add in record.adds}
-        moved = [record for record in later if record.is_rewrite or (self._options.changes and record.removes)]
-        rewrites = frozenset(record.seq for record in moved)
-        if known is not None and rewrites != known.rewrites:
+        replacing = [record for record in later if record.is_rewrite or (self._options.changes and record.removes)]
+        replaced_by = frozenset(record.seq for record in replacing)
+        if known is not None and replaced_by != known.replaced_by:
             listed, known = known.files, None
-        there, gone = replaced_since(self._dataset, moved, added) if known is None and rewrites else ({}, set())
+        there, gone = replaced_since(self._dataset, replacing, added) if known is None and replaced_by else ({}, set())
         for record in later:
             self._as_read(record)
-            removed = gone.intersection(record.removes) if record.seq in rewrites else record.removes
+            removed = gone.intersection(record.removes) if record.seq in replaced_by else record.removes
             lost = [path for path in removed if path > after and path not in added and path not in self._lost]
             if lost:
                 self._lose(record, lost)
@@ -351,7 +351,7 @@ class TableMode:
         if known is None:
             named = {relative(file.path, self._dataset.root): file for file in listed} | there
             left_out = added | self._lost | gone
-            known = Snapshot.of(seq, rewrites, (each for each in named.items() if each[0] not in left_out))
+            known = Snapshot.of(seq, replaced_by, (each for each in named.items() if each[0] not in left_out))
         self._snapshot = known
         return known
 

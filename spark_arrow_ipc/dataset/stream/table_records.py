@@ -57,7 +57,7 @@ class TableRecord:
 
     @property
     def count(self) -> int:
-        """The number of all files."""
+        """The number of the files that it added or removed."""
         return len(self.adds) + len(self.removes)
 
 
@@ -210,32 +210,31 @@ class Snapshot:
     """The files that were there at a record.
 
     It is what is listed now, without what later records added, and with what later rewrites replaced: a rewrite moves rows
-    into other files, which live on for as long as it said (``keepReplaced``), and a stream goes on with those it has begun.
+    into other files; the old ones live on for as long as it said (``keepReplaced``), and a stream goes on with those. One
+    that reads changes goes on with the files of overwrites, too.
     """
 
     seq: int  # number of the record
-    rewrites: frozenset[
-        int
-    ]  # numbers of the later records that it takes into account, as files that they replaced live on
+    replaced_by: frozenset[int]  # numbers of the later records whose old files it has, where they live on
     # relative paths, sorted, and the file of each
     names: list[str]
     files: list[DataFile]
     nbytes: list[int]  # bytes of all files before each, and of all
 
     @classmethod
-    def of(cls, seq: int, rewrites: frozenset[int], named: Iterable[tuple[str, DataFile]]) -> Snapshot:
+    def of(cls, seq: int, replaced_by: frozenset[int], named: Iterable[tuple[str, DataFile]]) -> Snapshot:
         """Make a snapshot of files with their relative paths; a path that comes twice is one file."""
         by_name = dict(named)
         names = sorted(by_name)
         files = [by_name[name] for name in names]
-        return cls(seq, rewrites, names, files, [0, *accumulate(file.nbytes for file in files)])
+        return cls(seq, replaced_by, names, files, [0, *accumulate(file.nbytes for file in files)])
 
     def position(self, after: str) -> int:
         """Return the number of files up to a path, the path itself included."""
         return bisect_right(self.names, after)
 
     def rest(self, position: int) -> Backlog:
-        """Return the number of files from a position on, and their bytes."""
+        """Return the number of files from a position on, their bytes, and when the oldest was modified."""
         oldest_ns = min((file.mtime_ns for file in islice(self.files, position, None)), default=None)
         return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position], oldest_ns)
 
