@@ -134,7 +134,10 @@ def _splits_of_cache(directory: str, there: Mapping[str, DataFile], read: Read) 
         lengths = split.get("shard_lengths") or ()
         count = len(lengths) if isinstance(lengths, list) else 1
         first = f"{_snake_case(of)}-{name}"
-        names = [f"{first}-{i:05d}-of-{count:05d}.arrow" for i in range(count)] if count > 1 else [f"{first}.arrow"]
+        # One at a time: the first that is not there ends it, and a list of shards may be long.
+        names = (
+            f"{first}-{i:05d}-of-{count:05d}.arrow" if count > 1 else f"{first}.arrow" for i in range(max(count, 1))
+        )
         found.append(Split(name, directory, tuple(_file(path, one, directory, there) for one in names)))
     return tuple(found)
 

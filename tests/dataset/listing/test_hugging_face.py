@@ -2,6 +2,7 @@
 
 import json
 import os
+import tracemalloc
 
 import pytest
 
@@ -124,6 +125,18 @@ def test_refusals_name_the_file_and_what_is_wrong(tmp_path, case):
     plant(tmp_path, files)
     with pytest.raises(error, match=words):
         discovered(tmp_path)
+
+
+def test_a_long_list_of_shards_is_not_a_list_of_names(tmp_path):
+    """Each number of the JSON became a name of 300 characters, before the first was looked for."""
+    plant(tmp_path, cache("x" * 255, shards=[0] * 200_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(NoFilesError, match="which is not there"):
+            discovered(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_json_that_is_a_link_is_not_followed(tmp_path):
