@@ -185,6 +185,8 @@ def with_offset(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
 
 def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa.Array:
     """Return timestamps as the clock showed them, with all digits of their unit and the offset."""
+    if not array.length:  # for which numpy has no digits
+        return pa.array([], pa.string())
     moments, encoded = (child.slice(array.offset, array.length) for child in array.children)
     assert isinstance(moments.type, t.Timestamp)
     per_second = moments.type.unit.per_second

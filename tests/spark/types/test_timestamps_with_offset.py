@@ -89,7 +89,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PARTS = column([0, None, ..., 7], [None, 60, ..., -60])
 
 
-@pytest.mark.parametrize("rows", [PARTS, PARTS[1:], PARTS[2:]], ids=["whole", "a slice", "another"])
+@pytest.mark.parametrize(
+    "rows", [PARTS, PARTS[1:], PARTS[2:], PARTS[4:]], ids=["whole", "a slice", "another", "no rows"]
+)
 def test_a_part_may_be_null(rows):
     """Without an instant the value is null; without an offset it has none (CanonicalExtensions.rst)."""
     start = 4 - len(rows)
