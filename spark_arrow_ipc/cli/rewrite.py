@@ -181,7 +181,7 @@ def _common_schema(sources: list[Input]) -> tuple[Schema, t.CustomMetadata]:
         with Chosen().open_rows(other) as rows:
             check_same_schema(first.path, schema, other.path, rows.schema)
             pairs = tuple(pair for pair in pairs if pair in rows.reader.custom_metadata)
-    return (fitting(schema) if others else schema), pairs
+    return (fitting(schema) if others or first.fields else schema), pairs
 
 
 def _batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:

@@ -37,7 +37,8 @@ class Parts:
     split
         Returns what a parsed pair says of the columns, by their names.
     join
-        Returns the value of the pair for the written fields and what they note; None if nothing is left to say.
+        Returns the value of the pair for all written fields and what they note, empty for a field without a note; None if
+        nothing is left to say.
     """
 
     split: Callable[[Mapping[str, Any], Mapping[str, t.DataType]], Mapping[str, Mapping[str, Any]]]
@@ -51,7 +52,7 @@ def fitting(schema: Schema) -> Schema:
     for key, parts in PARTS.items():
         parsed = parsed_pair({value for name, value in schema.custom_metadata if name == key}, key)
         notes = {} if parsed is None else parts.split(parsed, types)
-        joined = parts.join([(field, notes[field.name]) for field in schema.fields if field.name in notes])
+        joined = parts.join([(field, notes.get(field.name, {})) for field in schema.fields])
         if joined is not None:
             pairs.append((key, to_text(joined)))
     return Schema(schema.fields, tuple(pairs), schema.endianness)
@@ -85,6 +86,12 @@ def _rest(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return value if len(to_text(value)) <= _MOST_REST else {}
 
 
+def _noted_rest(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """Return what the first column with a note notes of no column."""
+    rest = next((note.get("rest") for _, note in noted if note), None)
+    return rest if isinstance(rest, dict) else {}
+
+
 def _objects(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
@@ -111,9 +118,10 @@ def _split_pandas(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> 
 
 
 def _join_pandas(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
-    entries, levels = [], []
+    entries, levels, are_old_names = [], [], True
     for field, note in noted:
         entry = note.get("entry")
+        are_old_names = are_old_names and isinstance(entry, dict) and note.get("name") == field.name
         if not isinstance(entry, dict):
             continue
         if note.get("type") != str(field.type):  # what pandas would make of it is that of another type
@@ -125,14 +133,17 @@ def _join_pandas(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[
             levels.append((note["level"], field.name))
     if not entries:
         return None
-    rest = noted[0][1].get("rest")
     levels.sort()
-    return {
+    made = {
         "column_indexes": [],
-        **(rest if isinstance(rest, dict) else {}),
+        **_noted_rest(noted),
         "index_columns": [name for _, name in levels],
         "columns": entries,
     }
+    names = _objects(made["column_indexes"])
+    if not are_old_names and (len(names) != 1 or names[0].get("pandas_type") != "unicode"):
+        made["column_indexes"] = []  # pandas would make numbers, times or levels of names that are none
+    return made
 
 
 # --- geo: {"primary_column": "g", "columns": {"g": {"encoding": "WKB", "crs": ..., "bbox": ...}}, "version": ...}
@@ -173,9 +184,8 @@ def _join_geo(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str
             primary = field.name
     if not columns:
         return None
-    rest = noted[0][1].get("rest")
     return {
-        **(rest if isinstance(rest, dict) else {}),
+        **_noted_rest(noted),
         "primary_column": primary if primary is not None else next(iter(columns)),
         "columns": columns,
     }

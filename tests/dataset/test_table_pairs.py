@@ -55,6 +55,27 @@ def test_files_of_several_ranges_become_one(tmp_path, command):
     pd.testing.assert_frame_equal(expected, pa.ipc.open_file(tmp_path / "b.arrow").read_pandas())
 
 
+NAMES_OF_OTHER_TYPES = {
+    "numbers": [0, 1],
+    "times": pd.to_datetime(["2026-01-01", "2026-01-02"]),
+    "levels": pd.MultiIndex.from_tuples([("n", "x"), ("n", "y")]),
+    "words with a name": pd.Index(["x", "y"], name="words"),
+}
+
+
+@pytest.mark.parametrize("names", NAMES_OF_OTHER_TYPES.values(), ids=NAMES_OF_OTHER_TYPES)
+def test_names_beside_a_column_of_another_origin_are_words(tmp_path, names):
+    """pandas made numbers of all names, of which one is ``region``."""
+    frame = pd.DataFrame([[1, 2]], columns=names)
+    (tmp_path / "in/region=north").mkdir(parents=True)
+    feather(tmp_path / "in/region=north/a.arrow", frame)
+    assert 0 == main(["convert", str(tmp_path / "in"), str(tmp_path / "b.arrow")])
+    read = pa.ipc.open_file(tmp_path / "b.arrow").read_pandas()
+    assert [*pa.Table.from_pandas(frame).column_names, "region"] == list(read.columns)
+    assert [1, 2, "north"] == read.iloc[0].to_list()
+    assert frame.columns.name == read.columns.name
+
+
 def test_a_part_has_no_range_of_the_whole(tmp_path):
     source = feather(tmp_path / "a.arrow", LATE)
     assert 0 == main(["split", source, str(tmp_path / "parts"), "--rows", "2"])

@@ -125,8 +125,8 @@ class Chosen:
         return cls(arguments.columns, arguments.where, arguments.time_zone)
 
     def is_whole(self, sources: Sequence[Input]) -> bool:
-        """Return whether these are all rows and columns of one file."""
-        return self.columns is None and self.where is None and len(sources) == 1
+        """Return whether these are all rows of one file, and its columns alone."""
+        return self.columns is None and self.where is None and len(sources) == 1 and not sources[0].fields
 
     @contextmanager
     def open_rows(self, source: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:

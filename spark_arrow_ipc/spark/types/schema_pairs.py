@@ -61,12 +61,10 @@ def noted_pairs(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.Cust
     """Return the pairs for the schema of the files of these columns, by what they note; `fields` are the written ones."""
     made: list[tuple[str, str]] = list(_other_pairs(spark_schema))
     for key, parts in PARTS.items():
-        noted = [
-            (field, note)
+        value = parts.join([
+            (field, _note_in(column, note_key(key)) or {})
             for column, field in zip(spark_schema.fields, fields, strict=True)
-            if (note := _note_in(column, note_key(key))) is not None
-        ]
-        value = parts.join(noted) if noted else None
+        ])  # fmt: skip
         if value is not None:
             made.append((key, to_text(value)))
     return (*made, *feature_pairs(spark_schema))
