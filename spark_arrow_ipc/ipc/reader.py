@@ -3,8 +3,8 @@
 Strategy
 --------
 A reader owns a `ByteSource` and the schema, and decodes one message at a time into a `RecordBatch`. Opening a file
-reads only its footer and first bytes; a body is read when its batch is, and with `columns` only the ranges that those columns need.
-Every error of a reader names the path, the block and the byte offset.
+reads only its footer and first bytes; a body is read when its batch is, and with `columns` only the ranges that those
+columns need. Every error of a reader names the path, the block and the byte offset.
 
 The first bytes tell a file from a stream. Where each read waits for a network, the last ones do, which are needed
 anyway: what ends with the magic is a file, and its first bytes are looked at when its first batch is read.

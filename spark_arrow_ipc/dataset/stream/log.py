@@ -46,7 +46,7 @@ class LogOptions:
     # files that were modified so long before the newest file that was read are not read; None for no limit
     max_age_seconds: int | None = None
     from_latest: bool = False  # whether a new query skips the files that are there
-    from_ns: int | None = None  # the time before which files were modified that a new query never reads
+    from_ns: int | None = None  # a new query never reads files that were modified before this time
     name_only: bool = False  # whether files of one name in several directories are one file
 
 

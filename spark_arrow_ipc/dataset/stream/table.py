@@ -20,6 +20,9 @@ A record that is pending is committed: its files are read where they lie, as in 
 
 A rewrite (`WriteMode.REWRITE`, as `compact` makes it) moves rows into other files. It has no rows for a stream: those
 that it moved are read from the files in which they came, which live on for as long as the rewrite said.
+
+A stream of changes (`TableOptions.changes`) also reads the files that records removed, from where they live on: a batch has
+those of each record before the ones that it added.
 """
 
 from __future__ import annotations

@@ -321,12 +321,12 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._next = start, end, batch
             files = len(batch.files) + len(batch.ranges)
             self._last = {"position": self._mode.words(end), "files": files, "bytes": batch.nbytes}
-            self._look_at_columns(batch)
+            self._note_columns(batch)
         elif self._last["position"] == _UNKNOWN:
             self._last["position"] = self._mode.words(start)
         return dict(end)
 
-    def _look_at_columns(self, batch: StreamBatch) -> None:
+    def _note_columns(self, batch: StreamBatch) -> None:
         """Note the columns of the stream, once in this process; name new ones of the files later."""
         if self._columns is None:
             log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
@@ -335,7 +335,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._columns.note(self._schema, batch.files)
             except OSError as error:
                 _LOG.warning("noting the columns of the stream failed: %s", printable(str(error)))
-        self._columns.look(self._schema, batch.files)
+        self._columns.name_new(self._schema, batch.files)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return in words what is read, and what waits: ``latestOffset`` of the progress, the one place that a source has."""

@@ -83,7 +83,7 @@ class StreamSchema:
         if note is not None:
             _LOG.warning("%s: the stream goes on with other columns than before", printable(directory))
 
-    def look(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
+    def name_new(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
         """Name the columns of the newest file of a batch that neither the query nor its earlier files have, each once."""
         if self._names is None or self.options.columns is not None:
             return

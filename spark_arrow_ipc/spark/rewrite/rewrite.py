@@ -59,10 +59,10 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
 #
 # A rewrite with ``restoreTypes`` writes what was in the files, or raises an error before anything is replaced. Where
 # nobody looks at the values they are read as they are stored: nanoseconds as counts, timestamps beside their offsets,
-# and extension types as their storage, unless a file notes Spark's types, which are then written again. Where a function, ``where`` or
-# ``partitionBy`` sees them in Spark's types, a value that such a type does not hold is an error that names the
-# column. Types to which there is no way back from Spark's are refused by `restored_schema`; `check_types` compares
-# what it made with the files, so that nothing depends on notes alone.
+# and extension types as their storage, unless a file notes Spark's types, which are then written again. Where a
+# function, ``where`` or ``partitionBy`` sees them in Spark's types, a value that such a type does not hold is an error
+# that names the column. Types to which there is no way back from Spark's are refused by `restored_schema`;
+# `check_types` compares what it made with the files, so that nothing depends on notes alone.
 def exact(
     reading: ReadOptions,
     given: Collection[str],

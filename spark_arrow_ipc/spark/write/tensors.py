@@ -2,10 +2,11 @@
 
 A column is written as tensors if the option `tensorColumns` names it, or if its metadata are those of a tensor column
 and its Spark type is one: an array, or a struct of shape and data. Values and shape are those of the file, to which a
-permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides that for all tasks; `TensorTarget.convert` checks the rows of
-a batch and makes the storage. An array that the option `fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a
-tensor of one dimension without the extension, as vector stores read it. A row of another shape is an error with its number, because in a fixed-size list it would
-be the values of its neighbours.
+permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides
+that for all tasks; `TensorTarget.convert` checks the rows of a batch and makes the storage. An array that the option
+`fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a tensor of one dimension without the extension, as vector
+stores read it. A row of another shape is an error with its number, because in a fixed-size list it would be the values of
+its neighbours.
 """
 
 from __future__ import annotations
