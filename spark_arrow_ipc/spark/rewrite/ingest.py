@@ -132,8 +132,8 @@ def ingest(
     query_name
         Of the query, in Spark's UI and its progress.
     source_schema
-        The columns to read, as for ``readStream.schema``; by default those of the newest record or file at the first start,
-        which the source's log notes (``schema.json``).
+        The columns to read, as for ``readStream.schema``; by default those of the newest record, or of the newest file at
+        the first start, which the source's log notes (``schema.json``).
     file_bytes
         How much one task reads at most, and about the size of the files that it makes. Small files of a batch are joined up to
         it; a batch of less than an eighth of it is one task.
