@@ -245,7 +245,9 @@ class Where:
         if not self.missing:
             return ()
         try:
-            found = read_missing(replace(options, columns=self.missing, metadata_columns=False))
+            # A whole column has its fields: the option columns would refuse both.
+            widest = [path for path in self.missing if not any(path[:i] in self.missing for i in range(1, len(path)))]
+            found = read_missing(replace(options, columns=tuple(widest), metadata_columns=False))
         except ColumnNotFoundError as error:
             error.asked_by = p.WHERE  # which is read as the option columns
             raise name_origin(error, self.missing) from None

@@ -430,3 +430,14 @@ def test_the_schema_of_a_read_with_a_predicate_opens_one_file_once(tmp_path, mon
     options = {"path": str(tmp_path), "columns": "id", "where": "d = 3"}
     assert ArrowIpcDataSource(options).schema().names == ["id"]
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize("columns", ["id", "id, s.x", "s.y, id", "id, s"])
+@pytest.mark.parametrize("where", ["s.x IS NULL AND s IS NOT NULL", "s IS NULL OR s.y = 1", "s.x = s.y AND s IS NOT NULL"])  # fmt: skip
+def test_a_struct_and_its_field_may_be_named_together(spark, tmp_path, where, columns):
+    """The files were asked for both, which the option columns refuses."""
+    rows = [None, {"x": None, "y": 1}, {"x": 2, "y": 2}, {"x": 3, "y": None}]
+    arrow_files.write(tmp_path / "one.arrow", pa.table({"id": [1, 2, 3, 4], "s": rows}))
+    read = spark.read.format("arrowipc")
+    expected = read.load(str(tmp_path)).where(where).select("id").collect()
+    assert expected == read.options(columns=columns, where=where).load(str(tmp_path)).select("id").collect()
