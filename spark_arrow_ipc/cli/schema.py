@@ -11,10 +11,9 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.rows import needs_spark, read_schema
-from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics, Totals
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, ROW_COUNTS_KEY
 
@@ -121,7 +120,7 @@ def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
             terminal.cut(".".join(path)),
             f"{sum(column.null_counts):,}",
             "-" if None in column.nan_counts else f"{sum(map(int, filter(None, column.nan_counts))):,}",
-            *_bounds(column),
+            *_bounds(column, statistics.row_counts),
         )
         for path, column in statistics.columns.items()
     ]
@@ -132,10 +131,10 @@ def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
         yield f"  without statistics for lack of space: {terminal.cut(', '.join('.'.join(path) for path in statistics.dropped), 200)}"
 
 
-def _bounds(column: ColumnStatistics) -> tuple[str, str]:
-    least = min((value for value in column.least if value is not None), key=order_key, default=None)
-    greatest = max((value for value in column.greatest if value is not None), key=order_key, default=None)
-    return _shown(least, column.type), _shown(greatest, column.type)
+def _bounds(column: ColumnStatistics, rows: Sequence[int]) -> tuple[str, ...]:
+    totals = Totals()
+    totals.add(column, rows)
+    return tuple(_shown(None if end is None else end[0], column.type) for end in (totals.least, totals.greatest))
 
 
 def _shown(value: Raw | None, type_: t.DataType) -> str:

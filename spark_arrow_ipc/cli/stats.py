@@ -256,7 +256,7 @@ def _merge(by_path: Mapping[Path, _Column], statistics: BlockStatistics) -> None
     for path, column in by_path.items():
         of_column = statistics.columns.get(path)
         if of_column is not None:
-            column.add(of_column)
+            column.add(of_column, statistics.row_counts)
 
 
 def _described(column: _Column) -> Described:

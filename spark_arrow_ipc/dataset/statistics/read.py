@@ -20,7 +20,7 @@ import binascii
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, compress, islice
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -306,15 +306,21 @@ class Totals:
     nans: int | None = 0
     least: Bound = None
     greatest: Bound = None
+    unbounded: bool = False  # above: a record batch has values and no bound, which bytes of 0xff have not
+    unbounded_below: bool = False
 
-    def add(self, column: ColumnStatistics) -> None:
-        """Add the statistics of further record batches."""
+    def add(self, column: ColumnStatistics, rows: Sequence[int]) -> None:
+        """Add the statistics of further record batches of so many rows."""
         if self.nulls is not None:
             self.nulls += sum(column.null_counts)
         is_known = self.nans is not None and None not in column.nan_counts
         self.nans = (self.nans or 0) + sum(map(int, filter(None, column.nan_counts))) if is_known else None
-        self.least = _best(min, self.least, column.least, column.least_exact)
-        self.greatest = _best(max, self.greatest, column.greatest, column.greatest_exact)
+        counts = zip(rows, column.null_counts, column.nan_counts, strict=True)
+        have = [n > nulls + int(nans or 0) for n, nulls, nans in counts]
+        self.unbounded |= None in compress(column.greatest, have)
+        self.unbounded_below |= None in compress(column.least, have)
+        self.least = None if self.unbounded_below else _best(min, self.least, column.least, column.least_exact)
+        self.greatest = None if self.unbounded else _best(max, self.greatest, column.greatest, column.greatest_exact)
 
 
 def _best(best: Any, so_far: Bound, values: Sequence[Raw | None], exact: Sequence[bool]) -> Bound:
@@ -379,7 +385,7 @@ def _of_file(schema: Schema, stored: BlockStatistics) -> RecordBatch:
     positions: dict[Path, tuple[int, ...]] = {leaf.path: leaf.positions for leaf in leaves(schema)}
     for path, column in stored.columns.items():
         totals = Totals()
-        totals.add(column)
+        totals.add(column, stored.row_counts)
         described.append(Described(positions[path], column.type, totals))
     return statistics_batch(schema, sum(stored.row_counts), described)
 

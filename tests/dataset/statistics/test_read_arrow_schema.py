@@ -140,6 +140,18 @@ def test_a_bound_that_was_cut_is_approximate():
     assert "b" * 1000 <= found["ARROW:max_value:approximate"]
 
 
+def test_a_record_batch_without_a_bound_leaves_none_of_the_column(capsys, tmp_path):
+    """Long bytes of 0xff have nothing above them that is shorter: the bound was that of the other record batches."""
+    parts = [b"a"], [b"\xff" * 100], [None]
+    table = pa.concat_tables([pa.table({"c": pa.array(values, pa.binary())}) for values in parts])
+    source = described(table)
+    assert {EXACT["null_count"]: 1, EXACT["min_value"]: b"a"} == by_column(spark_arrow_ipc.statistics(source))[0]
+    (tmp_path / "a.arrow").write_bytes(source)
+    for command in ("inspect", "stats"):
+        assert 0 == main([command, str(tmp_path / "a.arrow")])
+        assert 1 == capsys.readouterr().out.count("b'a'")
+
+
 def test_what_has_children_moves_the_indices_of_what_follows():
     layout = pa.table({
         "list": pa.array([[1]], pa.list_(pa.int64())),
