@@ -36,6 +36,7 @@ from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.storage import Kind
 
 DOCUMENTS: Final = (INFO_FILE, STATE_FILE)
 """The names of the JSON files, in the order in which they are replaced."""
@@ -116,6 +117,14 @@ def _check_replaces(dataset: DatasetDirectory) -> None:
             "which files are read; write to a local or mounted directory, and copy it when it is whole. Nothing is written",
             path=dataset.root,
         )
+    for name in DOCUMENTS:
+        status = dataset.storage.status(dataset.path(name), follow_links=False)
+        if status is not None and status.kind is Kind.DIRECTORY:
+            raise UnsupportedError(
+                f"{name} is a directory here, and layout=huggingface writes a file of that name, without which datasets opens "
+                "nothing; remove it, or write to another directory. Nothing is written",
+                path=dataset.root,
+            )
 
 
 def _check_features(dataset: DatasetDirectory, features: object, first: Any) -> None:

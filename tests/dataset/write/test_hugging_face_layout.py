@@ -222,6 +222,16 @@ def test_features_that_only_the_json_has_cannot_be_replaced_in_one_step(tmp_path
 
 
 @pytest.mark.parametrize("name", ["state.json", "dataset_info.json"])
+def test_a_directory_in_the_place_of_a_file_is_refused(tmp_path, name):
+    """The job ended as if it were done, and `datasets` opened nothing."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "file").write_bytes(b"")
+    with pytest.raises(UnsupportedError, match=rf"{name} is a directory here"):
+        write(tmp_path, NEW[1], (7,))
+    assert [name] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["state.json", "dataset_info.json"])
 def test_json_that_nobody_can_read_is_replaced(tmp_path, name):
     theirs(tmp_path)
     (tmp_path / name).write_text("{")
