@@ -29,6 +29,11 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.session_settings import set_unless_chosen
 
+SETTING: Final = "spark.arrowipc.pushDown"
+"""The setting of a session, or of its configuration, that turns push-down off by the value ``false``."""
+
+_LOG: Final = logging.getLogger(__name__)
+_PACKAGE: Final = "sparkarrowipc"
 _CANNOT_IMPORT = ("No module named", "ModuleNotFoundError", "ImportError", "cannot be imported here")
 """Parts of error messages of Spark's planner that mean a missing package or dependency."""
 
@@ -89,13 +94,6 @@ def register(spark: SparkSession, *, push_down: bool = True) -> None:
 def _last_line(words: str) -> str:
     named = [line.strip() for line in words.splitlines() if any(word in line for word in _CANNOT_IMPORT)]
     return named[-1] if named else words
-
-
-_LOG: Final = logging.getLogger(__name__)
-
-_PACKAGE: Final = "sparkarrowipc"
-SETTING: Final = "spark.arrowipc.pushDown"
-"""The setting of a session, or of its configuration, that turns push-down off by the value ``false``."""
 
 
 def push_down(spark: SparkSession) -> bool:
