@@ -184,16 +184,16 @@ BIG_NBYTES = 192 << 20
 SLICE_NBYTES = 8 << 20
 
 READS_ONE_BIG_BATCH = """
-import resource, sys
+import os, resource, sys
 from spark_arrow_ipc.arrow.kernels.slice import split_rows
-from listed_files import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import scan
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
-ranges = [FileRange(file.path, file.nbytes, file.mtime_ns) for file in list_files([sys.argv[1]])]
+status = os.stat(sys.argv[1])
+ranges = [FileRange(sys.argv[1], status.st_size, status.st_mtime_ns)]
 before, rows = peak(), 0
 for file in scan(ranges):
     for scanned in file.batches:
