@@ -58,7 +58,7 @@ def table(folder, name):
     return sorted(tuple(row.values()) for path in files for row in pa.parquet.read_table(path).to_pylist())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_each_run_of_a_pipeline_takes_what_is_new_into_tables_and_a_sink(tmp_path):
     drop(tmp_path, "a.arrow", ["UA", "AA", "AA"], [1, 2, -3])
     run(tmp_path)
