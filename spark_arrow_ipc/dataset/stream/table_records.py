@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
@@ -220,6 +220,7 @@ class Snapshot:
     names: list[str]
     files: list[DataFile]
     nbytes: list[int]  # bytes of all files before each, and of all
+    oldest_ns: list[int]  # when the oldest of each file and all behind it was modified
 
     @classmethod
     def of(cls, seq: int, replaced_by: frozenset[int], named: Iterable[tuple[str, DataFile]]) -> Snapshot:
@@ -227,7 +228,9 @@ class Snapshot:
         by_name = dict(named)
         names = sorted(by_name)
         files = [by_name[name] for name in names]
-        return cls(seq, replaced_by, names, files, [0, *accumulate(file.nbytes for file in files)])
+        nbytes = [0, *accumulate(file.nbytes for file in files)]
+        oldest_ns = [*accumulate((file.mtime_ns for file in reversed(files)), min)][::-1]
+        return cls(seq, replaced_by, names, files, nbytes, oldest_ns)
 
     def position(self, after: str) -> int:
         """Return the number of files up to a path, the path itself included."""
@@ -235,7 +238,7 @@ class Snapshot:
 
     def rest(self, position: int) -> Backlog:
         """Return the number of files from a position on, their bytes, and when the oldest was modified."""
-        oldest_ns = min((file.mtime_ns for file in islice(self.files, position, None)), default=None)
+        oldest_ns = self.oldest_ns[position] if position < len(self.files) else None
         return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position], oldest_ns)
 
 

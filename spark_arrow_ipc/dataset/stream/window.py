@@ -194,8 +194,7 @@ class WindowMode:
         self._late.have_read(batch.files)
         offset = after.to_offset()
         self._newest = offset, after
-        size = len(json.dumps(offset))
-        if size > _WARNED_CHARS and not self._has_warned:
+        if not self._has_warned and (size := len(json.dumps(offset))) > _WARNED_CHARS:
             self._has_warned = True
             _LOG.warning(
                 "the offsets of this query have %d characters by now, for the %d files of a batch and the %d read within "
