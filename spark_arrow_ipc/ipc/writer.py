@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeAlias
 
@@ -25,7 +26,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.batch_reader import AnyBatches, record_batches, with_schema
-from spark_arrow_ipc.ipc.bytes.sinks import AnySink, FileSink, WaitingBytes, path_sink
+from spark_arrow_ipc.ipc.bytes.sinks import AnySink, FileSink, WaitingBytes, path_sink, prove_ends
 from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.columns.decode import NATIVE
 from spark_arrow_ipc.ipc.columns.dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
@@ -56,8 +57,6 @@ from spark_arrow_ipc.ipc.messages.checksums import (
 from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.messages.schema import encode_custom_metadata
 from spark_arrow_ipc.ipc.options import WriteOptions, check_message_metadata, check_version
-from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.storage.byte_source import ByteSource
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
@@ -109,6 +108,8 @@ class Writer:
         self._rows: list[int] = []
         """Of each record batch."""
         self._position = 0
+        self._head = b""
+        """The first bytes of the file or stream."""
         self._is_open = True
         self.custom_metadata: dict[str, str | bytes] = {}
         self.dictionary_metadata: dict[str, str | bytes] = {}
@@ -195,30 +196,22 @@ class Writer:
     def close(self) -> None:
         """Write the end-of-stream marker and a file's footer. The second call does nothing.
 
-        A path's file is opened again and compared before it is renamed.
+        A path's file is opened again, and its length and ends are compared, before it is renamed.
         """
         if not self._is_open:
             return
         try:
             self._check_metadata(())
             self._put_waiting()
-            self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
+            tail = LEGACY_EOS if self._options.legacy_framing else EOS
+            self._put(tail)
             if self._options.format == Format.FILE:
-                self._put_footer()
-            self._sink.finish(self._prove)
+                tail = self._put_footer()
+            self._sink.finish(partial(prove_ends, nbytes=self._position, head=self._head, tail=tail))
         except BaseException:
             self.abort()
             raise
         self._is_open = False
-
-    def _prove(self, written: ByteSource) -> None:
-        """Compare the schema and blocks of a written file with those intended."""
-        with open_any(written) as reader:
-            blocks = tuple(self._blocks[tables.RECORD_BATCH])
-            if reader.schema != self.schema or (reader.is_numbered and reader.blocks != blocks):
-                raise OSError(
-                    f"{written.path}: what was written is not what is there; the disk or its file system is at fault"
-                )
 
     def abort(self) -> None:
         """Stop without a footer; a path's new file is removed, and an old one stays."""
@@ -285,6 +278,8 @@ class Writer:
         except BaseException:
             self.abort()
             raise
+        if not self._position:
+            self._head = bytes(data)
         self._position += len(data)
 
     def _put_message(self, table: Any, header: Any, encoded: EncodedBatch, pairs: t.CustomMetadata) -> None:
@@ -338,7 +333,8 @@ class Writer:
             table, header = dictionary_values(dictionary.id, encoded.header, is_delta=dictionary.is_delta)
             self._put_message(table, header, encoded, t.pairs(self.dictionary_metadata))
 
-    def _put_footer(self) -> None:
+    def _put_footer(self) -> bytes:
+        """Write the footer, and return the end of the file from it on."""
         # A copied pair would be of another file.
         own = {CHECKSUMS_KEY, ROW_COUNTS_KEY}
         pairs = {key: value for key, value in self.custom_metadata.items() if key not in own}
@@ -352,7 +348,9 @@ class Writer:
             self._blocks[tables.RECORD_BATCH],
             t.pairs(pairs),
         )
-        self._put(b"".join([footer, _INT32.pack(len(footer)), MAGIC]))
+        tail = b"".join([footer, _INT32.pack(len(footer)), MAGIC])
+        self._put(tail)
+        return tail
 
     def _encode_checksums(self) -> tuple[str, str]:
         (of_schema,) = self._checksums[tables.SCHEMA]

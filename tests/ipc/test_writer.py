@@ -14,7 +14,6 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Endianness
-from spark_arrow_ipc.errors import ArrowIpcError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -501,21 +500,36 @@ def test_blocks_tell_where_batches_lie():
     assert all(a.byte_offset + a.nbytes <= b.byte_offset for a, b in itertools.pairwise(blocks))
 
 
-def test_what_a_disk_lost_is_found_before_the_file_takes_its_name(tmp_path):
+@pytest.mark.parametrize("form", ["file", "stream"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:100],
+        lambda data: data[:-8],
+        lambda data: data + bytes(8),
+        lambda data: bytes(8) + data[8:],
+        lambda data: data[:-7] + bytes(7),
+    ],
+    ids=["cut", "without its end", "longer", "another start", "another end"],
+)
+def test_what_a_disk_lost_is_found_before_the_file_takes_its_name(tmp_path, damage, form):
     """A path's file is opened again and compared before it replaces what stood there."""
     path = tmp_path / "x.arrow"
     path.write_bytes(b"before")
-    writer = ipc.create(path, ENCODED)
+    writer = ipc.create(path, ENCODED, ipc.WriteOptions(format=form))
     writer.write(encoded("ab", 0, 1))
-    put_footer = writer._put_footer
+    finish = writer._sink.finish
 
-    def losing():
-        put_footer()
+    def losing(prove):
         writer._sink.file.flush()
-        writer._sink.file.truncate(100)
+        (staged,) = tmp_path.glob(".x.arrow.*")
+        whole = staged.read_bytes()
+        assert whole != damage(whole)
+        staged.write_bytes(damage(whole))
+        finish(prove)
 
-    writer._put_footer = losing
-    with pytest.raises((OSError, ArrowIpcError)):
+    writer._sink.finish = losing
+    with pytest.raises(OSError, match="what was written is not what is there"):
         writer.close()
     assert (b"before", ["x.arrow"]) == (path.read_bytes(), [file.name for file in tmp_path.iterdir()])
 

@@ -121,6 +121,13 @@ class StoredSink:
         self._storage.delete(self._staged)
 
 
+def prove_ends(written: ByteSource, *, nbytes: int, head: bytes, tail: bytes = b"") -> None:
+    """Compare the length, the first and the last bytes of a written file with those that were written."""
+    ends = [(0, len(head)), (nbytes - len(tail), len(tail))]
+    if written.nbytes != nbytes or written.read_ranges(ends) != [head, tail]:
+        raise OSError(f"{written.path}: what was written is not what is there; the disk or its file system is at fault")
+
+
 class FileSink:
     """A file object that the caller closes."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import dtype_of
-from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, path_sink
+from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, path_sink, prove_ends
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.messages.tensor import (
@@ -27,7 +28,6 @@ from spark_arrow_ipc.ipc.messages.tensor import (
 )
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
-from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _PREFIX: Final = struct.Struct("<4si")
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
@@ -87,14 +87,7 @@ def write_tensor(
 
 
 def _write_path(sink: PathSink | StoredSink, parts: Sequence[bytes | memoryview]) -> None:
-    nbytes = sum(map(len, parts))
-
-    def prove(written: ByteSource) -> None:
-        if written.nbytes != nbytes:
-            raise OSError(
-                f"{written.path}: what was written is not what is there; the disk or its file system is at fault"
-            )
-
+    prove = partial(prove_ends, nbytes=sum(map(len, parts)), head=bytes(parts[0]))
     try:
         for part in parts:
             sink.file.write(part)
