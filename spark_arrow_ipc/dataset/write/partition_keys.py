@@ -72,7 +72,8 @@ def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
             elif len(different) > 1:
                 _, numbers = np.unique(numbers * len(different) + of_words, return_inverse=True)
     assert numbers is not None, "there is at least one partition column"
-    _, first_rows = np.unique(numbers, return_index=True)
+    first_rows = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
+    first_rows[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of positions that are assigned twice the last one stays
     return numbers, first_rows
 
 

@@ -23,7 +23,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
 from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, split_rows
-from spark_arrow_ipc.arrow.kernels.take import Slots, take, with_used_values
+from spark_arrow_ipc.arrow.kernels.take import NDArray, Slots, take, with_used_values
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write.partition_keys import directories_of, group_rows
@@ -40,7 +40,13 @@ _VERIFYING: Final = 12
 """Number of files that are made durable and verified at the same time."""
 
 _BUFFER_NBYTES: Final = 128 << 20
-"""Size of the buffer; ordering its rows takes about as much memory again."""
+"""Size of the buffer; ordering its rows takes about twice as much memory again."""
+
+_FEW_NBYTES: Final = 24 << 20
+"""Size of the buffer while each partition has an open file: what is left to gain are longer record batches."""
+
+_ROW_NBYTES: Final = 24
+"""What a row adds to that size for the numbers that order it: they may take more than the row."""
 
 _SPILL_BATCH_NBYTES: Final = 1 << 20
 """Size of a spill's record batches; one of each spill is in memory during a merge."""
@@ -127,7 +133,7 @@ class _Task:
         self._partition_id = partition_id
         self._options = options
         self._buffer: list[RecordBatch] = []
-        self._buffered_nbytes = 0
+        self._buffered_nbytes = self._buffered_rows = 0
         self._has_dictionaries = False
         self._numbers: dict[str, int] = {}
         """Number of each directory, by first occurrence."""
@@ -149,10 +155,12 @@ class _Task:
             self._end_all()
         self._buffer.append(batch)
         self._buffered_nbytes += batch_nbytes(batch)
+        self._buffered_rows += batch.num_rows
         self._has_dictionaries = self._has_dictionaries or any(
             isinstance(f.type, t.Dictionary) for _, f in walk_fields(batch.schema.fields)
         )
-        if self._buffered_nbytes >= _BUFFER_NBYTES:
+        few_nbytes = self._buffered_nbytes + _ROW_NBYTES * self._buffered_rows
+        if self._buffered_nbytes >= _BUFFER_NBYTES or (few_nbytes >= _FEW_NBYTES and self._are_few()):
             self._flush(last=False)
 
     def finish(self) -> None:
@@ -172,15 +180,27 @@ class _Task:
             self._handles.close()
             raise
 
+    def _are_few(self) -> bool:
+        """Return whether each partition has an open file, as far as the first rows tell."""
+        if self._has_dictionaries:  # each flush would join them in each open file
+            return False
+        if not self._directories:
+            self._partition_numbers(self._buffer)
+        return len(self._directories) <= _OPEN_FILES
+
     def _flush(self, *, last: bool) -> None:
         """Order the buffered rows; write them to open files, and spill the others."""
         if not self._buffer:
             return
-        buffer, self._buffer, self._buffered_nbytes = self._buffer, [], 0
+        buffer, self._buffer = self._buffer, []
+        self._buffered_nbytes = self._buffered_rows = 0
         numbers = self._partition_numbers(buffer)
+        counts = np.bincount(numbers)
+        present = counts.nonzero()[0]
+        runs = list(
+            zip(present.tolist(), (counts.cumsum() - counts)[present].tolist(), counts[present].tolist(), strict=True)
+        )
         order = np.argsort(numbers, kind="stable")
-        present, firsts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
-        runs = list(zip(present.tolist(), firsts.tolist(), counts.tolist(), strict=True))
         spilled = self._without_open_file(runs, last=last)
         ordered = _ordered(buffer, self._partition.positions, order, self._file_schema)
         del buffer, numbers, order
@@ -190,7 +210,7 @@ class _Task:
         if spilled:
             self._spill(ordered, [run for run in runs if run[0] in spilled])
 
-    def _partition_numbers(self, buffer: Sequence[RecordBatch]) -> Slots:
+    def _partition_numbers(self, buffer: Sequence[RecordBatch]) -> NDArray:
         """Return the partition number of each buffered row."""
         names = [buffer[0].schema.fields[i].name for i in self._partition.positions]
         keys = [concat([batch.columns[i] for batch in buffer]) for i in self._partition.positions]
@@ -201,7 +221,7 @@ class _Task:
             if number == len(self._directories):
                 self._directories.append(directory)
             of_group[i] = number
-        return of_group[groups]
+        return of_group.astype(np.uint16 if len(self._directories) < 1 << 16 else np.int64)[groups]
 
     def _without_open_file(self, runs: Sequence[tuple[int, int, int]], *, last: bool) -> set[int]:
         """Return the partitions to spill; open files for the largest of the others."""
@@ -304,9 +324,13 @@ def _ordered(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, sc
     Memory: one column at a time is held twice.
     """
     kept = [i for i in range(len(buffer[0].columns)) if i not in dropped]
-    columns = tuple(take(concat([batch.columns[i] for batch in buffer]), order) for i in kept)
     fields = tuple(buffer[0].schema.fields[i] for i in kept)
-    return RecordBatch(Schema(fields, schema.custom_metadata), columns, len(order))
+    waiting = [[batch.columns[i] for batch in buffer] for i in reversed(kept)]
+    buffer.clear()
+    columns = []
+    while waiting:
+        columns.append(take(concat(waiting.pop()), order))
+    return RecordBatch(Schema(fields, schema.custom_metadata), tuple(columns), len(order))
 
 
 def _with_own_dictionaries(batch: RecordBatch) -> RecordBatch:

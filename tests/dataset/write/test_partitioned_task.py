@@ -4,13 +4,16 @@ import decimal
 import random
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import RecordBatch, Schema, types
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write import partitioned_task as module
@@ -75,6 +78,7 @@ def expected(rows):
 SIZES = {
     "all in memory": {},
     "few partitions, none spilled": {"_BUFFER_NBYTES": 20_000},
+    "few partitions, a small buffer": {"_FEW_NBYTES": 20_000},
     "some open, others spilled": {"_BUFFER_NBYTES": 20_000, "_OPEN_FILES": 5, "_SPILL_BATCH_ROWS": 7},
     "all spilled": {"_BUFFER_NBYTES": 10_000, "_OPEN_FILES": 0, "_SPILL_BATCH_NBYTES": 100},
 }
@@ -113,6 +117,33 @@ def test_bounds_of_files_are_those_of_each_partition(staging, monkeypatch):
     assert expected(rows) == contents(staging, output)
     counts = Counter(expected_directory(row) for row in rows)
     assert {d: -(-n // 100) for d, n in counts.items()} == Counter(str(Path(f.final).parent) for f in output.files)
+
+
+@pytest.mark.parametrize(("partitions", "blocks"), [(3, 6), (40, 1)], ids=["few", "many"])
+def test_only_few_partitions_are_written_before_the_buffer_is_full(staging, monkeypatch, partitions, blocks):
+    monkeypatch.setattr(module, "_FEW_NBYTES", 18_000)
+    schema = Schema.of([field("k", types.int32), field("a", types.int64)])
+    batches = batches_of([{"k": i % partitions, "a": i} for i in range(3_000)], 100, schema)
+    output = write_partitioned(staging, batches, schema, PartitionBy((0,)), partition_id=0)
+    assert [blocks] * partitions == [len(ipc.open_file(staging.path(file.staged))) for file in output.files]
+
+
+def test_a_task_of_few_partitions_holds_a_small_part_of_its_rows(staging):
+    schema = Schema.of([field("k", types.int32), field("a", types.int64)])
+
+    def batch(seed):
+        values = np.random.default_rng(seed).integers(0, 20, 65_536)
+        columns = [Array(f.type, len(values), 0, (None, as_buffer(values.astype(dtype)))) for f, dtype in
+                   zip(schema.fields, (np.int32, np.int64), strict=True)]  # fmt: skip
+        return RecordBatch(schema, tuple(columns), len(values))
+
+    tracemalloc.start()
+    try:
+        write_partitioned(staging, map(batch, range(160)), schema, PartitionBy((0,)), partition_id=0)
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 64 << 20 > held, "of 126 MB of rows"
 
 
 def test_no_rows_are_no_files(staging):
