@@ -24,9 +24,11 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission, Readiness
+from spark_arrow_ipc.dataset.stream.clean import check_outside
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import Roots, SourceFiles
 from spark_arrow_ipc.errors import printable
+from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Storage
 
 _LOG: Final = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class WaitingFiles:
     source: SourceFiles  # the paths
     admission: Admission  # says which files are complete
     latest_first: bool = False  # whether the newest files are read first; otherwise the oldest
+    target: str | None = None  # the directory that the query writes to, where it is known
     # A clock and a pause, for tests
     seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -86,6 +89,8 @@ class WaitingFiles:
         self._looked_at = self.seconds()
         self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._looked_at - begun))
         new = select(files)
+        if self.target is not None and self.source.storage.traits.directories:
+            check_outside(self.source.storage, {parent(file.path) for file in new}, self.target)
         self._warn_of_growth(files, new)
         self._files = deque(sorted(new, key=_age, reverse=self.latest_first))
 

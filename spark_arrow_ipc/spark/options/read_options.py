@@ -390,6 +390,8 @@ class StreamOptions:
     own_log: str | None = d.internal(default=None)
     # The options of the log's storage, where it is remote and the source is not: of `ingest` alone, too.
     log_storage: tuple[tuple[str, str], ...] = d.internal(default=())
+    # The directory that the query writes to, in the storage of the source: of `ingest` alone, too.
+    own_target: str | None = d.internal(default=None)
 
     @property
     def late_seconds(self) -> int:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
-from spark_arrow_ipc.dataset.stream.clean import Cleaner, check_unseen
+from spark_arrow_ipc.dataset.stream.clean import Cleaner, check_unseen, pattern_sees, seen
 from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import (
     ALL_AVAILABLE,
@@ -77,6 +77,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_THAT_WAIT = 10.0
+_LOOKS: Final = "the stream looks for files"
 
 
 def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType | None = None) -> StreamMode:
@@ -103,7 +104,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, stream.unfinished_after, of_tensors, bad_files)
-    waiting = WaitingFiles(source, admission, stream.latest_first)
+    waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
@@ -221,7 +222,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
                     f"sourceArchiveDir is not in {root_of(root)}, and files are moved within it; give a directory there",
                     path=archive,
                 )
-        check_beside(storage, options, archive, "sourceArchiveDir")
+        check_unseen(storage, roots, archive, "sourceArchiveDir", _LOOKS)
     return Cleaner(storage, archive, roots)
 
 
@@ -234,13 +235,18 @@ def _upwards(directory: str) -> Iterator[str]:
 
 
 def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
-    """Refuse a directory of the stream's own in which the stream would look for files."""
-    check_unseen(storage, plain_paths(storage, options), directory, option, "the stream looks for files")
+    """Refuse a directory of the stream's own in which the stream would look for files, or which may hold such a directory."""
+    for path in map(storage.resolve, options.paths):
+        root = _plain_part(path)
+        if root == path:
+            check_unseen(storage, [root], directory, option, _LOOKS)
+        elif pattern_sees(storage, path, root, directory):
+            raise seen(path, directory, option, _LOOKS)
 
 
 def plain_paths(storage: Storage, options: ReadOptions) -> list[str]:
     """Return the directories that a stream looks into, or those above its patterns."""
-    return [storage.resolve(_plain_part(path)) for path in options.paths]
+    return [_plain_part(storage.resolve(path)) for path in options.paths]
 
 
 def _plain_part(path: str) -> str:

@@ -182,6 +182,8 @@ def ingest(
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, place)
+    if type(storage) is type(reading.opened_storage):
+        following = replace(following, own_target=root)
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)

@@ -206,6 +206,46 @@ def test_with_a_log_the_mode_is_another_and_the_log_is_not_where_the_stream_look
         mode_of(tmp_path / "in", sourceLog=str(tmp_path / "in" / "log"))
 
 
+PATTERNS = [
+    # a pattern, a directory of the stream's own, and whether the pattern may match it, above it or below it
+    ("*/in", "b/log", False),
+    ("*/in", "b/in", True),
+    ("*/in", "b/in/log", True),
+    ("*/in", "b/in/_log", False),
+    ("*/in", "b", True),
+    ("*/in", "_log", False),
+    ("*/in", ".", True),
+    ("*/in", "../log", False),
+    ("_*/in", "_b/in", True),
+    ("[ab]/in/day=*", "c/in/day=1", False),
+    ("[ab]/in/day=*", "a/in/day=1/x", True),
+    ("[ab]/in/day=*", "a/in/log", False),
+    ("[ab/in", "[ab/in/log", True),
+    ("[ab]/in", "[ab]/in/log", True),
+    ("{a/in,b}", "a/in/log", True),
+    ("{a/in,b}", "a/log", False),
+    ("{a/in,b}", "b/log", True),
+    ("**/in", "a/log", True),
+    ("**/in", "a/_log", False),
+    ("**/_in", "a/_in/log", True),
+    ("*/*.arrow", "a/log", False),
+    ("link*/in", "b/in", False),
+    ("../*/b/*", "linked/x", True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "directory", "is_seen"), PATTERNS)
+def test_a_pattern_keeps_a_directory_only_from_where_it_may_match(tmp_path, pattern, directory, is_seen):
+    root = tmp_path / "root"
+    (root / "b").mkdir(parents=True)
+    (root / "linked").symlink_to(root / "b")
+    if not is_seen:
+        assert "log" == mode_of(root / pattern, sourceLog=str(root / directory)).name
+        return
+    with pytest.raises(OptionError, match="sourceLog lies in .*, where the stream looks"):
+        mode_of(root / pattern, sourceLog=str(root / directory))
+
+
 def test_a_data_set_that_keeps_its_records_is_read_by_them(tmp_path):
     (tmp_path / "lake" / "_ipc_commits" / "log").mkdir(parents=True)
     (tmp_path / "lake" / "k=1").mkdir()

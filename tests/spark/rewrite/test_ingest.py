@@ -375,6 +375,20 @@ def test_nothing_of_a_query_lies_where_readers_of_the_target_look(spark, tmp_pat
     assert not (tmp_path / "checkpoint").exists()
 
 
+def test_a_target_beside_what_a_pattern_matches_is_refused_where_a_link_leads_there(spark, tmp_path):
+    drop(tmp_path / "lake" / "a" / "in", 0)
+    place = {"source": tmp_path / "lake" / "*" / "in", "target": tmp_path / "lake" / "b" / "out"}
+    drain(spark, tmp_path, **place)
+    (tmp_path / "lake" / "c").mkdir()
+    (tmp_path / "lake" / "c" / "in").symlink_to(place["target"])
+    with pytest.raises(StreamingQueryException, match="remove the link that leads there"):
+        drain(spark, tmp_path, **place)
+    (tmp_path / "lake" / "c" / "in").unlink()
+    drop(tmp_path / "lake" / "a" / "in", 1)
+    drain(spark, tmp_path, **place)
+    assert ids(0, 1) == sorted(published(place["target"])["id"].to_pylist())
+
+
 def test_a_query_that_is_stopped_while_a_batch_runs_ends_by_the_words_that_spark_looks_for(spark):
     patterns = spark._jvm.org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
