@@ -35,7 +35,6 @@ NOTEBOOK = DOCS / "tutorial.ipynb"
 
 RUN_ELSEWHERE = {
     "read_it_with.md": "tests/test_read_it_with.py",
-    "upstream.md": "tests/spark/test_upstream.py",
 }
 """Pages whose programs other tests run."""
 

@@ -1,10 +1,12 @@
 """The programs of the reports for Spark show on this release what the page says of it."""
 
+from pathlib import Path
+
 import page_programs
 import pyspark
 import pytest
 
-PAGE = page_programs.DOCS / "upstream.md"
+PAGE = Path(__file__).with_name("upstream.md")
 
 
 @pytest.mark.nightly
