@@ -26,7 +26,7 @@ BEGIN, END = "<!-- begin mistakes -->\n", "<!-- end mistakes -->"
 MOST_CHARACTERS = 600
 """Up to the end of our sentence, with the name of Spark's exception and all that Spark puts before."""
 
-SHOWN = 110
+SHOWN = 72
 """Characters of a text in the table of the page."""
 
 READS_STREAMS = pyspark.__version__ >= "4.2"
@@ -327,7 +327,8 @@ def page_of(page, record):
 
 
 def beginning(text):
-    text = text.removeprefix("spark\\_arrow\\_ipc.errors.")
+    """Return the name of an error and its first words, without the path."""
+    text = re.sub(r"(\w+: )/data/\S*: ", r"\1", text.removeprefix("spark\\_arrow\\_ipc.errors."), count=1)
     return text if len(text) <= SHOWN else f"{text[:SHOWN].rpartition(' ')[0]} ..."
 
 

@@ -1,6 +1,6 @@
-"""Spark's methods of reading and writing, and what each does here: they make the table of docs/methods.md.
+"""Spark's methods of reading and writing, and what each does here: the record spark_methods.md, and docs/methods.md from it.
 
-``python tests/spark_methods.py`` calls them in a classic session and writes the table. The tests call them in a classic
+``python tests/spark_methods.py`` calls them in a classic session and writes both. The tests call them in a classic
 session (tests/spark/test_spark_methods.py) and under Spark Connect, where they do the same.
 """
 
@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pyspark
 from pyspark.sql import functions as f
 
+RECORD = Path(__file__).with_suffix(".md")
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 BEGIN, END = "<!-- begin methods -->\n", "<!-- end methods -->"
 
@@ -306,18 +307,34 @@ def code(name):
     return f"`` {name} ``" if "`" in name else f"`{name}`"
 
 
-def check(name, verdict, sentence, page):
-    """Check that the page says this of a method; sentences of an older Spark are its own."""
+def check(name, verdict, sentence):
+    """Check that the record says this of a method; sentences of an older Spark are its own."""
     expected = row(name, verdict, sentence)
     if not pyspark.__version__.startswith("4.3."):
         expected = expected.partition(f" | {verdict} | ")[0] + f" | {verdict} | "
-    assert expected in page, (verdict, sentence)
+    assert expected in RECORD.read_text(encoding="utf-8"), (verdict, sentence)
 
 
-def refreshed(page, told):
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    head = ["| method | here | what is said | instead |", "|---|---|---|---|"]
-    return "".join([before, BEGIN, "\n".join([*head, *(row(name, *told[name]) for name in METHODS), ""]), END, after])
+def record_of(told):
+    head = ["# Spark's methods, in full", "", "`python tests/spark_methods.py` writes this table, and `docs/methods.md` from it.", ""]
+    rows = ["| method | here | what is said | instead |", "|---|---|---|---|", *(row(name, *told[name]) for name in METHODS)]
+    return "\n".join([*head, *rows, ""])
+
+
+def rows_of(record):
+    """Return the cells of each row of the record."""
+    return [line[2:-2].split(" | ") for line in record.splitlines() if line.startswith("| `")]
+
+
+def page_of(page, record):
+    """Return the page with the methods of the record by what becomes of them, and by what to write instead."""
+    by_outcome = {}
+    for name, verdict, _, instead in rows_of(record):
+        by_outcome.setdefault((verdict, instead.strip()), []).append(name)
+    works = ", ".join(by_outcome.pop((WORKS, "")))
+    rows = [f"| {', '.join(names)} | {verdict} | {instead} |" for (verdict, instead), names in by_outcome.items()]
+    lines = [f"These work: {works}.", "", "| method | here | write instead |", "|---|---|---|", *rows, ""]
+    return "".join([page.split(BEGIN)[0], BEGIN, "\n".join(lines), END, page.split(END)[1]])
 
 
 def main():
@@ -336,7 +353,8 @@ def main():
             print(name, *told[name], sep=" | ", flush=True)
         spark.stop()
     if not connect:
-        PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
+        RECORD.write_text(record_of(told), encoding="utf-8")
+        PAGE.write_text(page_of(PAGE.read_text(encoding="utf-8"), record_of(told)), encoding="utf-8")
 
 
 if __name__ == "__main__":

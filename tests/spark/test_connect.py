@@ -117,6 +117,5 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     assert [*tmp_path.rglob("in")] == [tmp_path / "in"], "nothing was written in the working directory"
     for name, ways in texts.items():
         mistakes.check(name, ways, tmp_path / "mistakes")
-    page = spark_methods.PAGE.read_text(encoding="utf-8")
     for name, outcome in methods.items():
-        spark_methods.check(name, *outcome, page)
+        spark_methods.check(name, *outcome)
