@@ -1,4 +1,4 @@
-"""Print what each bomb (`bombs`) costs on each route: CPU time, peak memory, outcome. docs/limits.md has it in short.
+"""Print what each bomb (`bombs`) costs on each route: CPU time, peak memory, outcome. docs/limits.md sums it up.
 
 Each case runs in a process of its own, forked from this one, with 1.5 GiB of address space: what needs more fails, and
 how it fails is the point. The exit status is 1 if anything but rows or one of the package's errors came out, or a case
