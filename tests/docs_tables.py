@@ -96,11 +96,8 @@ def blocks_table() -> str:
 
 def settings_table() -> str:
     """Return the table of the settings on which predicates depend."""
-    rows = [
-        f"| `{name}` | `{one.default}` | {one.changes}{_only_where(one)} | {one.instead} |"
-        for name, one in SETTINGS.items()
-    ]
-    return "\n".join(["| setting | Spark's own | decides | what does not depend on it |", "|---|---|---|---|", *rows])
+    rows = [f"| `{name}` | `{one.default}` | {one.changes}{_only_where(one)} |" for name, one in SETTINGS.items()]
+    return "\n".join(["| setting | Spark's own | decides |", "|---|---|---|", *rows])
 
 
 def _only_where(setting: Setting) -> str:

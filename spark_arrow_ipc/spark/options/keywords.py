@@ -15,80 +15,77 @@ class _ScanKeywords(TypedDict, total=False):
     """Options of reads and of reading streams."""
 
     columns: str | Sequence[str]
-    """The columns to read, in this order, each once, fields of structs and unions too; others are neither read nor
-    decoded."""
+    """The columns to read, in this order, each once, fields of structs and unions too; no others are decoded."""
     metadataColumns: bool
     """Adds columns with the origin of each row."""
     maxPartitionBytes: int | str
     """The most bytes of files that one Spark task reads."""
     openCostInBytes: int | str
-    """The cost of opening a file, as bytes that could be read in the same time."""
+    """The cost of opening a file, as bytes read in the same time."""
     outputBatchRows: int
     """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
-    """The most memory of one record batch as it is in the file, and of one row as Spark gets it, each value counted as
-    often as it occurs. A file that needs more is an error ([limits.md](limits.md))."""
+    """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
+    occurs; more is an error ([limits.md](limits.md))."""
     minPartitionNum: int
     """How many tasks to aim at; by default one for each CPU of the driver."""
     concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream begins after a stream's end, as of `cat a.arrows b.arrows`: `warn` reads the first, with a
-    warning, `read` all of them, if their schemas agree; or it is an `error`."""
+    """Where another stream follows a stream's end (`cat a.arrows b.arrows`): `warn` reads the first, `read` all, if
+    their schemas agree; or it is an `error`."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for files from
-    a writer that you trust."""
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for a writer
+    that you trust."""
     verifyChecksums: bool
-    """Compares what is read with the checksums in the footers of files with `statistics`; bytes that were changed later
-    are an error."""
+    """Compares what is read with the checksums in the footers of files with `statistics`; a difference is an error."""
     nanoseconds: Literal["floor", "error", "long"]
     """Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses what is
-    not whole, `long` gives the count. It holds for what functions make, too."""
+    not whole, `long` gives the count. So for what functions make."""
     times: Literal["noted", "interval", "time", "long"]
-    """The Spark type of a time of day: `time` (which needs `spark.sql.timeType.enabled` to compute with), `interval`
-    (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval."""
+    """A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since midnight, or
+    `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval."""
     mapKeys: Literal["error", "lastWins"]
     """A duplicate key of a map is an `error`, or the last one counts (`lastWins`)."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
-    """`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
-    arrow.parquet.variant, `storage` that of their storage; `tensor` also converts tensors, to structs of shape and
-    values, `geometry` also geoarrow.wkb, to GEOMETRY and GEOGRAPHY ([types.md](types.md#geometries)), `all` all of
-    these."""
+    """`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
+    arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also GEOMETRY and GEOGRAPHY
+    ([types.md](types.md#geometries)), `all` all of these, `storage` none."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
-    """The Spark type of arrow.timestamp_with_offset: `timestamp` (the instant), `string` (ISO 8601 with the offset) or
-    `struct` (the instant, and the minutes of the offset)."""
+    """arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or `struct` (the
+    instant, and the minutes of the offset)."""
     vectors: Literal["array", "binary"]
-    """A column (or a struct's field) of lists of whole numbers or floats as `array`, or as `binary`: the little-endian
-    numbers, which cross in less than half of the time ([functions.md](functions.md#vectors))."""
+    """Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross in less than
+    half of the time ([functions.md](functions.md#vectors))."""
     recursiveFileLookup: bool
-    """Reads files in subdirectories of any depth; names of directories are then not columns."""
+    """Reads subdirectories of any depth; their names are then not columns."""
     pathGlobFilter: str
-    """Only files whose names match are read; names of directories do not matter."""
+    """Only files whose names match; names of directories do not matter."""
     modifiedBefore: datetime | str
-    """Only files last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
+    """Only files last modified before this time; without a zone it is in `timeZone`, else in UTC."""
     modifiedAfter: datetime | str
-    """Only files last modified after this time are read; zones as for `modifiedBefore`."""
+    """Only files last modified after this time; zones as for `modifiedBefore`."""
     basePath: str | PathLike[str]
-    """The directory below which `key=value` directories are columns; by default the given paths."""
+    """The directory below which `key=value` directories are columns; by default the paths."""
     partitionTypeInference: bool
     """Infers the types of partition columns from their values; else they are strings."""
     timeZone: str
-    """The zone of timestamps without one, in options and names of directories. By default `where` takes the session's,
-    which only tasks know, and names of directories give `timestamp_ntz`."""
+    """The zone of timestamps without one, in options and names of directories. Without it `where` takes the session's,
+    and names of directories give `timestamp_ntz`."""
     mergeSchema: bool
-    """Merges the schemas of all files: missing columns are null, types widen. Else the schema is that of the file
-    modified last (of several, the first by path)."""
+    """Merges the schemas of all files: missing columns are null, types widen. Else it is that of the file modified last
+    (of several, the first by path)."""
     missingColumns: Literal["null", "error"]
-    """A column of the schema that a file does not have is `null`, or an `error`. With `mergeSchema` it is null."""
+    """A column that a file lacks is `null`, or an `error`; with `mergeSchema` null."""
     ignoreCorruptFiles: bool
     """Skips the rest of a broken file, with a warning that says what is missing."""
     ignoreMissingFiles: bool
     """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
-    """For files of tensors, a row is: with `cells` a cell's coordinates and value (of a sparse tensor the cells that
-    its index names), with `values` a whole tensor, its shape and all its values."""
+    """Of files of tensors a row is, with `cells`, a cell's coordinates and value (of a sparse tensor those that its
+    index names), with `values` a whole tensor."""
     recover: bool
     """Reads the complete record batches of a truncated file, with a warning."""
     memoryMap: bool
-    """Maps files into memory; a file that is truncated meanwhile then crashes the worker."""
+    """Maps files into memory; a file that is truncated meanwhile crashes the worker."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
     value."""
@@ -107,7 +104,7 @@ class FunctionKeywords(CountKeywords, total=False):
     """Options of `map_in_arrow` and `aggregate`."""
 
     where: str
-    """Only rows for which this is true are read; partitions, files and record batches without any are skipped."""
+    """Only rows for which this is true; partitions, files and record batches without any are skipped."""
 
 
 class ReadKeywords(FunctionKeywords, total=False):
@@ -123,54 +120,52 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Options of reading a stream and of `ingest`."""
 
     where: str
-    """Only rows for which this is true are read; partitions, files and record batches without any are skipped."""
+    """Only rows for which this is true; partitions, files and record batches without any are skipped."""
     maxFilesPerTrigger: int
     """The most files of a batch. `Trigger.Once` takes all."""
     maxBytesPerTrigger: int | str
-    """The most bytes of the files of a batch, which has at least one file. Both limits may be given."""
+    """The most bytes of the files of a batch, which has at least one file."""
     startingFrom: Literal["earliest", "latest"] | int | datetime
-    """For a new query: all that is there (`earliest`), only what comes later (`latest`), the commits of a data set from
-    this record on, or what is not older than a time: files by their modification times, commits by their records'."""
+    """For a new query: all that is there (`earliest`), only what comes later (`latest`), commits of a data set from
+    this record on, or what is not older than a time, by times of files or records."""
     sourceLog: str | PathLike[str]
-    """A directory of this query alone, beside its checkpoint, in which it notes the files of each batch: files may then
-    come in any order and at any time."""
+    """A directory of this query alone, in which it notes the files of each batch: files may then come in any order and
+    at any time."""
     onOverwrite: Literal["fail", "skip", "append"]
-    """Where a commit of a data set removed rows of earlier ones: `fail` (also without the option), `skip` it, or
-    `append`: read the rows that it wrote as new ones."""
+    """Where a commit removed rows of earlier ones: `fail` (also without the option), `skip` it, or `append` what it
+    wrote as new rows."""
     readChangeFeed: bool
-    """Reads the changes of a data set's commits, as rows with `_change_type` (`insert`, or `delete` for rows that a
-    commit removed) and `_commit`, the number of its record. Compactions change no row."""
+    """Reads a data set's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the number of the
+    record. Compactions change no row."""
     failOnDataLoss: bool
     """Records or files of a data set that are gone before they are read are an error. With `false`, and a warning, such
-    files are left out, and if records are gone all that is there is read anew."""
+    files are left out; if records are gone, all that is there is read anew."""
     tail: bool
-    """Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, record batch by
-    record batch."""
+    """Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, by record
+    batches."""
     lateWindow: timedelta | int | str
     """How much older than the newest file that was read a file may be when it appears; 1h without it. An older one is
-    not read, and a warning names it. Offsets grow with the files in this time."""
+    not read, with a warning. Offsets grow with the files in this time."""
     maxFileAge: timedelta | int | str
-    """How much older than the newest file that was read a file may be; without it, of any age."""
+    """How much older than the newest file that was read a file may be; any age without it."""
     unfinishedAfter: timedelta | int | str
-    """Reads a stream (`.arrows`) without its end marker, or a file of `tensors`, when it has not changed for this time,
-    with a warning; without it a stream of a directory waits for the marker, and tensors for a minute. What is written
-    later is not read."""
+    """Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, with a
+    warning; without it streams wait for the marker, tensors for a minute. What is written later is not read."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """A file that is not whole, not Arrow, or has other columns than the query can read: `fail` waits for its end, and
-    else ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also notes it in
+    """A file that is not whole, not Arrow, or of columns that the query cannot read: `fail` waits for its end, and else
+    ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also notes it in
     `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
     fileNameOnly: bool
-    """Files of one name are one file, in whatever directory: only the first is read."""
+    """Of files of one name, in whatever directories, only the first is read."""
     cleanSource: Literal["off", "archive", "delete"]
-    """When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or deleted. A
-    file that has changed since is left, with a warning."""
+    """When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or deleted; those
+    that have changed since are left, with a warning."""
     sourceArchiveDir: str | PathLike[str]
-    """Where `cleanSource=archive` moves files to, with their whole path, in the same storage."""
+    """Where `cleanSource=archive` moves files, with their whole path, in the same storage."""
     pollInterval: timedelta | int | str
-    """The pause between two looks for something new: without it 1s, and 10s where storage is remote. It is longer where
-    a look takes long."""
+    """The pause between two looks: without it 1s, 10s where storage is remote; longer where a look takes long."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):
@@ -196,45 +191,42 @@ class _FileKeywords(TypedDict, total=False):
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     partitionBy: str | Sequence[str]
-    """Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a task
-    writes one file for each partition."""
+    """Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order."""
     maxRecordsPerFile: int
-    """The most rows of a file; without it, or with 0, a task writes one file (for each partition)."""
+    """The most rows of a file; without it, or with 0, any number."""
     maxFileBytes: int | str
-    """The most bytes of a file: it ends before the record batch that would exceed it, and has at least one. In an
-    object store 1g without it, and at most 5,000,000,000."""
+    """The most bytes of a file, which has at least one record batch. In an object store 1g without it, and at most
+    5,000,000,000."""
     dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
-    """Columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes strings and
-    binaries whose values occur at least 8 times on average in the first 65,536 rows of a task."""
+    """Columns that are dictionary-encoded, one dictionary a file. `auto` takes strings and binaries whose values occur
+    at least 8 times on average in a task's first 65,536 rows."""
     tensorColumns: str | Mapping[str, Sequence[int | None]]
-    """Arrays, or structs of shape and data, that are written as arrow.fixed_shape_tensor; with a `?`, structs as
+    """Arrays, or structs of shape and data, written as arrow.fixed_shape_tensor; with a `?`, structs as
     arrow.variable_shape_tensor. A row of another shape is an error."""
     fixedSizeLists: str | Mapping[str, int]
-    """Arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their metadata. A
-    row of another length is an error."""
+    """Arrays written as fixed-size lists, as are those with `arrow.fixed-size-list.size` in their metadata. A row of
+    another length is an error."""
     metadata: Mapping[str, str]
-    """`metadata.owner=me` adds owner=me to the metadata of each file's schema and footer. Spark passes the key in lower
-    case."""
+    """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """Columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
+    """Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. `auto`
+    takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
     schemaCheck: Literal["merge", "exact", "none"]
-    """The columns of a job that keeps files: with `merge` fewer than those of the newest record (null in its rows), or
-    more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
+    """The columns of a job that keeps files: `merge` takes fewer or more than there are, and types that widen; `exact`
+    the same; `none` checks nothing ([writing.md](writing.md#columns-and-types))."""
     caseSensitive: bool
-    """Names of columns may differ only in case (`a` and `A`). Spark reads such columns only with
-    `spark.sql.caseSensitive=true`."""
+    """Names of columns may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
     """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
-    write or vacuum after that removes them."""
+    write or vacuum then removes them."""
     commitRetention: timedelta | int | str
-    """Keeps the records of commits for this time, and the newest 1,000 however old, so that streams can read the data
-    set by them. It holds for all writers from this job on, until one says otherwise."""
+    """Keeps records of commits for this time, and the newest 1,000, so that streams can read the data set by them. It
+    holds for all writers until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     restoreTypes: bool
-    """Writes columns with the Arrow types that they were read from, which their metadata notes. What cannot come back
-    exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
+    """Writes columns with the Arrow types that they were read from; what cannot come back exactly is an error
+    ([types.md](types.md#back-to-the-types-that-were-read))."""
 
 
 class WriteStreamKeywords(_FileKeywords, total=False):
@@ -243,8 +235,8 @@ class WriteStreamKeywords(_FileKeywords, total=False):
     path: str | PathLike[str]
     """The file or directory; `load(path)` and `save(path)` set it."""
     vectors: Literal["array", "binary"]
-    """`binary` writes binary columns whose metadata notes a list of numbers (of `vectors=binary`, or
-    `spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary."""
+    """`binary` writes binary columns whose metadata notes a list of numbers as such lists; with `array` they stay
+    binary."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
     value."""
@@ -256,13 +248,13 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     partitionOverwriteMode: Literal["static", "dynamic"]
     """Mode overwrite replaces everything (`static`), or only the partitions that are written to."""
     ifExists: Literal["append", "error", "ignore"]
-    """If the directory holds data, mode append appends, is an `error` before any work, or writes nothing (`ignore`)."""
+    """If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
-    the newest 1,000 tokens."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory remembers
+    1,000 tokens."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes in one step what `datasets.load_from_disk` opens, with mode overwrite or `ifExists`.
-    `compression` is then none and `restoreTypes` true unless given ([howto/huggingface.md](howto/huggingface.md))."""
+    """`huggingface` writes what `datasets.load_from_disk` opens ([howto/huggingface.md](howto/huggingface.md));
+    `compression` is then none and `restoreTypes` true unless given."""
 
 
 class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
@@ -271,13 +263,13 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     partitionOverwriteMode: Literal["static", "dynamic"]
     """Mode overwrite replaces everything (`static`), or only the partitions that are written to."""
     ifExists: Literal["append", "error", "ignore"]
-    """If the directory holds data, mode append appends, is an `error` before any work, or writes nothing (`ignore`)."""
+    """If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
-    the newest 1,000 tokens."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory remembers
+    1,000 tokens."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes in one step what `datasets.load_from_disk` opens, with mode overwrite or `ifExists`.
-    `compression` is then none and `restoreTypes` true unless given ([howto/huggingface.md](howto/huggingface.md))."""
+    """`huggingface` writes what `datasets.load_from_disk` opens ([howto/huggingface.md](howto/huggingface.md));
+    `compression` is then none and `restoreTypes` true unless given."""
 
 
 class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
@@ -290,28 +282,27 @@ class CompactKeywords(TypedDict, total=False):
     outputBatchRows: int
     """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
-    """The most memory of one record batch as it is in the file, and of one row as Spark gets it, each value counted as
-    often as it occurs. A file that needs more is an error ([limits.md](limits.md))."""
+    """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
+    occurs; more is an error ([limits.md](limits.md))."""
     concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream begins after a stream's end, as of `cat a.arrows b.arrows`: `warn` reads the first, with a
-    warning, `read` all of them, if their schemas agree; or it is an `error`."""
+    """Where another stream follows a stream's end (`cat a.arrows b.arrows`): `warn` reads the first, `read` all, if
+    their schemas agree; or it is an `error`."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for files from
-    a writer that you trust."""
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for a writer
+    that you trust."""
     verifyChecksums: bool
-    """Compares what is read with the checksums in the footers of files with `statistics`; bytes that were changed later
-    are an error."""
+    """Compares what is read with the checksums in the footers of files with `statistics`; a difference is an error."""
     pathGlobFilter: str
-    """Only files whose names match are read; names of directories do not matter."""
+    """Only files whose names match; names of directories do not matter."""
     modifiedBefore: datetime | str
-    """Only files last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
+    """Only files last modified before this time; without a zone it is in `timeZone`, else in UTC."""
     modifiedAfter: datetime | str
-    """Only files last modified after this time are read; zones as for `modifiedBefore`."""
+    """Only files last modified after this time; zones as for `modifiedBefore`."""
     timeZone: str
-    """The zone of timestamps without one, in options and names of directories. By default `where` takes the session's,
-    which only tasks know, and names of directories give `timestamp_ntz`."""
+    """The zone of timestamps without one, in options and names of directories. Without it `where` takes the session's,
+    and names of directories give `timestamp_ntz`."""
     memoryMap: bool
-    """Maps files into memory; a file that is truncated meanwhile then crashes the worker."""
+    """Maps files into memory; a file that is truncated meanwhile crashes the worker."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
     value."""
@@ -326,27 +317,25 @@ class CompactKeywords(TypedDict, total=False):
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     maxRecordsPerFile: int
-    """The most rows of a file; without it, or with 0, a task writes one file (for each partition)."""
+    """The most rows of a file; without it, or with 0, any number."""
     maxFileBytes: int | str
-    """The most bytes of a file: it ends before the record batch that would exceed it, and has at least one. In an
-    object store 1g without it, and at most 5,000,000,000."""
+    """The most bytes of a file, which has at least one record batch. In an object store 1g without it, and at most
+    5,000,000,000."""
     metadata: Mapping[str, str]
-    """`metadata.owner=me` adds owner=me to the metadata of each file's schema and footer. Spark passes the key in lower
-    case."""
+    """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """Columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
+    """Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. `auto`
+    takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
     caseSensitive: bool
-    """Names of columns may differ only in case (`a` and `A`). Spark reads such columns only with
-    `spark.sql.caseSensitive=true`."""
+    """Names of columns may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
     """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
-    write or vacuum after that removes them."""
+    write or vacuum then removes them."""
     commitRetention: timedelta | int | str
-    """Keeps the records of commits for this time, and the newest 1,000 however old, so that streams can read the data
-    set by them. It holds for all writers from this job on, until one says otherwise."""
+    """Keeps records of commits for this time, and the newest 1,000, so that streams can read the data set by them. It
+    holds for all writers until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
-    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory remembers
-    the newest 1,000 tokens."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory remembers
+    1,000 tokens."""

@@ -65,15 +65,14 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order, each once, fields of structs and unions too; others are neither read "
-        "nor decoded.",
+        "The columns to read, in this order, each once, fields of structs and unions too; no others are decoded.",
         kind=d.COLUMNS,
         applies=Use.ROWS,
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Only rows for which this is true are read; partitions, files and record batches without any are skipped.",
+        "Only rows for which this is true; partitions, files and record batches without any are skipped.",
         applies=Use.ROWS,
     )
     metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
@@ -87,7 +86,7 @@ class ReadOptions:
     )
     open_cost_in_bytes: int = d.byte_size_or_zero(
         "4m",
-        "The cost of opening a file, as bytes that could be read in the same time.",
+        "The cost of opening a file, as bytes read in the same time.",
         applies=Use.LISTED | Use.COUNT,
     )
     output_batch_rows: int = d.count(
@@ -97,8 +96,8 @@ class ReadOptions:
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "The most memory of one record batch as it is in the file, and of one row as Spark gets it, each value "
-        "counted as often as it occurs. A file that needs more is an error ([limits.md](limits.md)).",
+        "The most memory of one record batch in the file, and of one row in Spark, each value counted as often as "
+        "it occurs; more is an error ([limits.md](limits.md)).",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     min_partition_num: int | None = d.optional_count(
@@ -108,33 +107,31 @@ class ReadOptions:
     )
     concatenated_streams: ConcatenatedStreams = d.word(
         ConcatenatedStreams.WARN,
-        "Where another stream begins after a stream's end, as of `cat a.arrows b.arrows`: `warn` reads the first, "
-        "with a warning, `read` all of them, if their schemas agree; or it is an `error`.",
+        "Where another stream follows a stream's end (`cat a.arrows b.arrows`): `warn` reads the first, `read` "
+        "all, if their schemas agree; or it is an `error`.",
         applies=Use.LISTED | Use.COMPACTION,
     )
     validation: Validation = d.word(
         Validation.FULL,
-        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for "
-        "files from a writer that you trust.",
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for a "
+        "writer that you trust.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     verify_checksums: bool = d.flag(
         "true",
-        "Compares what is read with the checksums in the footers of files with `statistics`; bytes that were "
-        "changed later are an error.",
+        "Compares what is read with the checksums in the footers of files with `statistics`; a difference is an error.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
         "Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses "
-        "what is not whole, `long` gives the count. It holds for what functions make, too.",
+        "what is not whole, `long` gives the count. So for what functions make.",
         applies=Use.READS | Use.COUNT,
     )
     times: Times = d.word(
         Times.NOTED,
-        "The Spark type of a time of day: `time` (which needs `spark.sql.timeType.enabled` to compute with), "
-        "`interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an "
-        "interval.",
+        "A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since "
+        "midnight, or `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval.",
         applies=Use.READS | Use.COUNT,
     )
     map_keys: MapKeys = d.word(
@@ -144,47 +141,46 @@ class ReadOptions:
     )
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
-        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and "
-        "arrow.parquet.variant, `storage` that of their storage; `tensor` also converts tensors, to structs of "
-        "shape and values, `geometry` also geoarrow.wkb, to GEOMETRY and GEOGRAPHY "
-        "([types.md](types.md#geometries)), `all` all of these.",
+        "`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and "
+        "arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also GEOMETRY and GEOGRAPHY "
+        "([types.md](types.md#geometries)), `all` all of these, `storage` none.",
         applies=Use.READS | Use.COUNT,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
         TimestampsWithOffset.TIMESTAMP,
-        "The Spark type of arrow.timestamp_with_offset: `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
+        "arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
         "`struct` (the instant, and the minutes of the offset).",
         applies=Use.READS | Use.COUNT,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "A column (or a struct's field) of lists of whole numbers or floats as `array`, or as `binary`: the "
-        "little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors)).",
+        "Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross in "
+        "less than half of the time ([functions.md](functions.md#vectors)).",
         applies=Use.FILES | Use.COUNT,
     )
     recursive_file_lookup: bool = d.flag(
         "false",
-        "Reads files in subdirectories of any depth; names of directories are then not columns.",
+        "Reads subdirectories of any depth; their names are then not columns.",
         applies=Use.LISTED | Use.COUNT,
     )
     path_glob_filter: str | None = d.optional(
         values.file_pattern,
         "a pattern of a file's name",
         "part-*.arrow",
-        "Only files whose names match are read; names of directories do not matter.",
+        "Only files whose names match; names of directories do not matter.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_before: str | None = d.time(
-        "Only files last modified before this time are read; without a zone it is in `timeZone`, else in UTC.",
+        "Only files last modified before this time; without a zone it is in `timeZone`, else in UTC.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_after: str | None = d.time(
-        "Only files last modified after this time are read; zones as for `modifiedBefore`.",
+        "Only files last modified after this time; zones as for `modifiedBefore`.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     base_path: str | None = d.path(
         "/data/flights",
-        "The directory below which `key=value` directories are columns; by default the given paths.",
+        "The directory below which `key=value` directories are columns; by default the paths.",
         applies=Use.LISTED | Use.COUNT,
     )
     partition_type_inference: bool = d.flag(
@@ -196,19 +192,19 @@ class ReadOptions:
         values.time_zone,
         "a time zone's name or offset that Spark and this machine know",
         "Europe/Berlin",
-        "The zone of timestamps without one, in options and names of directories. By default `where` takes the "
-        "session's, which only tasks know, and names of directories give `timestamp_ntz`.",
+        "The zone of timestamps without one, in options and names of directories. Without it `where` takes the "
+        "session's, and names of directories give `timestamp_ntz`.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     merge_schema: bool = d.flag(
         "false",
-        "Merges the schemas of all files: missing columns are null, types widen. Else the schema is that of the "
-        "file modified last (of several, the first by path).",
+        "Merges the schemas of all files: missing columns are null, types widen. Else it is that of the file "
+        "modified last (of several, the first by path).",
         applies=Use.FILES | Use.COUNT,
     )
     missing_columns: MissingColumns = d.word(
         MissingColumns.NULL,
-        "A column of the schema that a file does not have is `null`, or an `error`. With `mergeSchema` it is null.",
+        "A column that a file lacks is `null`, or an `error`; with `mergeSchema` null.",
         applies=Use.READS,
     )
     ignore_corrupt_files: bool = d.flag(
@@ -221,8 +217,8 @@ class ReadOptions:
     )
     tensors: TensorRows | None = d.optional_word(
         TensorRows.CELLS,
-        "For files of tensors, a row is: with `cells` a cell's coordinates and value (of a sparse tensor the cells "
-        "that its index names), with `values` a whole tensor, its shape and all its values.",
+        "Of files of tensors a row is, with `cells`, a cell's coordinates and value (of a sparse tensor those "
+        "that its index names), with `values` a whole tensor.",
         applies=Use.BATCH | Use.DIRECTORY | Use.RECORDS,
     )
     recover: bool = d.flag(
@@ -232,7 +228,7 @@ class ReadOptions:
     )
     memory_map: bool = d.flag(
         "false",
-        "Maps files into memory; a file that is truncated meanwhile then crashes the worker.",
+        "Maps files into memory; a file that is truncated meanwhile crashes the worker.",
         applies=Use.FILES | Use.COUNT | Use.COMPACTION,
     )
     token: str | None = d.secret(
@@ -291,7 +287,7 @@ class StreamOptions:
     )
     max_bytes_per_trigger: int | None = d.optional_byte_size(
         "1g",
-        "The most bytes of the files of a batch, which has at least one file. Both limits may be given.",
+        "The most bytes of the files of a batch, which has at least one file.",
         applies=Use.STREAMS,
     )
     starting_from: StartingFrom | int | datetime = d.option(
@@ -299,89 +295,88 @@ class StreamOptions:
         "earliest",
         "earliest, latest, the number of a commit record, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "For a new query: all that is there (`earliest`), only what comes later (`latest`), the commits of a data set from "
-        "this record on, or what is not older than a time: files by their modification times, commits by their records'.",
+        "For a new query: all that is there (`earliest`), only what comes later (`latest`), commits of a data set "
+        "from this record on, or what is not older than a time, by times of files or records.",
         kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
-        "A directory of this query alone, beside its checkpoint, in which it notes the files of each batch: files "
-        "may then come in any order and at any time.",
+        "A directory of this query alone, in which it notes the files of each batch: files may then come in any "
+        "order and at any time.",
         applies=Use.DIRECTORY,
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
         OnOverwrite.SKIP,
-        "Where a commit of a data set removed rows of earlier ones: `fail` (also without the option), `skip` it, "
-        "or `append`: read the rows that it wrote as new ones.",
+        "Where a commit removed rows of earlier ones: `fail` (also without the option), `skip` it, or `append` "
+        "what it wrote as new rows.",
         applies=Use.RECORDS,
     )
     read_change_feed: bool = d.flag(
         "false",
-        "Reads the changes of a data set's commits, as rows with `_change_type` (`insert`, or `delete` for rows that a commit "
-        "removed) and `_commit`, the number of its record. Compactions change no row.",
+        "Reads a data set's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the "
+        "number of the record. Compactions change no row.",
         applies=Use.RECORDS,
     )
     fail_on_data_loss: bool = d.flag(
         "true",
         "Records or files of a data set that are gone before they are read are an error. With `false`, and a "
-        "warning, such files are left out, and if records are gone all that is there is read anew.",
+        "warning, such files are left out; if records are gone, all that is there is read anew.",
         applies=Use.RECORDS,
     )
     tail: bool = d.flag(
         "false",
-        "Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, record "
-        "batch by record batch.",
+        "Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, by "
+        "record batches.",
         applies=Use.TAIL,
     )
     late_window: int | None = d.optional_duration(
         "6h",
         "How much older than the newest file that was read a file may be when it appears; 1h without it. An older "
-        "one is not read, and a warning names it. Offsets grow with the files in this time.",
+        "one is not read, with a warning. Offsets grow with the files in this time.",
         applies=Use.DIRECTORY,
     )
     max_file_age: int | None = d.optional_duration(
         "7d",
-        "How much older than the newest file that was read a file may be; without it, of any age.",
+        "How much older than the newest file that was read a file may be; any age without it.",
         applies=Use.DIRECTORY,
     )
     unfinished_after: int | None = d.optional_duration(
         "5m",
-        "Reads a stream (`.arrows`) without its end marker, or a file of `tensors`, when it has not changed for "
-        "this time, with a warning; without it a stream of a directory waits for the marker, and tensors for a "
-        "minute. What is written later is not read.",
+        "Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, "
+        "with a warning; without it streams wait for the marker, tensors for a minute. What is written later is "
+        "not read.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "A file that is not whole, not Arrow, or has other columns than the query can read: `fail` waits for its "
-        "end, and else ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also "
-        "notes it in `sourceLog`.",
+        "A file that is not whole, not Arrow, or of columns that the query cannot read: `fail` waits for its end, "
+        "and else ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also notes "
+        "it in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
     file_name_only: bool = d.flag(
         "false",
-        "Files of one name are one file, in whatever directory: only the first is read.",
+        "Of files of one name, in whatever directories, only the first is read.",
         applies=Use.DIRECTORY,
     )
     clean_source: CleanSource = d.word(
         CleanSource.OFF,
         "When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or "
-        "deleted. A file that has changed since is left, with a warning.",
+        "deleted; those that have changed since are left, with a warning.",
         applies=Use.DIRECTORY,
     )
     source_archive_dir: str | None = d.path(
         "/data/old",
-        "Where `cleanSource=archive` moves files to, with their whole path, in the same storage.",
+        "Where `cleanSource=archive` moves files, with their whole path, in the same storage.",
         applies=Use.DIRECTORY,
     )
     poll_interval: float | None = d.optional(
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between two looks for something new: without it 1s, and 10s where storage is remote. It is "
-        "longer where a look takes long.",
+        "The pause between two looks: without it 1s, 10s where storage is remote; longer where a look takes long.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

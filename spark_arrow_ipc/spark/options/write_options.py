@@ -62,34 +62,33 @@ class SparkWriteOptions:
     )
     partition_by: tuple[ColumnPath, ...] | None = d.column_list(
         "year, month",
-        "Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; "
-        "a task writes one file for each partition.",
+        "Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order.",
         applies=Use.WRITES,
     )
     max_records_per_file: int | None = d.limit(
         "1000000",
-        "The most rows of a file; without it, or with 0, a task writes one file (for each partition).",
+        "The most rows of a file; without it, or with 0, any number.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
-        "The most bytes of a file: it ends before the record batch that would exceed it, and has at least one. In "
-        "an object store 1g without it, and at most 5,000,000,000.",
+        "The most bytes of a file, which has at least one record batch. In an object store 1g without it, and at "
+        "most 5,000,000,000.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "Columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes strings "
-        "and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
+        "Columns that are dictionary-encoded, one dictionary a file. `auto` takes strings and binaries whose "
+        "values occur at least 8 times on average in a task's first 65,536 rows.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
         values.tensor_columns,
         "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
         "image:224x224x3, text:?x768",
-        "Arrays, or structs of shape and data, that are written as arrow.fixed_shape_tensor; with a `?`, structs "
-        "as arrow.variable_shape_tensor. A row of another shape is an error.",
+        "Arrays, or structs of shape and data, written as arrow.fixed_shape_tensor; with a `?`, structs as "
+        "arrow.variable_shape_tensor. A row of another shape is an error.",
         kind=d.TENSORS,
         applies=Use.WRITES,
     )
@@ -97,8 +96,8 @@ class SparkWriteOptions:
         values.fixed_size_lists,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
-        "Arrays that are written as fixed-size lists; so are those with `arrow.fixed-size-list.size` in their "
-        "metadata. A row of another length is an error.",
+        "Arrays written as fixed-size lists, as are those with `arrow.fixed-size-list.size` in their metadata. A "
+        "row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
     )
@@ -106,16 +105,15 @@ class SparkWriteOptions:
         "metadata.*",
         "a string",
         "flights of 2023",
-        "`metadata.owner=me` adds owner=me to the metadata of each file's schema and footer. Spark passes the key "
-        "in lower case.",
+        "`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
-        "Columns whose null count, least and greatest value of each record batch are noted in the footer, for "
-        "`where`. `auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot "
-        "hold them.",
+        "Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. "
+        "`auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold "
+        "them.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
@@ -125,33 +123,31 @@ class SparkWriteOptions:
     )
     if_exists: IfExists = d.word(
         IfExists.APPEND,
-        "If the directory holds data, mode append appends, is an `error` before any work, or writes nothing "
-        "(`ignore`).",
+        "If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`).",
         applies=Use.JOB,
     )
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
-        "The columns of a job that keeps files: with `merge` fewer than those of the newest record (null in its "
-        "rows), or more, with types that widen to one another; with `exact` the same; `none` checks nothing.",
+        "The columns of a job that keeps files: `merge` takes fewer or more than there are, and types that widen; "
+        "`exact` the same; `none` checks nothing ([writing.md](writing.md#columns-and-types)).",
         applies=Use.WRITES,
     )
     case_sensitive: bool = d.flag(
         "false",
-        "Names of columns may differ only in case (`a` and `A`). Spark reads such columns only with "
-        "`spark.sql.caseSensitive=true`.",
+        "Names of columns may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     keep_replaced: int = d.duration(
         "0",
         "10m",
-        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next "
-        "write or vacuum after that removes them.",
+        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. "
+        "The next write or vacuum then removes them.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_retention: int | None = d.optional_duration(
         "7d",
-        "Keeps the records of commits for this time, and the newest 1,000 however old, so that streams can read "
-        "the data set by them. It holds for all writers from this job on, until one says otherwise.",
+        "Keeps records of commits for this time, and the newest 1,000, so that streams can read the data set by "
+        "them. It holds for all writers until one says otherwise.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     durability: Durability = d.word(
@@ -163,27 +159,27 @@ class SparkWriteOptions:
         values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
-        "Identifies the job: if the token is committed already, the job writes nothing and succeeds. A directory "
-        "remembers the newest 1,000 tokens.",
+        "Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory "
+        "remembers 1,000 tokens.",
         applies=Use.JOB | Use.COMPACTION,
     )
     restore_types: bool = d.flag(
         "false",
-        "Writes columns with the Arrow types that they were read from, which their metadata notes. What cannot "
-        "come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read)).",
+        "Writes columns with the Arrow types that they were read from; what cannot come back exactly is an error "
+        "([types.md](types.md#back-to-the-types-that-were-read)).",
         applies=Use.WRITES,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "`binary` writes binary columns whose metadata notes a list of numbers (of `vectors=binary`, or "
-        "`spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary.",
+        "`binary` writes binary columns whose metadata notes a list of numbers as such lists; with `array` they "
+        "stay binary.",
         applies=Use.WRITES,
     )
     layout: Layout = d.word(
         Layout.PLAIN,
-        "`huggingface` writes in one step what `datasets.load_from_disk` opens, with mode overwrite or `ifExists`. "
-        "`compression` is then none and `restoreTypes` true unless given "
-        "([howto/huggingface.md](howto/huggingface.md)).",
+        "`huggingface` writes what `datasets.load_from_disk` opens "
+        "([howto/huggingface.md](howto/huggingface.md)); `compression` is then none and `restoreTypes` true "
+        "unless given.",
         applies=Use.JOB,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
