@@ -1,4 +1,4 @@
-"""A server and a client of Dissociated IPC, written from its document and from docs/dissociated.md, not from our code."""
+"""A server and a client of Dissociated IPC, written from its document and from format/dissociated.md, not from our code."""
 
 import contextlib
 import io

@@ -31,7 +31,7 @@ MAX_PARTS: Final = 100_000
 
 _HEAD: Final = struct.Struct("<III")
 _ALL: Final = 2**32 - 1
-_PARTS_SPEC: Final = 'docs/dissociated.md, "Parts and columns"'
+_PARTS_SPEC: Final = 'format/dissociated.md, "Parts and columns"'
 
 
 @dataclass(frozen=True, slots=True)

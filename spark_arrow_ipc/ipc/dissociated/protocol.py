@@ -197,7 +197,7 @@ MAX_REASON_NBYTES: Final = 4096
 PROGRESS_NBYTES: Final = 64 << 10
 """A peer that sends or takes less than this of what is due in a time-out has timed out."""
 
-_FRAMES_SPEC: Final = 'docs/dissociated.md, "Frames"'
+_FRAMES_SPEC: Final = 'format/dissociated.md, "Frames"'
 
 
 class FrameKind(IntEnum):
