@@ -316,8 +316,17 @@ def check(name, verdict, sentence):
 
 
 def record_of(told):
-    head = ["# Spark's methods, in full", "", "`python tests/spark_methods.py` writes this table, and `docs/methods.md` from it.", ""]
-    rows = ["| method | here | what is said | instead |", "|---|---|---|---|", *(row(name, *told[name]) for name in METHODS)]
+    head = [
+        "# Spark's methods, in full",
+        "",
+        "`python tests/spark_methods.py` writes this table, and `docs/methods.md` from it.",
+        "",
+    ]
+    rows = [
+        "| method | here | what is said | instead |",
+        "|---|---|---|---|",
+        *(row(name, *told[name]) for name in METHODS),
+    ]
     return "\n".join([*head, *rows, ""])
 
 

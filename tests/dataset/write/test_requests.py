@@ -1,4 +1,4 @@
-"""What a job asks of an object store, in requests: docs/object_stores.md has the table.
+"""What a job asks of an object store, in requests: docs/object_stores.md sums them up.
 
 The store is the tests' own server, so that what the library asks for is counted and not what is asked of it.
 """
