@@ -17,10 +17,13 @@ from pyspark.sql import types as s
 from stream_queries import Query, drop
 
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
+from spark_arrow_ipc.storage.local import LOCAL
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 
@@ -300,6 +303,27 @@ def not_kept(tmp_path, says):
     query.restart(failOnDataLoss="true")
     save(tmp_path / "in", 2, overwrite=True, keepReplaced="1h")
     assert [(1, "delete", 3), (2, "insert", 3)] == query.next()
+
+
+@case("is not kept any more")
+def pruned(tmp_path, says):
+    save(tmp_path / "in", 0)
+    query = Query(tmp_path / "in", N)
+    assert [(0,)] == query.next()
+    for n in (1, 2, 3):
+        save(tmp_path / "in", n)
+    dataset = DatasetDirectory(LOCAL, str(tmp_path / "in"))
+    for path in (record_path(dataset, 1), record_path(dataset, 2), dataset.record(1), dataset.record(2)):
+        Path(path).unlink(missing_ok=True)
+    with pytest.raises(ArrowIpcError, match=rf"{says}; the oldest that is kept is 3"):
+        query.next()
+    anew = Query(tmp_path / "in", N, startingFrom="3")
+    assert [(2,), (3,)] == anew.next()
+    query.restart(failOnDataLoss="false")
+    assert [[], [(0,), (1,), (2,), (3,)]] == [query.next() for _ in range(2)]
+    query.restart(failOnDataLoss="true")
+    save(tmp_path / "in", 4)
+    assert [(4,)] == query.next()
 
 
 @pytest.mark.parametrize("says", CASES)
