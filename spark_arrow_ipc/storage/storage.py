@@ -4,7 +4,18 @@ Data files, commit records and staged files are reached through these calls and 
 with ``/`` between their parts; `resolve` makes one of what a person wrote. `Traits` says what a storage does not have,
 so that a step which means nothing there is left out instead of failing.
 
-A call that fails leaves either the state before it or the state after it, never half of a file under its name.
+A call that fails leaves either the state before it or the state after it, never half of a file under its name. Errors are
+builtin ones (`OSError`) of one line with the path, and hold no value of an option.
+
+To add a storage:
+
+1. A class with these calls. One behind a network begins with `RemoteStorage` (``base.py``), and reads by a `RemoteSource`; one
+   on this machine, without links, with `LearnsByDoing`.
+2. Its schemes in `_PLACES`, and its `Place`, in ``paths.py``; its row in `_STORAGES` (``open.py``), which imports it late.
+3. A branch in `made`, and its name in `WRITABLE` (``tests/storage/test_storage.py``): one suite runs over every storage. A test
+   file of its own, and, if it moves or deletes, the rows that ``tests/test_links.py`` asks for.
+4. Its scheme in the table of ``docs/object_stores.md``, and the options ``storage.*`` that it knows: it refuses all others.
+5. Write, read and stream with it in Spark, into a root that is not there yet: the suite begins in a directory that is.
 """
 
 from __future__ import annotations

@@ -24,6 +24,16 @@ what it remembers is only good for an offset that it returned itself.
 Waiting is not a mode's affair: the reader of the stream calls `latest` again only after a pause, unless `backlog` says
 that more is known to wait. Offsets are JSON; what a checkpoint gives back is checked (`OffsetValues`). A mode never
 sleeps, and raises `OSError` for an error of the storage that may pass.
+
+To add a mode:
+
+1. A class with these calls in a module of its own beside this one. It takes its files from `WaitingFiles`, with their roots,
+   which an offset must hold as well.
+2. A branch in `stream_mode` (``spark/read/stream_reader.py``), before the refusal of options that are not for directories.
+3. If options have a meaning in this mode alone, a `Use` (``spark/options/declare.py``), in `LISTED`, `ROWS` and `STREAMS` as
+   well, or all other options are refused; and its row in `USES` (``tests/spark/options/test_applies.py``).
+4. Its row in `_WORDS` (``checkpoint.py``), for ``arrowipc stream``; in `MODES` of ``tests/faults/stream_simulator.py``; its tests.
+5. Its row in the table of paths in ``docs/streaming.md``.
 """
 
 from __future__ import annotations

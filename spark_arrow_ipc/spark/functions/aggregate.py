@@ -8,6 +8,16 @@ has an order of its own. These are refused, with Spark's own way to write them.
 `SAFE` says for each function which types it takes, the Spark type of its partial values, and that of the result. The last step
 is Spark's own ``groupBy`` over the partial rows, so that groups are equal where they are in Spark: NaN with NaN, 0.0
 with -0.0.
+
+To add an aggregate:
+
+1. Its row in `SAFE`, and in `_INPUTS` and `_MERGES` (``partial_aggregates.py``), by names of pyarrow. If headers or statistics
+   can answer it, ``block_answers.py``.
+2. For plain SQL, its name in ``isExact`` and ``of`` (``spark/push_down/java/Aggregates.java``), if Spark hands it to sources.
+   What Spark itself writes as another aggregate (``bool_or`` as ``max``) needs nothing.
+3. Its row in ``docs/functions.md``, in the docstring of `aggregate`, and in the error that
+   ``tests/spark/functions/test_aggregate_plan.py`` expects.
+4. Its name in `FUNCTIONS` (``tests/aggregate_cases.py``); ``python tests/aggregate_cases.py --count 2000`` compares it with Spark.
 """
 
 from __future__ import annotations
