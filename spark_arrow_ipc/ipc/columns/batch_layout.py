@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -54,6 +54,17 @@ class _Rows(Sequence[Sequence[int]]):
 Pairs: TypeAlias = Sequence[Sequence[int]]
 
 
+class Fitted(NamedTuple):
+    """The slots of a batch for each step of a plan, from the last on; its buffers are large enough for them.
+
+    `slots` has the length, the null count, whether the validity bitmap is left out, and the numbers of the first buffer, and
+    of the one after the last.
+    """
+
+    plan: Plan
+    slots: list[tuple[int, int, bool, int, int]]
+
+
 class BatchLayout:
     """The nodes and buffers of one batch, checked against the plan.
 
@@ -70,13 +81,16 @@ class BatchLayout:
     ----------
     arrays
         The nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
+    fitted
+        What `decode.fit` made of it, if it is not compressed: batches with the same message have the same sizes.
     """
 
-    __slots__ = ("_buffers", "_nodes", "arrays", "variadic_before")
+    __slots__ = ("_buffers", "_nodes", "arrays", "fitted", "variadic_before")
 
     def __init__(self, nodes: Pairs | None, buffers: Pairs | None, variadic_before: tuple[int, ...]) -> None:
         self._nodes, self._buffers, self.variadic_before = nodes, buffers, variadic_before
         self.arrays: tuple[Int64s, Int64s] | None = None
+        self.fitted: Fitted | None = None
 
     @classmethod
     def of_arrays(cls, nodes: Int64s, buffers: Int64s, variadic_before: tuple[int, ...]) -> BatchLayout:

@@ -22,6 +22,7 @@ from spark_arrow_ipc.arrow.layout import Role, Swap
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Endianness
 from spark_arrow_ipc.errors import (
+    ArrowIpcError,
     InvalidArrowError,
     InvalidBodyError,
     InvalidDictionaryError,
@@ -29,7 +30,7 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.bytes.body import Body
-from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, owner
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, Fitted, owner
 from spark_arrow_ipc.ipc.columns.compression import Decompressor, uncompressed_nbytes
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step
 from spark_arrow_ipc.ipc.constants import NO_BYTES, Limits
@@ -145,7 +146,9 @@ def held_nbytes(batch: BatchBytes, plan: Plan, *, swaps: bool) -> int:
 
 def _check_buffers(regions: Sequence[memoryview], batch: BatchBytes, plan: Plan) -> None:
     """Compare the buffers that are not empty with their checksums, if there are any."""
-    for number, (data, expected) in enumerate(zip(regions, batch.checksums or (), strict=False)):
+    if batch.checksums is None:
+        return
+    for number, (data, expected) in enumerate(zip(regions, batch.checksums, strict=False)):
         try:
             check_buffer(data, expected)
         except InvalidBodyError as error:
@@ -182,10 +185,13 @@ def decode_columns(
 
     O(steps) Python, plus decompression. The buffers are compared with their checksums, if there are any.
     """
-    header = batch.header
+    header, layout = batch.header, batch.layout
     buffers = read_buffers(batch, plan, header.compression, limits)
-    regions = Regions(batch.layout, buffers, batch.body.byte_offset)
-    return build_columns(header.length, plan, regions, find_dictionary, swaps=swaps)
+    regions = Regions(layout, buffers, batch.body.byte_offset)
+    fitted = layout.fitted
+    if fitted is None or fitted.plan is not plan or header.compression is not None:
+        fitted = layout.fitted = fit(header.length, plan, regions)
+    return _build(fitted, regions, find_dictionary, swaps=swaps)
 
 
 def build_columns(
@@ -195,62 +201,74 @@ def build_columns(
 
     O(steps). Raises what `decode_columns` raises, except for decompression.
     """
-    done: list[Array] = []
+    return _build(fit(num_rows, plan, regions), regions, find_dictionary, swaps=swaps)
+
+
+def fit(num_rows: int, plan: Plan, regions: Regions) -> Fitted:
+    """Check that the buffers and children of each step are large enough for its slots."""
     layout, by_number = regions.layout, regions.buffers
-    nodes = layout.nodes
+    nodes, before = layout.nodes, layout.variadic_before
+    slots: list[tuple[int, int, bool, int, int]] = []
+    lengths: list[int] = []
     for step in reversed(plan.steps):
         length, null_count = nodes[step.node]
+        start = stop = step.first_buffer + before[step.first_variadic] + step.drops_validity
         try:
             if step.is_top and length != num_rows:
                 raise InvalidBodyError(expected=f"a column of {num_rows:,} rows", found=f"{length:,}")
-            children: tuple[Array, ...] = ()
             if step.children:
-                children = tuple(done.pop() for _ in range(step.children))
-                _check_children(step, length, children)
-            buffers = _buffers_of(step, layout, by_number, length, null_count)
-            if swaps:
-                buffers = _swapped(step, buffers)
-            dictionary = None
-            if step.dictionary_id is not None:
-                dictionary = _dictionary_of(step, plan, length, null_count, find_dictionary)
+                _check_children(step, length, [lengths.pop() for _ in range(step.children)])
+            if null_count and step.drops_validity:
+                raise UnsupportedError("a union of metadata V4 with nulls of its own, which V5 cannot express")
+            for buffer in step.buffers:
+                nbytes = len(by_number[stop])
+                # The bits that `buffer.nbytes` rounds up, without its two calls, which small batches would notice.
+                if nbytes << 3 < (length + buffer.extra if length else 0) * buffer.bit_width and (
+                    nbytes or null_count or buffer.role is not _VALIDITY
+                ):
+                    needed = buffer.nbytes(length)
+                    raise InvalidBodyError(
+                        expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{nbytes:,}"
+                    )
+                stop += 1
         except (InvalidArrowError, UnsupportedError) as error:
-            error.field_path = error.field_path or step.path
-            if error.byte_offset is None and step.buffers:
-                error.byte_offset = regions.body_offset + layout.buffers[layout.first_buffer(step)][0]
+            _add_place(error, step, regions)
             raise
+        is_absent = not null_count and start < stop and step.buffers[0].role is _VALIDITY and not len(by_number[start])
+        if step.is_variadic:
+            stop += layout.variadic_count(step)
         if type(step.type) in _NULL_COUNTS:
             null_count = _NULL_COUNTS[type(step.type)](length)
+        slots.append((length, null_count, is_absent, start + is_absent, stop))
+        lengths.append(length)
+    return Fitted(plan, slots)
+
+
+def _add_place(error: ArrowIpcError, step: Step, regions: Regions) -> None:
+    """Add the field and the byte offset to an error that has none."""
+    error.field_path = error.field_path or step.path
+    if error.byte_offset is None and step.buffers:
+        layout = regions.layout
+        error.byte_offset = regions.body_offset + layout.buffers[layout.first_buffer(step)][0]
+
+
+def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *, swaps: bool) -> tuple[Array, ...]:
+    done: list[Array] = []
+    plan, by_number = fitted.plan, regions.buffers
+    for step, (length, null_count, is_absent, start, stop) in zip(reversed(plan.steps), fitted.slots, strict=True):
+        buffers = (None, *by_number[start:stop]) if is_absent else tuple(by_number[start:stop])
+        if swaps:
+            buffers = _swapped(step, buffers)
+        children = tuple([done.pop() for _ in range(step.children)]) if step.children else ()
+        dictionary = None
+        if step.dictionary_id is not None:
+            try:
+                dictionary = _dictionary_of(step, plan, length, null_count, find_dictionary)
+            except (InvalidArrowError, UnsupportedError) as error:
+                _add_place(error, step, regions)
+                raise
         done.append(Array(step.type, length, null_count, buffers, children, dictionary))
     return tuple(reversed(done))
-
-
-def _buffers_of(
-    step: Step, layout: BatchLayout, regions: Sequence[memoryview], length: int, null_count: int
-) -> tuple[memoryview | None, ...]:
-    """Return the buffers of one step, each large enough for `length` slots; None for an absent validity."""
-    number = step.first_buffer + layout.variadic_before[step.first_variadic]
-    if step.drops_validity:
-        if null_count:
-            raise UnsupportedError("a union of metadata V4 with nulls of its own, which V5 cannot express")
-        number += 1
-    buffers: list[memoryview | None] = []
-    for buffer in step.buffers:
-        data = regions[number]
-        number += 1
-        nbytes = len(data)
-        if not nbytes and not null_count and buffer.role is _VALIDITY:
-            buffers.append(None)
-            continue
-        # The bits that `buffer.nbytes` rounds up, without its two calls, which small batches would notice.
-        if nbytes << 3 < (length + buffer.extra if length else 0) * buffer.bit_width:
-            needed = buffer.nbytes(length)
-            raise InvalidBodyError(
-                expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{nbytes:,}"
-            )
-        buffers.append(data)
-    if step.is_variadic:
-        buffers += regions[number : number + layout.variadic_count(step)]
-    return tuple(buffers)
 
 
 def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
@@ -280,13 +298,11 @@ def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_di
     )
 
 
-def _check_children(step: Step, length: int, children: Sequence[Array]) -> None:
+def _check_children(step: Step, length: int, lengths: Sequence[int]) -> None:
     """Check that children are long enough for the parent; value offsets are checked later."""
     if step.child_slots is None:
         return
     needed = length * step.child_slots
-    for child, field in zip(children, step.type.children, strict=True):
-        if child.length < needed:
-            raise InvalidBodyError(
-                expected=f"child {field.name!r} of at least {needed:,} slots", found=f"{child.length:,}"
-            )
+    for actual, field in zip(lengths, step.type.children, strict=True):
+        if actual < needed:
+            raise InvalidBodyError(expected=f"child {field.name!r} of at least {needed:,} slots", found=f"{actual:,}")
