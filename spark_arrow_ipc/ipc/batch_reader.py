@@ -15,7 +15,8 @@ from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES, WAITING_GAP_NBYTES, Fetch
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.footer import Block, split_block
-from spark_arrow_ipc.ipc.messages.message import MessageDecoder, RecordBatchHeader, decode_message, expect
+from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader, decode_message, expect
+from spark_arrow_ipc.ipc.messages.shape import MessageDecoder
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

@@ -26,7 +26,7 @@ from spark_arrow_ipc.ipc.batch_reader import (
 from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
 from spark_arrow_ipc.ipc.bytes.source import MOST_NBYTES, SMALL_NBYTES, KeptEnds
-from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.coalesce import Run, coalesce
 from spark_arrow_ipc.ipc.columns.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.columns.plan import Plan
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
@@ -44,6 +44,7 @@ from spark_arrow_ipc.ipc.messages.checksums import (
 )
 from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_start, read_first_message, split_block
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
+from spark_arrow_ipc.ipc.messages.shape import Shapes
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
 
@@ -208,7 +209,7 @@ class FileReader(BatchReader):
     def _read_batch(self, i: int, window: ByteSource | None) -> RecordBatch:
         """Read record batch `i`, from bytes in memory if they are there."""
         block = self.blocks[i]
-        with self._at(i):
+        with self._at(i, block):
             source: ByteSource = self._source if window is None else window
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._checks_start:
@@ -284,7 +285,7 @@ class FileReader(BatchReader):
         Reads its header, and not its body.
         """
         block = self._block(i)
-        with self._at(i):
+        with self._at(i, block):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             checksums = self._checksums(i)
             message = self._read_batch_message(self._source, block, checksums)
@@ -294,14 +295,14 @@ class FileReader(BatchReader):
             return BatchRows(self._columns, message, place, self._dictionaries.find, of_buffers(checksums))
 
     def _take(self, ahead: BatchesAhead, i: int) -> tuple[int, ByteSource] | None:
-        with self._at(i):
+        with self._at(i, self.blocks[i]):
             return ahead.take(i)
 
     def _window(self, start: int, stop: int) -> Window:
-        byte_offset, last = self.blocks[start].byte_offset, self.blocks[stop - 1]
-        with self._at(start):
-            data = self._source.read_at(byte_offset, last.byte_offset + last.nbytes - byte_offset)
-        return Window(self._source, byte_offset, data)
+        first, last = self.blocks[start], self.blocks[stop - 1]
+        with self._at(start, first):
+            data = self._source.read_at(first.byte_offset, last.byte_offset + last.nbytes - first.byte_offset)
+        return Window(self._source, first.byte_offset, data)
 
     def _coalesce(
         self, window: ByteSource, numbers: range, shapes: Shapes, below_rows: int
@@ -334,8 +335,9 @@ class FileReader(BatchReader):
 
     def read_header(self, i: int) -> RecordBatchHeader:
         """Read the header of record batch `i`, with its row count, and not its body."""
-        with self._at(i):
-            message = self._read_message(self._source, self._block(i))
+        block = self._block(i)
+        with self._at(i, block):
+            message = self._read_message(self._source, block)
             return expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
 
     def read_headers(self) -> Iterator[IndexedBatch]:
@@ -357,8 +359,9 @@ class FileReader(BatchReader):
         expected = self.checksums.headers.tolist() if verified and self._verifies and self.checksums else None
         counts, source = list[int](), self._with_headers(numbers)
         for i in numbers:
-            with self._at(i):
-                metadata = self._read_metadata(source, self._block(i))
+            block = self._block(i)
+            with self._at(i, block):
+                metadata = self._read_metadata(source, block)
                 if expected is not None:
                     check_header(metadata, expected[i])
             shape = shapes.of(metadata)
@@ -369,21 +372,24 @@ class FileReader(BatchReader):
     def wanted_nbytes(self, i: int) -> int:
         """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""
         block = self._block(i)
-        with self._at(i):
+        with self._at(i, block):
             message = self._read_batch_message(self._source, block, None)
             ranges = self._columns.wanted_ranges(message, gap_nbytes(self._source))
             return block.metadata_nbytes + sum(stop - start for start, stop in ranges)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
         """Read the header of dictionary batch `i`, and not its body."""
-        with self._at(i, MessageHeader.DictionaryBatch):
-            message = self._read_message(self._dictionary_source, self.dictionary_blocks[i])
+        block = self.dictionary_blocks[i]
+        with self._at(i, block, MessageHeader.DictionaryBatch):
+            message = self._read_message(self._dictionary_source, block)
             return expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
 
-    def _at(self, i: int, kind: MessageHeader = MessageHeader.RecordBatch) -> AbstractContextManager[None]:
+    def _at(
+        self, i: int, block: Block, kind: MessageHeader = MessageHeader.RecordBatch
+    ) -> AbstractContextManager[None]:
         """Return the place of errors in a batch."""
-        block = self._block(i) if kind is MessageHeader.RecordBatch else self.dictionary_blocks[i]
-        return error_context(path=self.path, block_kind=kind.noun, block_number=i, byte_offset=block.byte_offset)
+        path = self._source.path
+        return error_context(path=path, block_kind=kind.noun, block_number=i, byte_offset=block.byte_offset)
 
     def _block(self, i: int) -> Block:
         if not 0 <= i < len(self):
@@ -409,9 +415,11 @@ class FileReader(BatchReader):
         metadata = self._read_metadata(source, block)
         if checksums is not None:
             check_header(metadata, checksums.header)
-        flatbuffer = split_block(metadata, block)
-        with inside(block.byte_offset + block.metadata_nbytes - len(flatbuffer)):
-            message = self._messages.decode(flatbuffer, limits)
+        message = self._messages.known(metadata)
+        if message is None:
+            start = block.metadata_nbytes - len(split_block(metadata, block))
+            with inside(block.byte_offset + start):
+                message = self._messages.decode(metadata, start, limits)
         if message.body_nbytes != block.body_nbytes:
             raise InvalidFramingError(
                 expected=f"a body of {block.body_nbytes:,} bytes, as the footer says",
@@ -431,7 +439,7 @@ class FileReader(BatchReader):
 
     def _decode_dictionary(self, number: int, plan: Plan) -> Array:
         block = self.dictionary_blocks[number]
-        with self._at(number, MessageHeader.DictionaryBatch):
+        with self._at(number, block, MessageHeader.DictionaryBatch):
             checksums = self.checksums.dictionary(number) if self._verifies and self.checksums is not None else None
             message = self._read_message(self._dictionary_source, block, checksums)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data

@@ -16,13 +16,14 @@ from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, Ahead, StreamAhead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
 from spark_arrow_ipc.ipc.bytes.source import HEADERS_NBYTES, KeptEnds, ReadAhead, read_ahead
-from spark_arrow_ipc.ipc.columns.coalesce import MessageShape, Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.coalesce import Run, coalesce
 from spark_arrow_ipc.ipc.columns.dictionaries import StreamDecoder
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.messages.message import Message, decode_prefix, inside, read_message_or_end
+from spark_arrow_ipc.ipc.messages.shape import MessageShape, Shapes
 from spark_arrow_ipc.ipc.stream_index import (
     IndexedBatch,
     StreamIndex,
@@ -190,7 +191,7 @@ class StreamReader(BatchReader):
     @staticmethod
     def _run(data: memoryview, shape: MessageShape, most: int) -> tuple[Run, list[int]]:
         """Return the record batches of a shape at the start of `data`, and the end of each."""
-        nbytes, at = len(shape.metadata), shape.body_nbytes.start
+        nbytes, at = shape.nbytes, shape.body_nbytes.start
         prefix = shape.prefix
         starts: list[int] = []
         ends: list[int] = []
@@ -306,8 +307,10 @@ class StreamReader(BatchReader):
                     self._begin_stream(following)
                 return None
             flatbuffer, body_offset = encapsulated
-            with inside(body_offset - len(flatbuffer)):
-                message = self._messages.decode(flatbuffer, limits)
+            message = self._messages.known(flatbuffer)
+            if message is None:
+                with inside(body_offset - len(flatbuffer)):
+                    message = self._messages.decode(flatbuffer, 0, limits)
         kind = message.kind
         if kind not in self._counts:
             self._begin_stream(self._ends.enter(message, self._byte_offset, body_offset))

@@ -3,7 +3,6 @@
 What another library cannot read stands in a table with the reason, as its release of the test environment gives it.
 """
 
-import dataclasses
 import datetime as dt
 import io
 
@@ -240,7 +239,7 @@ def test_another_number_of_buffers_is_refused_beside_run_ends(more):
     listed = np.concatenate([header.buffers, header.buffers])[: len(header.buffers) + more]
     plan = compile_plan(reader.schema.fields, (), MetadataVersion.V4)
     with pytest.raises(InvalidMetadataError, match="buffers, as the schema implies"):
-        check_header(dataclasses.replace(header, buffers=listed), plan, 1 << 20, Limits())
+        check_header(header._replace(buffers=listed), plan, 1 << 20, Limits())
 
 
 # ---- nanoarrow

@@ -20,9 +20,9 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statis
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.batch_reader import with_headers
 from spark_arrow_ipc.ipc.bytes.source import keep_ends
-from spark_arrow_ipc.ipc.columns.coalesce import Shapes
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import TensorRows
+from spark_arrow_ipc.ipc.messages.shape import Shapes
 from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.reader import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex

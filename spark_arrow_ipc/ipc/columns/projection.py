@@ -6,7 +6,6 @@ The readers of both formats use it: they differ only in how they find messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
@@ -56,6 +55,8 @@ class _Checked(NamedTuple):
     """
 
     message: Message
+    header: RecordBatchHeader
+    plan: Plan
     body_nbytes: int
     layout: BatchLayout
     leaves: LeafBatch | None = None
@@ -129,16 +130,12 @@ class SelectedColumns:
         self, message: Message, place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
     ) -> RecordBatch:
         """Read the selected columns of the batch whose body lies at `place`; compare buffers with `checksums`."""
-        header = message.header
-        assert isinstance(header, RecordBatchHeader)
-        plan = self.plan(message.version)
         checked = self._checked
         if checked is None or checked.message is not message or checked.body_nbytes != place.nbytes:
-            checked = self._checked = self._check_header(message, header, plan, place.nbytes)
-        layout = checked.layout
-        batch = BatchBytes(
-            header, layout, place.read(None if plan.is_whole else wanted_ranges(plan, layout)), checksums
-        )
+            checked = self._checked = self._check_header(message, place.nbytes)
+        header, plan, layout = checked.header, checked.plan, checked.layout
+        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
+        batch = BatchBytes(header, layout, body, checksums)
         columns = None
         if checked.leaves is not None:
             columns = self._decode_leaves(batch, checked.leaves, find)
@@ -148,22 +145,22 @@ class SelectedColumns:
             columns = self._decode(batch, plan, find)
         return self._batch(columns, header.length, message)
 
-    def _check_header(self, message: Message, header: RecordBatchHeader, plan: Plan, nbytes: int) -> _Checked:
-        last = self._checked
-        if last is not None and last.leaves is not None and last.message.version == message.version:
+    def _check_header(self, message: Message, nbytes: int) -> _Checked:
+        header, plans, last = message.header, self._plans_of(message.version), self._checked
+        assert isinstance(header, RecordBatchHeader)
+        plan = plans.plan
+        if last is not None and last.leaves is not None and last.plan is plan:
             # Batches of as many rows most often differ in null counts alone, unless they have strings.
             alike = last.layout if last.body_nbytes == nbytes and last.leaves.num_rows == header.length else None
             layout = None if alike is None else with_null_counts(header, alike)
             leaves = None if layout is None else last.leaves.leaves.with_nulls(last.leaves, layout)
             if layout is not None and leaves is not None:
-                return _Checked(message, nbytes, layout, leaves)
+                return _Checked(message, header, plan, nbytes, layout, leaves)
         layout = check_header(header, plan, nbytes, self.limits)
-        if layout.arrays is None or self.swaps:
-            return _Checked(message, nbytes, layout)
-        columns = self._plans_of(message.version).leaves
+        columns = None if layout.arrays is None or self.swaps else plans.leaves
         if columns is None or header.compression is not None:
-            return _Checked(message, nbytes, layout, compressed=columns)
-        return _Checked(message, nbytes, layout, columns.fit(header.length, layout))
+            return _Checked(message, header, plan, nbytes, layout, compressed=columns)
+        return _Checked(message, header, plan, nbytes, layout, columns.fit(header.length, layout))
 
     def build_batch(self, message: Message, num_rows: int, regions: Regions, find: FindDictionary) -> RecordBatch:
         """Build a batch of buffers in memory; custom metadata is that of `message`."""
@@ -257,7 +254,7 @@ class SelectedColumns:
         leaves = columns.fit(header.length, layout)
         if leaves is None:
             return None
-        plain = replace(header, buffers=places, compression=None)
+        plain = header._replace(buffers=places, compression=None)
         try:
             return self._decode_leaves(BatchBytes(plain, layout, BodyRanges.whole(memory, 0)), leaves, find)
         except ArrowIpcError:

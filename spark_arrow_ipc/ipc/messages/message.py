@@ -45,8 +45,7 @@ _NO_COUNTS: Final = np.zeros(0, np.int64)
 _EXPERIMENTAL_CODECS: Final[dict[str, CompressionType]] = {codec.word: codec for codec in CompressionType}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordBatchHeader:
+class RecordBatchHeader(NamedTuple):
     """``RecordBatch`` of Message.fbs.
 
     Parameters
@@ -121,9 +120,6 @@ def decode_dictionary_batch(view: reader.TableView, custom_metadata: CustomMetad
     return DictionaryBatchHeader(int(view.scalar("id")), header, bool(view.scalar("isDelta")), custom_metadata)
 
 
-_MOST_DIFFER: Final = 16
-"""After this many messages that differ, one in turn with the next, `MessageDecoder` compares no more of them."""
-
 Header: TypeAlias = RecordBatchHeader | DictionaryBatchHeader | SchemaHeader
 
 
@@ -155,38 +151,6 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     custom_metadata = decode_custom_metadata(view)
     header = decode_header(header_view, custom_metadata)
     return Message(version, kind, header, body_nbytes, custom_metadata)
-
-
-class MessageDecoder:
-    """Decodes messages one after another, and returns the last record batch's again for the same bytes.
-
-    Batches of as many numbers without nulls have the same metadata. What depends on them alone, such as the layout of
-    the batch, can then be known by the object. Threads may share a decoder.
-
-    Where many messages in turn differ, as those of strings do, the next ones are not compared any more.
-    """
-
-    __slots__ = ("_differ", "_last")
-
-    def __init__(self) -> None:
-        self._last: tuple[bytes, Message] | None = None
-        self._differ = 0
-
-    def decode(self, flatbuffer: memoryview, limits: Limits) -> Message:
-        """Return the message in a flatbuffer, as `decode_message`. The limits are always the same ones."""
-        if self._differ > _MOST_DIFFER:
-            return decode_message(flatbuffer, limits)
-        last = self._last
-        # A copy: the flatbuffer may lie in a mapped file, or in memory that holds a whole body.
-        data = bytes(flatbuffer)
-        if last is not None and last[0] == data:
-            self._differ = 0
-            return last[1]
-        self._differ += 1
-        message = decode_message(memoryview(data), limits)
-        if message.kind is MessageHeader.RecordBatch:
-            self._last = None if self._differ > _MOST_DIFFER else (data, message)
-        return message
 
 
 def body_length(view: reader.TableView) -> int:
@@ -309,10 +273,10 @@ def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) ->
 
     At the end of the stream, the byte offset after it: after its marker, or where the bytes end between two messages.
     """
-    head = source.read_up_to(byte_offset, 4)
+    # Of a pipe the rest of the prefix is a second read: a legacy end marker may be its last 4 bytes.
+    head = source.read_up_to(byte_offset, 4 if source.nbytes is None else 8)
     if not head:
         return byte_offset
-    # The rest of the prefix is a second read: a legacy end marker may be the last 4 bytes of a pipe.
     if len(head) == 4 and _UINT32.unpack_from(head)[0] == CONTINUATION:
         head = memoryview(bytes(head) + bytes(source.read_up_to(byte_offset + 4, 4)))
     prefix = decode_prefix(head, byte_offset)

@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.prune_blocks import keeps_order
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.columns.coalesce import Shapes
+from spark_arrow_ipc.ipc.messages.shape import Shapes
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
 from spark_arrow_ipc.spark.functions.user_function import in_zone

@@ -69,6 +69,6 @@ def test_run_ends_of_pyarrow_in_metadata_v4_have_a_validity_bitmap():
 @pytest.mark.parametrize("counts", [[1], [1, 2], [-1, 3], [1 << 62, 1 << 62]])
 def test_counts_that_are_not_of_the_schema_are_refused(counts):
     schema, found = header()
-    object.__setattr__(found, "variadic_counts", np.array(counts, np.int64))
+    found = found._replace(variadic_counts=np.array(counts, np.int64))
     with pytest.raises(InvalidMetadataError):
         ColumnBuffers(schema).columns(found)

@@ -9,7 +9,7 @@ from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, Unsupport
 from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import builder, idl, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.messages.message import MessageDecoder, decode_message
+from spark_arrow_ipc.ipc.messages.message import decode_message
 
 ROWS = np.array([[3, 1], [2, 0]], np.int64)
 BATCH = {"length": 3, "nodes": ROWS, "buffers": ROWS[:1]}
@@ -77,34 +77,3 @@ def test_a_message_has_a_header():
     flatbuffer = memoryview(builder.build(tables.MESSAGE, {"version": 4}))
     with pytest.raises(InvalidMetadataError, match="a message header"):
         decode_message(flatbuffer, Limits())
-
-
-def test_the_same_bytes_are_decoded_once():
-    def flatbuffer(table, header):
-        return builder.build(tables.MESSAGE, {"version": 4, "header": (table, header), "bodyLength": 0})
-
-    decoder, batch = MessageDecoder(), flatbuffer(tables.RECORD_BATCH, BATCH)
-    other = flatbuffer(tables.RECORD_BATCH, {**BATCH, "length": 4})
-    memory = bytearray(batch)
-    first = decoder.decode(memoryview(memory), Limits())
-    memory[:] = bytes(len(memory))  # as a mapped file that somebody writes
-    assert (first.header.length, first.header.nodes.tolist()) == (3, ROWS.tolist())
-    assert decoder.decode(memoryview(batch), Limits()) is first
-    assert decoder.decode(memoryview(other), Limits()).header.length == 4
-    assert decoder.decode(memoryview(batch), Limits()) is not first
-    with pytest.raises(InvalidMetadataError):
-        decoder.decode(memoryview(batch)[:8], Limits())
-    # What a view of a schema has visited counts for its limits, so each decoding has its own view.
-    schema = memoryview(flatbuffer(tables.SCHEMA, {}))
-    assert decoder.decode(schema, Limits()) is not decoder.decode(schema, Limits())
-
-
-def test_messages_that_always_differ_are_not_compared_for_ever():
-    decoder = MessageDecoder()
-    for length in range(100):
-        header = (tables.RECORD_BATCH, {**BATCH, "length": length})
-        flatbuffer = builder.build(tables.MESSAGE, {"version": 4, "header": header, "bodyLength": 0})
-        last = decoder.decode(memoryview(flatbuffer), Limits())
-        assert last.header.length == length
-    assert decoder.decode(memoryview(flatbuffer), Limits()) is not last
-    assert decoder._last is None, "the message is let go"
