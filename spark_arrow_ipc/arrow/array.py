@@ -15,7 +15,7 @@ from spark_arrow_ipc.arrow.python_values import to_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Array(ArrayData):
     """Slots of one type, with their values as Python and numpy objects. The fields are those of `ArrayData`."""
 

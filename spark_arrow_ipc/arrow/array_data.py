@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -77,6 +77,26 @@ class ArrayData:
     dictionary: Self | None = None
     offset: int = 0
 
+    def __init__(  # noqa: PLR0917 - the fields
+        self,
+        type: t.DataType,  # noqa: A002 - the fields' names
+        length: int,
+        null_count: int,
+        buffers: tuple[Buffer | None, ...],
+        children: tuple[Self, ...] = (),
+        dictionary: Self | None = None,
+        offset: int = 0,
+    ) -> None:
+        # By the slots' descriptors: in half the time of what a frozen dataclass generates, and tables are wide.
+        set_type, set_length, set_null_count, set_buffers, set_children, set_dictionary, set_offset = _SETTERS
+        set_type(self, type)
+        set_length(self, length)
+        set_null_count(self, null_count)
+        set_buffers(self, buffers)
+        set_children(self, children)
+        set_dictionary(self, dictionary)
+        set_offset(self, offset)
+
     def __len__(self) -> int:
         return self.length
 
@@ -113,6 +133,8 @@ class ArrayData:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.type}, {self.length:,} slots, {self.count_nulls():,} null>"
 
+
+_SETTERS: Final = tuple(getattr(ArrayData, field.name).__set__ for field in fields(ArrayData))
 
 _Bytes: TypeAlias = memoryview | bytes | bytearray
 

@@ -103,11 +103,14 @@ class RecordBatch:
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.schema):
             raise ValueError(f"expected {len(self.schema)} columns, found {len(self.columns)}")
-        if isinstance(self.columns, LazyColumns):
+        if type(self.columns) is LazyColumns:
             return  # of the right lengths, and asking for one would make it
-        for field, column in zip(self.schema.fields, self.columns, strict=True):
-            if column.length != self.num_rows:
-                raise ValueError(f"column {field.name}: expected {self.num_rows} slots, found {column.length}")
+        num_rows = self.num_rows
+        for i, column in enumerate(self.columns):
+            if column.length != num_rows:
+                raise ValueError(
+                    f"column {self.schema.fields[i].name}: expected {num_rows} slots, found {column.length}"
+                )
 
     @classmethod
     def from_pylist(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> RecordBatch:

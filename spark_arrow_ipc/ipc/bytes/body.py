@@ -71,7 +71,7 @@ class BodyRanges(NamedTuple):
 
     def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
         """Return views of all buffers of a body that is whole."""
-        data = self.slice(0, self.nbytes)
+        data = self.ranges[0]
         return [data[start : start + nbytes] for start, nbytes in places]
 
 
@@ -147,24 +147,19 @@ class BodyPlace(NamedTuple):
     nbytes: int
 
     def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
-        """Read the body, as `read_body`."""
-        return read_body(self, wanted)
+        """Read the body: all of it, or only the `wanted` (start, nbytes)."""
+        source, byte_offset, nbytes = self
+        if wanted is None:
+            return BodyRanges.whole(source.read_at(byte_offset, nbytes), byte_offset)
+        ranges = ranges_to_read(wanted, nbytes, gap_nbytes(source))
+        starts = tuple(start for start, _ in ranges)
+        parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
+        return BodyRanges(starts, tuple(parts), byte_offset, nbytes)
 
     def held(self) -> BodyPlace:
         """Read the whole body; return its place in memory."""
         data = self.source.read_at(self.byte_offset, self.nbytes)
         return BodyPlace(Window(self.source, self.byte_offset, data), self.byte_offset, self.nbytes)
-
-
-def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None) -> BodyRanges:
-    """Read the body at a place: all of it, or only the `wanted` (start, nbytes)."""
-    source, byte_offset, nbytes = place.source, place.byte_offset, place.nbytes
-    if wanted is None:
-        return BodyRanges.whole(source.read_at(byte_offset, nbytes), byte_offset)
-    ranges = ranges_to_read(wanted, nbytes, gap_nbytes(source))
-    starts = tuple(start for start, _ in ranges)
-    parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
-    return BodyRanges(starts, tuple(parts), byte_offset, nbytes)
 
 
 def gap_nbytes(source: ByteSource) -> int:

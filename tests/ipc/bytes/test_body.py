@@ -9,7 +9,6 @@ from spark_arrow_ipc.ipc.bytes.body import (
     Window,
     join_ranges,
     ranges_to_read,
-    read_body,
 )
 from spark_arrow_ipc.ipc.bytes.source import open_source
 
@@ -43,7 +42,7 @@ WANTED = [(8, 100), (FAR, 0), (2 * FAR, 50), (2 * FAR + 56, 8)]
 @pytest.mark.parametrize("wanted", [None, WANTED], ids=["whole", "ranges"])
 def test_every_wanted_buffer_is_there(wanted):
     place = BodyPlace(open_source(b"prefix--" + DATA), 8, len(DATA))
-    body = read_body(place, wanted)
+    body = place.read(wanted)
     assert (8, len(DATA)) == (body.byte_offset, body.nbytes)
     assert [DATA[start : start + nbytes] for start, nbytes in WANTED] == [bytes(body.slice(*each)) for each in WANTED]
 
