@@ -335,9 +335,12 @@ class FileReader(BatchReader):
 
     def read_header(self, i: int) -> RecordBatchHeader:
         """Read the header of record batch `i`, with its row count, and not its body."""
+        return self._read_header(self._source, i, None)
+
+    def _read_header(self, source: ByteSource, i: int, checksums: MessageChecksums | None) -> RecordBatchHeader:
         block = self._block(i)
         with self._at(i, block):
-            message = self._read_message(self._source, block)
+            message = self._read_message(source, block, checksums)
             return expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
 
     def read_headers(self) -> Iterator[IndexedBatch]:
@@ -353,21 +356,10 @@ class FileReader(BatchReader):
         blocks = [self._block(i) for i in numbers] if self._source.waits else ()
         return with_headers(self._source, blocks)
 
-    def row_counts(self, numbers: Sequence[int], shapes: Shapes | None = None, *, verified: bool = False) -> list[int]:
-        """Return the rows of record batches by headers, `verified` as by a read; `shapes` of files before make it fast."""
-        shapes = Shapes(self._columns.limits) if shapes is None else shapes
-        expected = self.checksums.headers.tolist() if verified and self._verifies and self.checksums else None
-        counts, source = list[int](), self._with_headers(numbers)
-        for i in numbers:
-            block = self._block(i)
-            with self._at(i, block):
-                metadata = self._read_metadata(source, block)
-                if expected is not None:
-                    check_header(metadata, expected[i])
-            shape = shapes.of(metadata)
-            rows = -1 if shape is None else shape.rows(metadata)
-            counts.append(rows if rows >= 0 else self.read_header(i).length)  # which raises the errors
-        return counts
+    def row_counts(self, numbers: Sequence[int], *, verified: bool = False) -> list[int]:
+        """Return the rows of record batches by their headers, which are `verified` as by a read if that is asked for."""
+        source = self._with_headers(numbers)
+        return [self._read_header(source, i, self._checksums(i) if verified else None).length for i in numbers]
 
     def wanted_nbytes(self, i: int) -> int:
         """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""

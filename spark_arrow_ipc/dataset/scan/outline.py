@@ -22,7 +22,6 @@ from spark_arrow_ipc.ipc.batch_reader import with_headers
 from spark_arrow_ipc.ipc.bytes.source import keep_ends
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import TensorRows
-from spark_arrow_ipc.ipc.messages.shape import Shapes
 from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.reader import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -193,7 +192,6 @@ def count_rows(
     """Return the number of rows of files; None if they are too many, or streams, or change meanwhile."""
     if len(files) > _MOST_FILES:
         return None
-    shapes = Shapes(limits)
     rows: list[int] = []
     headers_left = _MOST_WAITING_HEADERS if storage.traits.waits else _MOST_HEADERS
     nbytes_left = _MOST_HEADER_NBYTES
@@ -208,7 +206,7 @@ def count_rows(
             if headers_left < 0 or nbytes_left < 0:
                 raise _NotCountedError
             reader.check_start()
-            rows.extend(reader.row_counts(range(len(reader)), shapes, verified=True))
+            rows.extend(reader.row_counts(range(len(reader)), verified=True))
         if not _is_as_listed(file, storage):
             raise _NotCountedError
 

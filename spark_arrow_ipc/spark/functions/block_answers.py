@@ -29,7 +29,6 @@ from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.prune_blocks import keeps_order
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.messages.shape import Shapes
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
 from spark_arrow_ipc.spark.functions.user_function import in_zone
@@ -67,7 +66,6 @@ class BlockAnswers:
             name.lower() in added for name in schema.names
         )
         self._kept: dict[tuple[object, ...], _Kept] = {}
-        self._shapes = Shapes(options.limits)
 
     @property
     def need_statistics(self) -> bool:
@@ -91,7 +89,7 @@ class BlockAnswers:
         checksums = None if statistics is not None else reader.checksums
         if checksums is not None and not reader.headers_fit(range(numbers[0], numbers[-1] + 1)):
             return frozenset()  # who decodes the batches says what is wrong
-        headers = _Headers(reader, self._shapes)
+        headers = _Headers(reader)
         answered = [i for i in numbers if self._knows(columns, i, headers)]
         if answered and (part.rows is None or part.rows[0] == 0):
             self._keep(columns, answered, headers, part, fields)
@@ -272,9 +270,8 @@ class _Kept:
 class _Headers:
     """The contents of the headers of a file's record batches; each is read at most once."""
 
-    def __init__(self, reader: ipc.FileReader, shapes: Shapes) -> None:
+    def __init__(self, reader: ipc.FileReader) -> None:
         self._reader = reader
-        self._shapes = shapes
         self._null_counts: dict[int, list[int | None]] = {}
         self._rows: dict[int, int] = {}
 
@@ -289,5 +286,5 @@ class _Headers:
     def rows(self, numbers: Sequence[int]) -> int:
         """Return the rows of record batches."""
         unread = [i for i in numbers if i not in self._rows]
-        self._rows.update(zip(unread, self._reader.row_counts(unread, self._shapes), strict=True))
+        self._rows.update(zip(unread, self._reader.row_counts(unread), strict=True))
         return sum(self._rows[i] for i in numbers)
