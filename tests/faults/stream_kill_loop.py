@@ -1,6 +1,7 @@
 """Kill -9 the driver of streaming queries at random moments, while files come in every bad way; source and sink are ours.
 
     python tests/faults/stream_kill_loop.py --runs 200 [--mode window log table] [--way sink ingest] [--queries 4] [--seed 0]
+    python tests/faults/stream_kill_loop.py --runs 50 --store seaweedfs       on a server of `object_stores.SERVERS`
 
 A way is `readStream` with `writeStream`, or `ingest`, which keeps its log of the source in the checkpoint.
 
@@ -9,6 +10,9 @@ processes, started again, and in the end reads what is left (`Trigger.AvailableN
 rename, by a copy, by a slow copy in pieces under the final name, by a copy that sets its time back after the last byte;
 with equal times of whole seconds; and one in ten late, inside or beyond `lateWindow`. A source of mode `table` gets each
 file by a commit of ours. Most files come when the first driver reads.
+
+In an object store an object is put, whole, and its time is the store's: none is late. The checkpoint stays on the disk, and so
+does the log of `ingest` in it; other logs, sources and sinks are in the store.
 
 In the end pyarrow reads what the sink has published. Modes `log` and `table`: every row once. Mode `window`: no row twice, and those
 that are missing are of files that came beyond `lateWindow`, each of which a warning has named, and no others.
@@ -32,14 +36,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import pyarrow as pa
 import pyarrow.ipc
+from object_stores import BUCKET, SERVERS, boto_client
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.storage.open import storage_of
 
 HERE = Path(__file__).resolve()
 FILES, ROWS = 40, 3
@@ -68,7 +76,7 @@ writes the package's warnings to a file: what goes through a JVM may die with it
 # The driver: a process with a session and all queries
 
 
-def drive(folder, queries, *, drains):
+def drive(folder, root, storage, queries, *, drains):
     from pyspark.sql import SparkSession
 
     from spark_arrow_ipc import ingest
@@ -83,31 +91,32 @@ def drive(folder, queries, *, drains):
     spark.sparkContext.setLogLevel("ERROR")
     started = []
     for name, options in queries.items():
+        source, target = f"{root}/{name}/in", f"{root}/{name}/out"
         if name.endswith("ingest"):
             trigger = {"availableNow": True} if drains else None
-            checkpoint, target = folder / name / "checkpoint", folder / name / "out"
-            given = {"checkpoint": checkpoint, "trigger": trigger, "source_schema": "id long", **options}
-            started.append(ingest(spark, folder / name / "in", target, **given))
+            given = {"checkpoint": folder / name / "checkpoint", "trigger": trigger, "source_schema": "id long"}
+            started.append(ingest(spark, source, target, **given, **options, **storage))
             continue
-        stream = (
-            spark.readStream.format("arrowipc").schema("id long").options(**options).load(str(folder / name / "in"))
-        )
+        stream = spark.readStream.format("arrowipc").schema("id long").options(**options, **storage).load(source)
         writer = stream.writeStream.format("arrowipc").option("checkpointLocation", str(folder / name / "checkpoint"))
+        writer = writer.options(**storage)
         if drains:
             writer = writer.trigger(availableNow=True)
-        started.append(writer.start(str(folder / name / "out")))
+        started.append(writer.start(target))
     (folder / "ready").write_text("")
     for query in started:
         query.awaitTermination()
 
 
 class Driver:
-    def __init__(self, folder, queries, *, drains):
+    def __init__(self, folder, root, storage, queries, *, drains):
         (folder / "ready").unlink(missing_ok=True)
         for offsets in folder.glob("*/checkpoint/offsets"):
             if not (offsets / "0").exists():  # Spark refuses what is left of a file whose writing was killed
                 shutil.rmtree(offsets)
-        order = json.dumps({"folder": str(folder), "queries": queries, "drains": drains})
+        order = json.dumps(
+            {"folder": str(folder), "root": root, "storage": storage, "queries": queries, "drains": drains}
+        )
         hidden = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
         environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
             "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -156,10 +165,13 @@ class Driver:
 
 
 class Drops:
-    """Files that are dropped into one directory; each has rows of its own."""
+    """Files that are dropped into one directory, or store; each has rows of its own."""
 
-    def __init__(self, folder, rnd, *, commits):
+    def __init__(self, folder, rnd, store=None, *, commits):
         self.folder, self.random, self.commits = folder, rnd, commits
+        self.root = root_of(folder.parent, store) + f"/{folder.name}"
+        self.options = () if store is None else tuple(store.options.items())
+        self.client = None if store is None else boto_client(store)
         self.ages = {}
         """By name: by how many seconds a file is older than the moment at which it was dropped."""
         for name in ("in", "ready", "out"):
@@ -173,19 +185,28 @@ class Drops:
         with pa.ipc.new_file(whole, table.schema) as writer:
             writer.write_table(table)
         age = 0.0
-        if self.random.random() < 0.1:
+        if self.random.random() < 0.1 and self.client is None:
             age = self.random.choice([self.random.uniform(1, LATE_SECONDS / 2), LATE_SECONDS * 3])
         self.ages[name] = age
         if self.commits:
             self._commit(whole)
+        elif self.client is not None:
+            self.client.put_object(Bucket=BUCKET, Key=f"{self.prefix}in/{name}", Body=whole.read_bytes())
         else:
             self._put(whole, self.folder / "in" / name, self.random.choice(WAYS), age)
 
+    @property
+    def prefix(self):
+        return self.root.partition(f"{BUCKET}/")[2] + "/"
+
     def _commit(self, whole):
-        plan = plan_job(self.folder / "in", CommitIntent(WriteMode.APPEND, commit_retention=3600), durable=False)
-        nbytes = whole.stat().st_size
-        whole.rename(plan.staging.path(f"{whole.name}.staged"))
-        file = StagedFile(f"{whole.name}.staged", whole.name, nbytes, ROWS, 0)
+        storage, path = storage_of(f"{self.root}/in", self.options)
+        intent = CommitIntent(WriteMode.APPEND, commit_retention=3600)
+        plan = plan_job(path, intent, durable=False, storage=storage)
+        data = whole.read_bytes()
+        with storage.create(plan.staging.path(f"{whole.name}.staged")) as staged:
+            staged.write(data)
+        file = StagedFile(f"{whole.name}.staged", whole.name, len(data), ROWS, 0)
         commit(plan, [TaskOutput(plan.staging.jobid, (file,))], write_empty=None)
 
     def _put(self, whole, final, way, age):
@@ -211,33 +232,45 @@ class Drops:
     def seen(self):
         """Count how often the sink has each file's rows, by the file's name."""
         rows = Counter()
-        for path in (self.folder / "out").glob("*.arrow"):
-            with pa.ipc.open_file(path) as reader:
-                rows.update(reader.read_all()["id"].to_pylist())
+        for data in self._published():
+            rows.update(pa.ipc.open_file(data).read_all()["id"].to_pylist())
         names = dict(enumerate(self.ages))
         per_file = {name: {rows[number * ROWS + i] for i in range(ROWS)} for number, name in names.items()}
         assert all(len(counts) == 1 for counts in per_file.values()), "a file was read in part"
         return {name: counts.pop() for name, counts in per_file.items()}
 
+    def _published(self):
+        if self.client is None:
+            return [path.read_bytes() for path in (self.folder / "out").glob("*.arrow")]
+        listed = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{self.prefix}out/", Delimiter="/")
+        assert not listed["IsTruncated"]
+        keys = [each["Key"] for each in listed.get("Contents", ()) if each["Key"].endswith(".arrow")]
+        return [self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys]
 
-def options_of(mode, way, folder, rnd):
+
+def root_of(folder, store):
+    return str(folder) if store is None else f"{store.url}/{folder.name}"
+
+
+def options_of(mode, way, root, rnd):
     options = {"maxFilesPerTrigger": str(rnd.randint(2, 12)), "pollInterval": rnd.choice(["0", "100ms", "1s"])}
     if mode == "window":
         return options | {"lateWindow": f"{LATE_SECONDS}s"}
-    return options | {"sourceLog": str(folder / "log")} if (mode, way) == ("log", "sink") else options
+    return options | {"sourceLog": f"{root}/log"} if (mode, way) == ("log", "sink") else options
 
 
-def lifecycle(folder, modes, ways, seed):
+def lifecycle(folder, store, modes, ways, seed):
     """Run one driver with a query for each mode, kill it once or twice, and compare; return what was seen by query."""
     rnd = random.Random(seed)
+    root, storage = root_of(folder, store), {} if store is None else store.spark_options
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(SITE)
     names = {f"{i}-{mode}-{way}": (mode, way) for i, (mode, way) in enumerate(zip(modes, ways, strict=True))}
     drops = {
-        name: Drops(folder / name, random.Random(rnd.random()), commits=mode == "table")
+        name: Drops(folder / name, random.Random(rnd.random()), store, commits=mode == "table")
         for name, (mode, _) in names.items()
     }
-    queries = {name: options_of(mode, way, folder / name, rnd) for name, (mode, way) in names.items()}
+    queries = {name: options_of(mode, way, drops[name].root, rnd) for name, (mode, way) in names.items()}
     reading, stop = threading.Event(), threading.Event()
     failures = []
 
@@ -257,7 +290,7 @@ def lifecycle(folder, modes, ways, seed):
     thread.start()
     kills = rnd.choice([1, 1, 2])
     for _ in range(kills):
-        driver = Driver(folder, queries, drains=False)
+        driver = Driver(folder, root, storage, queries, drains=False)
         try:
             driver.wait_until_ready()
             if rnd.random() < 0.7:  # else it may die before its first batch
@@ -270,7 +303,7 @@ def lifecycle(folder, modes, ways, seed):
     stop.set()
     thread.join()
     assert not failures, failures
-    while not Driver(folder, queries, drains=True).wait():
+    while not Driver(folder, root, storage, queries, drains=True).wait():
         (folder / "output").unlink()  # one more death
     warnings = (folder / "warnings").read_text() if (folder / "warnings").exists() else ""
     return {name: compare(drops[name], mode, warnings, kills) for name, (mode, _) in names.items()}
@@ -282,7 +315,7 @@ def compare(drops, mode, warnings, kills):
     lost = {name for name, count in seen.items() if count == 0}
     doubled = sum(count > 1 for count in seen.values())
     too_late = [line for line in warnings.splitlines() if "too late and will not be read" in line]
-    named = {name for name in seen if any(f"{drops.folder}/in/{name}" in line for line in too_late)}
+    named = {name for name in seen if any(f"{drops.root}/in/{name}" in line for line in too_late)}
     may_lose = {name for name, age in drops.ages.items() if age > LATE_SECONDS} if mode == "window" else set()
     right = not doubled and lost <= may_lose and named == lost
     return {
@@ -297,6 +330,7 @@ def main(arguments):
     parser.add_argument("--queries", type=int, default=4)
     parser.add_argument("--mode", nargs="*", choices=MODES, default=MODES)
     parser.add_argument("--way", nargs="*", choices=WAYS_OF_QUERIES, default=WAYS_OF_QUERIES)
+    parser.add_argument("--store", choices=[name for name in SERVERS if name in ("moto", "seaweedfs")])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="keep the directories of runs that are wrong")
     parser.add_argument("--driver")
@@ -304,8 +338,13 @@ def main(arguments):
     if given.driver:
         logging.basicConfig()
         order = json.loads(given.driver)
-        drive(Path(order["folder"]), order["queries"], drains=order["drains"])
+        drive(**order | {"folder": Path(order["folder"])})
         return 0
+    with contextlib.nullcontext() if given.store is None else SERVERS[given.store]() as store:
+        return loop(given, store)
+
+
+def loop(given, store):
     total, wrong, begun = Counter(), 0, time.monotonic()
     while total["runs"] < given.runs:
         seed = given.seed + total["drivers"]
@@ -315,7 +354,7 @@ def main(arguments):
             modes = [given.mode[i % len(given.mode)] for i in range(min(given.queries, given.runs - total["runs"]))]
             # So that each mode meets each way, whatever the numbers of both.
             ways = [given.way[(i // len(given.mode) + i + seed) % len(given.way)] for i in range(len(modes))]
-            found = lifecycle(folder, modes, ways, seed)
+            found = lifecycle(folder, store, modes, ways, seed)
             right = all(each["right"] for each in found.values())
         finally:
             if right or not given.keep:

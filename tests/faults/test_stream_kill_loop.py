@@ -12,9 +12,10 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.nightly
-def test_a_driver_that_is_killed_loses_and_doubles_nothing(tmp_path):
+@pytest.mark.parametrize("store", [[], ["--store", "moto"]], ids=["disk", "store"])
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(tmp_path, store):
     answer = subprocess.run(
-        [sys.executable, str(HERE / "stream_kill_loop.py"), "--runs", "2"],
+        [sys.executable, str(HERE / "stream_kill_loop.py"), "--runs", "2", *store],
         capture_output=True, text=True, timeout=600,
         env={**os.environ, "PYTHONPATH": str(HERE.parents[1]), "TMPDIR": str(tmp_path)},
     )  # fmt: skip

@@ -242,7 +242,7 @@ def test_a_pattern_keeps_a_directory_only_from_where_it_may_match(tmp_path, patt
     if not is_seen:
         assert "log" == mode_of(root / pattern, sourceLog=str(root / directory)).name
         return
-    with pytest.raises(OptionError, match="sourceLog lies in .*, where the stream looks"):
+    with pytest.raises(OptionError, match=r"sourceLog lies in .*, where the stream looks"):
         mode_of(root / pattern, sourceLog=str(root / directory))
 
 
