@@ -46,6 +46,9 @@ _LOG: Final = logging.getLogger(__name__)
 SETTLE_SECONDS: Final = 0.2
 """A file that changed less than this ago may get another modification time in a moment."""
 
+_TICK_SECONDS: Final = 0.001
+"""By so much a pause is longer, as clocks differ."""
+
 _STILL_SECONDS: Final = 60
 """A file without its end is named in a warning if it has not changed for this long."""
 
@@ -103,8 +106,14 @@ class Admission:
     of_tensors: bool = False  # whether files hold tensors, which have no end marker
     bad_files: BadFiles | None = None  # passes over those that tasks could not read; None to leave that to the tasks
     clock: Callable[[], int] = time_ns  # nanoseconds since 1970, as in the times of files
+    _settled_ns: int = 0  # when the files that were found young have not changed for long enough
     _warned: dict[str, _State] = field(default_factory=dict)
     """Files that wait and are named already, as they were then: they are not opened again until they change."""
+
+    @property
+    def settle_seconds(self) -> float:
+        """Seconds until the files that were found young are to be looked at again."""
+        return min(SETTLE_SECONDS, max(0.0, (self._settled_ns - self.clock()) / _SECOND + _TICK_SECONDS))
 
     @property
     def named(self) -> int:
@@ -137,6 +146,7 @@ class Admission:
         changed_ns = status.ctime_ns or status.mtime_ns
         age = self.clock() - changed_ns
         if status.ctime_ns and 0 <= age < SETTLE_SECONDS * _SECOND:
+            self._settled_ns = max(self._settled_ns, changed_ns + int(SETTLE_SECONDS * _SECOND))
             return Readiness.YOUNG, file
         found = file._replace(nbytes=status.nbytes, mtime_ns=status.mtime_ns, version=status.version)
         state = (status.nbytes, changed_ns, status.version)

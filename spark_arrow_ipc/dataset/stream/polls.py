@@ -1,8 +1,8 @@
 """`Polls`: ask the mode of a stream for something new, but not too often, and more than once if the storage fails.
 
 A query that waits asks its source 80 times a second (measured with Spark 4.3). Each answer from the storage would
-be a listing, so between two looks lie a second or ten, and never less than four times what the last one took; until
-then the answer is "nothing new", after a pause of at most half a second, so that a query can be stopped. While
+be a listing, so between two looks lie 0.2 or ten seconds, twenty times what the last one took as far as that is below a
+second, and never less than five times; until then the answer is "nothing new", after a pause of at most half a second, so that a query can be stopped. While
 files are known to wait there is no pause.
 
 An error that is raised ends the query. One of the storage may pass, so the first few are warnings, and longer
@@ -25,6 +25,9 @@ from spark_arrow_ipc.errors import ConcurrentWriteError, printable
 _LOG: Final = logging.getLogger(__name__)
 
 _LISTING_SHARE: Final = 5
+_QUICK_SHARE: Final = 20
+_QUICK_SECONDS: Final = 1.0
+"""Looks that are less far apart take a smaller share of the time."""
 
 _LONGEST_PAUSE: Final = 0.5
 """Seconds that one call may sleep: Spark stops a query between two calls."""
@@ -91,7 +94,8 @@ class Polls:
                 self.backlog = self.mode.backlog()
                 waits = end == start or not self.backlog.files
                 took = max(0.0, self.seconds() - begun - SETTLE_SECONDS)  # without the pause for young files
-                self._due = begun + max(self.interval, _LISTING_SHARE * took) if waits else begun
+                quick = min(_QUICK_SECONDS, _QUICK_SHARE * took)
+                self._due = begun + max(self.interval, quick, _LISTING_SHARE * took) if waits else begun
                 return end
 
     def _wait(self) -> bool:

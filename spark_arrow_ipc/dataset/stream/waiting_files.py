@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission, Readiness
+from spark_arrow_ipc.dataset.stream.admission import Admission, Readiness
 from spark_arrow_ipc.dataset.stream.clean import check_outside
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import Roots, SourceFiles
@@ -100,7 +100,7 @@ class WaitingFiles:
         try:
             young = self._fill(taken)
             if young:
-                self.sleep(SETTLE_SECONDS)
+                self.sleep(self.admission.settle_seconds)
                 waiting, self._files = self._files, deque(young)
                 still_young = self._fill(taken)
                 self._files.extendleft(reversed(still_young))

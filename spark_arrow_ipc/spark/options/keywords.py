@@ -165,7 +165,7 @@ class _FollowKeywords(_ScanKeywords, total=False):
     sourceArchiveDir: str | PathLike[str]
     """Where `cleanSource=archive` moves files, with their whole path, in the same storage."""
     pollInterval: timedelta | int | str
-    """The pause between two looks: without it 1s, 10s where storage is remote; longer where a look takes long."""
+    """The pause between two looks: without it 200ms, 10s where storage is remote; longer where a look takes long."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):

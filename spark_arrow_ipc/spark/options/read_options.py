@@ -376,7 +376,7 @@ class StreamOptions:
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between two looks: without it 1s, 10s where storage is remote; longer where a look takes long.",
+        "The pause between two looks: without it 200ms, 10s where storage is remote; longer where a look takes long.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

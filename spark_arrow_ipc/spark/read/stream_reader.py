@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
-from spark_arrow_ipc.dataset.stream.admission import Admission
+from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner, check_unseen, pattern_sees, seen
 from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import (
@@ -75,7 +75,7 @@ except ModuleNotFoundError as error:
 # directories of files.
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = SETTLE_SECONDS  # a file that changed less than this ago is not read yet
 _POLL_SECONDS_THAT_WAIT = 10.0
 _LOOKS: Final = "the stream looks for files"
 

@@ -169,6 +169,18 @@ def test_a_file_that_has_just_changed_is_young_whatever_time_it_was_given(tmp_pa
         assert expected is gate.check([DataFile(str(path), 1, 1)])[0][0]
 
 
+def test_a_young_file_is_waited_for_from_its_change_on(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(FILE)
+    changed = (tmp_path / "b").stat().st_ctime_ns
+    for age, seconds in ((0, 0.2), (0.15, 0.051), (0.199, 0.002)):
+        gate = Admission(LOCAL, clock=lambda age=age: changed + int(age * SECONDS))
+        gate.check([DataFile(str(tmp_path / name), 1, 1) for name in ("b", "a")])
+        assert seconds == pytest.approx(gate.settle_seconds, abs=1e-6)
+    later = Admission(LOCAL, clock=lambda: changed + SECONDS)
+    assert 0 == later.settle_seconds
+
+
 def test_files_that_are_gone_or_no_files_are_not_read(tmp_path):
     (tmp_path / "d").mkdir()
     gate = Admission(LOCAL, clock=lambda: 2**62)

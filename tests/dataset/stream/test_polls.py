@@ -56,8 +56,8 @@ def polled(mode, clock, interval, seconds, spark_seconds=0.013):
 
 @pytest.mark.parametrize(
     ("interval", "seconds", "looks"),
-    [(1.0, 0.001, 60), (10.0, 0.03, 6), (1.0, 1.2, 12), (0.0, 0.0, 4600)],
-    ids=["local", "remote", "a slow listing", "without a pause"],
+    [(0.2, 0.001, 300), (0.2, 0.225, 120), (0.2, 0.3, 60), (10.0, 0.03, 6), (1.0, 1.4, 10), (0.0, 0.0, 4600)],
+    ids=["local", "a listing", "a longer listing", "remote", "a slow listing", "without a pause"],
 )
 def test_looks_of_an_idle_query_in_a_minute(interval, seconds, looks):
     clock = Clock()

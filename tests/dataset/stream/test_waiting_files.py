@@ -10,7 +10,7 @@ from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 
 
 class Source:
-    """A source of so many files, whose looks are counted and take a while; a number is the time of a file, too."""
+    """A source, and its admission, of so many files, whose looks are counted and take a while; a number is the time of a file, too."""
 
     def __init__(self, count):
         self.count, self.looks, self.seconds, self.slow = count, 0, 0.0, 0.0
@@ -31,6 +31,8 @@ class Source:
                 raise state
             found.append((state or Readiness.READY, file))
         return found
+
+    settle_seconds = 0.125
 
     def has_named(self, path):
         return path == "/in/9"
@@ -104,7 +106,7 @@ def test_incomplete_files_are_left_out_and_young_ones_looked_at_again():
         "/in/3": [Readiness.YOUNG, Readiness.YOUNG],
     }
     assert [4, 2] == reader.next(ALL_AVAILABLE)
-    assert (3, [0.2]) == (reader.waiting.oldest_ns(), reader.source.pauses)
+    assert (3, [0.125]) == (reader.waiting.oldest_ns(), reader.source.pauses)
     assert [3] == reader.next(ALL_AVAILABLE)
     assert (1, 1) == (reader.source.looks, reader.waiting.backlog().incomplete)
     reader.source.states = {}

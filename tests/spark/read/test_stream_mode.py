@@ -277,7 +277,7 @@ def test_a_query_of_a_directory_begins_at_a_time(tmp_path, log):
 @pytest.mark.parametrize(
     ("path", "given", "seconds"),
     [
-        ("/in", {}, 1),
+        ("/in", {}, 0.2),
         ("s3://b/in", {}, 10),
         ("s3://b/in", {"pollInterval": "3s"}, 3),
         ("/in", {"pollInterval": "0"}, 0),
