@@ -43,7 +43,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from itertools import accumulate
 from types import TracebackType
 
@@ -316,13 +315,25 @@ class ConcurrentWriteError(CommitError):
     """
 
 
-class _Place:
-    """The context of `error_context`. A class: a generator costs a microsecond more for each small batch."""
+class error_context:  # noqa: N801 - used as a statement, `with error_context(path=path):`
+    """A context that adds the place to each `ArrowIpcError` raised inside. Fields that are already set stay.
 
-    __slots__ = ("_values",)
+    A `MemoryError`, which numpy and pyarrow raise as well, becomes a `LimitError`.
+    """
 
-    def __init__(self, *values: str | int | None) -> None:
-        self._values = values
+    __slots__ = ("_values",)  # a generator would cost a microsecond more for each small batch
+
+    def __init__(
+        self,
+        *,
+        path: str | None = None,
+        block_kind: str | None = None,
+        block_number: int | None = None,
+        field_path: str | None = None,
+        byte_offset: int | None = None,
+        asked_by: str | None = None,
+    ) -> None:
+        self._values = (path, block_kind, block_number, field_path, byte_offset, asked_by)
 
     def __enter__(self) -> None:
         return None
@@ -341,22 +352,6 @@ class _Place:
         for name, value in zip(_PLACE, self._values, strict=True):
             if value is not None and getattr(error, name) is None:
                 setattr(error, name, value)
-
-
-def error_context(
-    *,
-    path: str | None = None,
-    block_kind: str | None = None,
-    block_number: int | None = None,
-    field_path: str | None = None,
-    byte_offset: int | None = None,
-    asked_by: str | None = None,
-) -> AbstractContextManager[None]:
-    """Return a context that adds the place to each `ArrowIpcError` raised inside.
-
-    Fields that are already set stay. A `MemoryError`, which numpy and pyarrow raise as well, becomes a `LimitError`.
-    """
-    return _Place(path, block_kind, block_number, field_path, byte_offset, asked_by)
 
 
 _SHOWN = 80

@@ -181,8 +181,7 @@ class RecordBatch:
             )
         columns = tuple(child.slice(array.offset, array.length) for child in array.children)
         if full:
-            for field, column in zip(schema.fields, columns, strict=True):
-                validate.check_values(column, field.name)
+            validate.check_columns(columns, schema.fields)
         return cls(schema, columns, array.length)
 
     def __arrow_c_schema__(self) -> object:

@@ -14,7 +14,7 @@ times and dates are not checked: valid files exceed them, and readers agree on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,8 +96,6 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
     InvalidBodyError
         With the field's path, the first slot that is wrong, what was expected and what was found.
     """
-    if is_sound_leaf(array):
-        return
     validity = array.validity
     if validity is not None and array.null_count != NOT_COUNTED:
         _check_null_count(array, path, validity)
@@ -105,15 +103,19 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
         VALUE_CHECKS[type(array.type)](array, path)
     if array.children:
         for field, child in zip(array.type.children, array.children, strict=True):
-            if not is_sound_leaf(child):  # of which the path alone would take longer
+            if (
+                type(child.type) not in _NUMBERS or child.buffers[0] is not None
+            ):  # else the path alone would take longer
                 check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
     if dictionaries and array.dictionary is not None:
         check_values(array.dictionary, _dictionary_path(path))
 
 
-def is_sound_leaf(array: ArrayData) -> bool:
-    """Return True for numbers without a validity bitmap: any bytes are their values, and nothing is left to check."""
-    return type(array.type) in _NUMBERS and array.buffers[0] is None
+def check_columns(columns: Sequence[ArrayData], fields: Sequence[t.Field], *, dictionaries: bool = True) -> None:
+    """Check the values of columns, each as `check_values`. Of numbers without nulls there is nothing to check."""
+    for column, field in zip(columns, fields, strict=True):
+        if type(column.type) not in _NUMBERS or column.buffers[0] is not None:
+            check_values(column, field.name, dictionaries=dictionaries)
 
 
 def _dictionary_path(path: str) -> str:

@@ -267,8 +267,7 @@ class SelectedColumns:
 
     def _check(self, columns: tuple[Array, ...], plan: Plan) -> None:
         if self._validates:
-            for column, field in zip(columns, plan.fields, strict=True):
-                validate.check_values(column, field.name, dictionaries=False)
+            validate.check_columns(columns, plan.fields, dictionaries=False)
 
 
 def _kept_plans(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:
