@@ -25,8 +25,8 @@ from spark_arrow_ipc.spark.types.extension_columns import EXTENSIONS, DocLine
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
 
 _TENSORS = (
-    DocLine("arrow.fixed_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The logical shape, and the values in its order."),
-    DocLine("arrow.variable_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The same, with a shape for each row; a shape that does not fit its values is an error."),
+    DocLine("arrow.fixed_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "Shape and values in the logical order."),
+    DocLine("arrow.variable_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The same; a shape that does not fit its values is an error."),
 )  # fmt: skip
 
 _SPATIAL = (
@@ -45,7 +45,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
         [*(line for row in EXTENSIONS.values() for line in row.lines), *_TENSORS, *_SPATIAL]
     ),
     "written types": written_table,
-    "settings of where": lambda: settings_table(),  # noqa: PLW0108 - it stands below
+    "settings of where": lambda: settings_list(),  # noqa: PLW0108 - it stands below
 }
 """By the name in the markers."""
 
@@ -94,14 +94,13 @@ def blocks_table() -> str:
     return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
-def settings_table() -> str:
-    """Return the table of the settings on which predicates depend."""
-    rows = [f"| `{name}` | `{one.default}` | {one.changes}{_only_where(one)} |" for name, one in SETTINGS.items()]
-    return "\n".join(["| setting | Spark's own | decides |", "|---|---|---|", *rows])
+def settings_list() -> str:
+    """Return the settings on which predicates depend, with Spark's own values."""
+    return "\n".join(f"- `{name}={one.default}`{_only_where(one)}: {one.changes}" for name, one in SETTINGS.items())
 
 
 def _only_where(setting: Setting) -> str:
-    return "" if setting.ansi is None else f" (where `{ANSI}` is {setting.ansi})"
+    return "" if setting.ansi is None else f" where `{ANSI}` is {setting.ansi}"
 
 
 def _code(example: str) -> str:

@@ -299,7 +299,7 @@ def _row(
 _ROUNDED = False
 """Not lossless."""
 _VECTORS = ("List, LargeList, FixedSizeList of numbers with vectors=binary", "binary", "The numbers, little-endian; the type is in the field's metadata.")  # fmt: skip
-_UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct, or with `restoreTypes` an error."
+_UNION = "A field for each child, only the selected one set; names made unique. Written back as a struct, or with `restoreTypes` an error."
 
 MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Null: _row(_just(s.NullType()), ("Null", "void")),
@@ -316,18 +316,18 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     ),
     t.Decimal: _row(
         _decimal,
-        ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "A negative scale, or one above the precision, is normalised. A value beyond its own precision is an error."),
-        ("Decimal of more than 38 digits", "string", "The exact number, converted value by value in Python: slow."),
+        ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "A scale below 0 or above the precision is normalised. A value beyond its own precision is an error."),
+        ("Decimal of more than 38 digits", "string", "The exact number; slow."),
     ),
     t.Date: _row(
         _just(s.DateType()),
         ("Date32", "date"),
-        ("Date64", "date", "The day of the instant; `nanoseconds` says whether a time of day is dropped or an error.", _ROUNDED),
+        ("Date64", "date", "The day; a time of day by `nanoseconds`.", _ROUNDED),
     ),
     t.Time: _row(
         _time,
         ("Time32, Time64", "interval day to second", "Since midnight; nanoseconds by `nanoseconds`.", _ROUNDED),
-        ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. A value outside of a day is an error."),
+        ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. Outside of a day an error."),
         ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
     ),
     t.Timestamp: _row(
@@ -340,7 +340,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
         _duration,
         ("Duration", "interval day to second", "Beyond Spark's range an error; nanoseconds by `nanoseconds`.", _ROUNDED),
     ),
-    t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months: Spark takes no year-month interval from Python.")),
+    t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months.")),
     t.IntervalDayTime: _row(_just(_DAY_TIME_FIELDS), ("Interval DAY_TIME", "struct<days: int, milliseconds: int>")),
     t.IntervalMonthDayNano: _row(_just(_MONTH_DAY_NANO_FIELDS), ("Interval MONTH_DAY_NANO", "struct<months: int, days: int, nanoseconds: bigint>")),
     t.FixedSizeBinary: _row(_just(s.BinaryType()), ("FixedSizeBinary", "binary")),
@@ -356,7 +356,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.ListView: _row(_list, ("ListView", "array")),
     t.LargeListView: _row(_list, ("LargeListView", "array")),
     t.Struct: _row(_struct, ("Struct", "struct", "Fields of the same name are an error.")),
-    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, or with `mapKeys=lastWins` its last value is kept. A null key is an error.")),
+    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, or by `mapKeys` its last value is kept. A null key is an error.")),
     t.SparseUnion: _row(_union, ("Sparse union", "struct", _UNION)),
     t.DenseUnion: _row(_union, ("Dense union", "struct", _UNION)),
     t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values")),

@@ -381,7 +381,7 @@ EXTENSIONS: Final[Mapping[str, Extension]] = {
         is_with_offset,
         (
             DocLine("arrow.timestamp_with_offset", "timestamp", "The same instant, without the offset.", lossless=False),
-            DocLine("the same with timestampsWithOffset=string", "string", "As in 2026-03-01T09:30:00.000000+02:00, all digits of the unit; a year beyond 9999, or an offset of a day, is an error."),
+            DocLine("the same with timestampsWithOffset=string", "string", "As in 2026-03-01T09:30:00.000000+02:00; a year beyond 9999, or an offset of a day, is an error."),
             DocLine("the same with timestampsWithOffset=struct", "struct<timestamp: timestamp, offset_minutes: smallint>", "The parts."),
         ),
     ),
