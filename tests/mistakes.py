@@ -322,8 +322,8 @@ def page_of(page, record):
     rows = []
     for line in table_of(record):
         name, _, text, _, remedy = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        rows.append(f"| {name} | {beginning(text)} | {remedy} |")
-    return with_table(page, "| mistake | the screen shows | the way out, where the text has none |", rows)
+        rows.append(f"| {name} | {beginning(text)}{f' Way out: {remedy}' if remedy.strip() else ''} |")
+    return with_table(page, "| mistake | the screen shows |", rows)
 
 
 def beginning(text):
