@@ -15,7 +15,7 @@ class _ScanKeywords(TypedDict, total=False):
     """Options of reads and of reading streams."""
 
     columns: str | Sequence[str]
-    """The columns to read, in this order, each once, fields of structs and unions too; no others are decoded."""
+    """The columns to read, in this order, each once, fields of structs and unions too."""
     metadataColumns: bool
     """Adds columns with the origin of each row."""
     maxPartitionBytes: int | str
@@ -30,16 +30,16 @@ class _ScanKeywords(TypedDict, total=False):
     minPartitionNum: int
     """How many tasks to aim at; by default one for each CPU of the driver."""
     concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream follows a stream's end (`cat a.arrows b.arrows`): `warn` reads the first, `read` all, if
-    their schemas agree; or it is an `error`."""
+    """Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; or it is
+    an `error`."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for a writer
-    that you trust."""
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer that you
+    trust."""
     verifyChecksums: bool
-    """Compares what is read with the checksums in the footers of files with `statistics`; a difference is an error."""
+    """Compares what is read with the checksums in footers; a difference is an error."""
     nanoseconds: Literal["floor", "error", "long"]
     """Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses what is
-    not whole, `long` gives the count. So for what functions make."""
+    not whole, `long` gives the count."""
     times: Literal["noted", "interval", "time", "long"]
     """A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since midnight, or
     `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval."""
@@ -47,14 +47,14 @@ class _ScanKeywords(TypedDict, total=False):
     """A duplicate key of a map is an `error`, or the last one counts (`lastWins`)."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
-    arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also GEOMETRY and GEOGRAPHY
-    ([types.md](types.md#geometries)), `all` all of these, `storage` none."""
+    arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also [GEOMETRY and
+    GEOGRAPHY](types.md#geometries), `all` all of these, `storage` none."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
     """arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or `struct` (the
     instant, and the minutes of the offset)."""
     vectors: Literal["array", "binary"]
-    """Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross in less than
-    half of the time ([functions.md](functions.md#vectors))."""
+    """Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross [in less than
+    half of the time](functions.md#vectors)."""
     recursiveFileLookup: bool
     """Reads subdirectories of any depth; their names are then not columns."""
     pathGlobFilter: str
@@ -76,7 +76,7 @@ class _ScanKeywords(TypedDict, total=False):
     missingColumns: Literal["null", "error"]
     """A column that a file lacks is `null`, or an `error`; with `mergeSchema` null."""
     ignoreCorruptFiles: bool
-    """Skips the rest of a broken file, with a warning that says what is missing."""
+    """Skips the rest of a broken file, with a warning."""
     ignoreMissingFiles: bool
     """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
@@ -126,11 +126,11 @@ class _FollowKeywords(_ScanKeywords, total=False):
     maxBytesPerTrigger: int | str
     """The most bytes of the files of a batch, which has at least one file."""
     startingFrom: Literal["earliest", "latest"] | int | datetime
-    """For a new query: all that is there (`earliest`), only what comes later (`latest`), commits of a data set from
-    this record on, or what is not older than a time, by times of files or records."""
+    """For a new query: all that is there (`earliest`), only what comes later (`latest`), commits from this record on,
+    or what is not older than a time, by times of files or records."""
     sourceLog: str | PathLike[str]
-    """A directory of this query alone, in which it notes the files of each batch: files may then come in any order and
-    at any time."""
+    """A directory of this query alone that notes the files of each batch: files may then come in any order and at any
+    time."""
     onOverwrite: Literal["fail", "skip", "append"]
     """Where a commit removed rows of earlier ones: `fail` (also without the option), `skip` it, or `append` what it
     wrote as new rows."""
@@ -138,23 +138,22 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads a data set's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the number of the
     record. Compactions change no row."""
     failOnDataLoss: bool
-    """Records or files of a data set that are gone before they are read are an error. With `false`, and a warning, such
-    files are left out; if records are gone, all that is there is read anew."""
+    """Records or files that are gone before they are read are an error. With `false`, and a warning, such files are
+    left out; if records are gone, all that is there is read anew."""
     tail: bool
     """Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, by record
     batches."""
     lateWindow: timedelta | int | str
     """How much older than the newest file that was read a file may be when it appears; 1h without it. An older one is
-    not read, with a warning. Offsets grow with the files in this time."""
+    not read, with a warning."""
     maxFileAge: timedelta | int | str
     """How much older than the newest file that was read a file may be; any age without it."""
     unfinishedAfter: timedelta | int | str
     """Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, with a
-    warning; without it streams wait for the marker, tensors for a minute. What is written later is not read."""
+    warning; without it streams wait for the marker, tensors for a minute. Nothing later is read."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """A file that is not whole, not Arrow, or of columns that the query cannot read: `fail` waits for its end, and else
-    ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also notes it in
-    `sourceLog`."""
+    """A file that is not whole, not Arrow, or of columns that the query cannot read ends the query (`fail`), is passed
+    over until it changes (`skip`), or also noted in `sourceLog` (`quarantine`)."""
     latestFirst: bool
     """Reads the newest files first."""
     fileNameOnly: bool
@@ -210,18 +209,17 @@ class _FileKeywords(TypedDict, total=False):
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. `auto`
-    takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
+    takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams have none."""
     schemaCheck: Literal["merge", "exact", "none"]
-    """The columns of a job that keeps files: `merge` takes fewer or more than there are, and types that widen; `exact`
-    the same; `none` checks nothing ([writing.md](writing.md#columns-and-types))."""
+    """[The columns](writing.md#columns-and-types) of a job that keeps files: `merge` takes fewer or more, and types
+    that widen; `exact` the same; `none` checks nothing."""
     caseSensitive: bool
     """Names of columns may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
-    write or vacuum then removes them."""
+    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`."""
     commitRetention: timedelta | int | str
-    """Keeps records of commits for this time, and the newest 1,000, so that streams can read the data set by them. It
-    holds for all writers until one says otherwise."""
+    """Keeps records of commits for this time, and the newest 1,000, for streams of the data set. It holds for all
+    writers until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     restoreTypes: bool
@@ -250,8 +248,8 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory remembers
-    1,000 tokens."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are
+    remembered."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes what `datasets.load_from_disk` opens ([howto/huggingface.md](howto/huggingface.md));
     `compression` is then none and `restoreTypes` true unless given."""
@@ -265,8 +263,8 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory remembers
-    1,000 tokens."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are
+    remembered."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes what `datasets.load_from_disk` opens ([howto/huggingface.md](howto/huggingface.md));
     `compression` is then none and `restoreTypes` true unless given."""
@@ -285,13 +283,13 @@ class CompactKeywords(TypedDict, total=False):
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""
     concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream follows a stream's end (`cat a.arrows b.arrows`): `warn` reads the first, `read` all, if
-    their schemas agree; or it is an `error`."""
+    """Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; or it is
+    an `error`."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for a writer
-    that you trust."""
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer that you
+    trust."""
     verifyChecksums: bool
-    """Compares what is read with the checksums in the footers of files with `statistics`; a difference is an error."""
+    """Compares what is read with the checksums in footers; a difference is an error."""
     pathGlobFilter: str
     """Only files whose names match; names of directories do not matter."""
     modifiedBefore: datetime | str
@@ -325,17 +323,16 @@ class CompactKeywords(TypedDict, total=False):
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. `auto`
-    takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold them."""
+    takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams have none."""
     caseSensitive: bool
     """Names of columns may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
-    write or vacuum then removes them."""
+    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`."""
     commitRetention: timedelta | int | str
-    """Keeps records of commits for this time, and the newest 1,000, so that streams can read the data set by them. It
-    holds for all writers until one says otherwise."""
+    """Keeps records of commits for this time, and the newest 1,000, for streams of the data set. It holds for all
+    writers until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory remembers
-    1,000 tokens."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are
+    remembered."""

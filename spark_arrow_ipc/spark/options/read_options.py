@@ -65,7 +65,7 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order, each once, fields of structs and unions too; no others are decoded.",
+        "The columns to read, in this order, each once, fields of structs and unions too.",
         kind=d.COLUMNS,
         applies=Use.ROWS,
     )
@@ -107,25 +107,25 @@ class ReadOptions:
     )
     concatenated_streams: ConcatenatedStreams = d.word(
         ConcatenatedStreams.WARN,
-        "Where another stream follows a stream's end (`cat a.arrows b.arrows`): `warn` reads the first, `read` "
-        "all, if their schemas agree; or it is an `error`.",
+        "Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; "
+        "or it is an `error`.",
         applies=Use.LISTED | Use.COMPACTION,
     )
     validation: Validation = d.word(
         Validation.FULL,
-        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for a "
-        "writer that you trust.",
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer "
+        "that you trust.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     verify_checksums: bool = d.flag(
         "true",
-        "Compares what is read with the checksums in the footers of files with `statistics`; a difference is an error.",
+        "Compares what is read with the checksums in footers; a difference is an error.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
         "Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses "
-        "what is not whole, `long` gives the count. So for what functions make.",
+        "what is not whole, `long` gives the count.",
         applies=Use.READS | Use.COUNT,
     )
     times: Times = d.word(
@@ -142,8 +142,8 @@ class ReadOptions:
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
         "`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and "
-        "arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also GEOMETRY and GEOGRAPHY "
-        "([types.md](types.md#geometries)), `all` all of these, `storage` none.",
+        "arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also [GEOMETRY and "
+        "GEOGRAPHY](types.md#geometries), `all` all of these, `storage` none.",
         applies=Use.READS | Use.COUNT,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
@@ -154,8 +154,8 @@ class ReadOptions:
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross in "
-        "less than half of the time ([functions.md](functions.md#vectors)).",
+        "Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross [in "
+        "less than half of the time](functions.md#vectors).",
         applies=Use.FILES | Use.COUNT,
     )
     recursive_file_lookup: bool = d.flag(
@@ -209,7 +209,7 @@ class ReadOptions:
     )
     ignore_corrupt_files: bool = d.flag(
         "false",
-        "Skips the rest of a broken file, with a warning that says what is missing.",
+        "Skips the rest of a broken file, with a warning.",
         applies=Use.LISTED,
     )
     ignore_missing_files: bool = d.flag(
@@ -295,15 +295,15 @@ class StreamOptions:
         "earliest",
         "earliest, latest, the number of a commit record, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "For a new query: all that is there (`earliest`), only what comes later (`latest`), commits of a data set "
-        "from this record on, or what is not older than a time, by times of files or records.",
+        "For a new query: all that is there (`earliest`), only what comes later (`latest`), commits from this "
+        "record on, or what is not older than a time, by times of files or records.",
         kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
-        "A directory of this query alone, in which it notes the files of each batch: files may then come in any "
-        "order and at any time.",
+        "A directory of this query alone that notes the files of each batch: files may then come in any order and "
+        "at any time.",
         applies=Use.DIRECTORY,
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
@@ -320,8 +320,8 @@ class StreamOptions:
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Records or files of a data set that are gone before they are read are an error. With `false`, and a "
-        "warning, such files are left out; if records are gone, all that is there is read anew.",
+        "Records or files that are gone before they are read are an error. With `false`, and a warning, such "
+        "files are left out; if records are gone, all that is there is read anew.",
         applies=Use.RECORDS,
     )
     tail: bool = d.flag(
@@ -333,7 +333,7 @@ class StreamOptions:
     late_window: int | None = d.optional_duration(
         "6h",
         "How much older than the newest file that was read a file may be when it appears; 1h without it. An older "
-        "one is not read, with a warning. Offsets grow with the files in this time.",
+        "one is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
     max_file_age: int | None = d.optional_duration(
@@ -344,15 +344,13 @@ class StreamOptions:
     unfinished_after: int | None = d.optional_duration(
         "5m",
         "Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, "
-        "with a warning; without it streams wait for the marker, tensors for a minute. What is written later is "
-        "not read.",
+        "with a warning; without it streams wait for the marker, tensors for a minute. Nothing later is read.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "A file that is not whole, not Arrow, or of columns that the query cannot read: `fail` waits for its end, "
-        "and else ends the query; `skip` passes over it until it changes, with a warning; `quarantine` also notes "
-        "it in `sourceLog`.",
+        "A file that is not whole, not Arrow, or of columns that the query cannot read ends the query (`fail`), "
+        "is passed over until it changes (`skip`), or also noted in `sourceLog` (`quarantine`).",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)

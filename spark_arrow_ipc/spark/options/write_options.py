@@ -112,8 +112,7 @@ class SparkWriteOptions:
         Statistics.AUTO,
         "id, at",
         "Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. "
-        "`auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams cannot hold "
-        "them.",
+        "`auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams have none.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
@@ -128,8 +127,8 @@ class SparkWriteOptions:
     )
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
-        "The columns of a job that keeps files: `merge` takes fewer or more than there are, and types that widen; "
-        "`exact` the same; `none` checks nothing ([writing.md](writing.md#columns-and-types)).",
+        "[The columns](writing.md#columns-and-types) of a job that keeps files: `merge` takes fewer or more, and "
+        "types that widen; `exact` the same; `none` checks nothing.",
         applies=Use.WRITES,
     )
     case_sensitive: bool = d.flag(
@@ -140,14 +139,13 @@ class SparkWriteOptions:
     keep_replaced: int = d.duration(
         "0",
         "10m",
-        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. "
-        "The next write or vacuum then removes them.",
+        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_retention: int | None = d.optional_duration(
         "7d",
-        "Keeps records of commits for this time, and the newest 1,000, so that streams can read the data set by "
-        "them. It holds for all writers until one says otherwise.",
+        "Keeps records of commits for this time, and the newest 1,000, for streams of the data set. It holds for "
+        "all writers until one says otherwise.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     durability: Durability = d.word(
@@ -159,8 +157,8 @@ class SparkWriteOptions:
         values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
-        "Identifies the job: if the token is committed already, it writes nothing and succeeds. A directory "
-        "remembers 1,000 tokens.",
+        "Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are "
+        "remembered.",
         applies=Use.JOB | Use.COMPACTION,
     )
     restore_types: bool = d.flag(
