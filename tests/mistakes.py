@@ -26,9 +26,6 @@ BEGIN, END = "<!-- begin mistakes -->\n", "<!-- end mistakes -->"
 MOST_CHARACTERS = 600
 """Up to the end of our sentence, with the name of Spark's exception and all that Spark puts before."""
 
-SHOWN = 72
-"""Characters of a text in the table of the page."""
-
 READS_STREAMS = pyspark.__version__ >= "4.2"
 """Spark 4.1 tells a source neither where a query goes on nor how much to read."""
 
@@ -318,18 +315,14 @@ def refreshed(record, texts, folder):
 
 
 def page_of(page, record):
-    """Return the page with the beginning of each text of the record."""
-    rows = []
+    """Return the page with the mistakes of the record, by the error that the screen shows."""
+    by_error = {}
     for line in table_of(record):
         name, _, text, _, remedy = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        rows.append(f"| {name} | {beginning(text)}{f' Way out: {remedy}' if remedy.strip() else ''} |")
-    return with_table(page, "| mistake | the screen shows |", rows)
-
-
-def beginning(text):
-    """Return the name of an error and its first words, without the path."""
-    text = re.sub(r"(\w+: )/data/\S*: ", r"\1", text.removeprefix("spark\\_arrow\\_ipc.errors."), count=1)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN].rpartition(' ')[0]} ..."
+        error = re.match(r"\[[^]]+\]|\w+", text.removeprefix("spark\\_arrow\\_ipc.errors."))[0]
+        by_error.setdefault(error, []).append(f"{name}: {remedy}" if remedy.strip() else name)
+    rows = [f"| {error} | {'; '.join(names)} |" for error, names in by_error.items()]
+    return with_table(page, "| the screen shows | the mistake, and the way out where the text has none |", rows)
 
 
 def main():

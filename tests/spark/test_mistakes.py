@@ -36,6 +36,6 @@ def test_the_record_has_no_other_rows():
     assert len(rows) >= 25
 
 
-def test_the_page_has_the_beginnings_of_the_record():
+def test_the_page_has_the_mistakes_of_the_record():
     page = mistakes.PAGE.read_text(encoding="utf-8")
     assert page == mistakes.page_of(page, mistakes.RECORD.read_text(encoding="utf-8"))
