@@ -97,11 +97,12 @@ class Writer:
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
         self._replaced = ReplacedDictionaries()
-        is_file = options.format == Format.FILE
-        self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
+        is_file, has_dictionaries = options.format == Format.FILE, bool(self._plan.dictionaries)
+        unifies = has_dictionaries and (is_file or options.dictionaries == "delta")
+        self._unified = UnifiedDictionaries() if unifies else None
         # A file has no replacements, and dictionaries inside of dictionaries have no deltas.
         waits = is_file and (options.dictionaries == "unify" or nested_dictionaries(self._plan))
-        self._waiting = WaitingBytes() if waits and self._plan.dictionaries else None
+        self._waiting = WaitingBytes() if waits and has_dictionaries else None
         """The messages of record batches that stand behind the dictionaries, which `close` writes."""
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
@@ -173,10 +174,9 @@ class Writer:
             if self._unified is not None:
                 self._unified.forget(lengths)
             return False
-        if self._unified is None:
-            self._put_dictionaries(self._replaced.due(self._plan, columns))
-        elif self._waiting is None:
-            self._put_dictionaries(self._unified.due(self._plan))
+        if self._plan.dictionaries and self._waiting is None:
+            due = self._replaced.due(self._plan, columns) if self._unified is None else self._unified.due(self._plan)
+            self._put_dictionaries(due)
         if batch.custom_metadata:
             self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
         else:

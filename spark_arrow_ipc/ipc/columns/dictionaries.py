@@ -223,8 +223,6 @@ class UnifiedDictionaries:
 
         The arrays keep the dictionaries that they brought; the unified ones are those of `due`.
         """
-        if not plan.dictionaries:
-            return tuple(columns)
         steps = iter(plan.steps)
         return tuple(self._unify(plan, steps, column, is_inner=False) for column in columns)
 
