@@ -339,19 +339,21 @@ class error_context:  # noqa: N801 - used as a statement, `with error_context(pa
         return None
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if error is not None:
+            self.add_to(error)
+
+    def add_to(self, error: BaseException) -> None:
+        """Add the place to an error, where a `with` statement for each small batch would take longer than what it guards."""
         if isinstance(error, MemoryError):
             made = LimitError(
                 "there is not enough memory for this; read fewer columns, or give the process more memory"
             )
-            self._add_to(made)
+            self.add_to(made)
             raise made from error
         if isinstance(error, ArrowIpcError):
-            self._add_to(error)
-
-    def _add_to(self, error: ArrowIpcError) -> None:
-        for name, value in zip(_PLACE, self._values, strict=True):
-            if value is not None and getattr(error, name) is None:
-                setattr(error, name, value)
+            for name, value in zip(_PLACE, self._values, strict=True):
+                if value is not None and getattr(error, name) is None:
+                    setattr(error, name, value)
 
 
 _SHOWN = 80

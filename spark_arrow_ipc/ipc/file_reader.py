@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from functools import cached_property, partial
 from itertools import repeat, takewhile
 from typing import Literal
@@ -209,7 +209,7 @@ class FileReader(BatchReader):
     def _read_batch(self, i: int, window: ByteSource | None) -> RecordBatch:
         """Read record batch `i`, from bytes in memory if they are there."""
         block = self.blocks[i]
-        with self._at(i, block):
+        try:
             source: ByteSource = self._source if window is None else window
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._checks_start:
@@ -222,6 +222,9 @@ class FileReader(BatchReader):
             message = self._read_batch_message(source, block, checksums)
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return self._columns.read_batch(message, place, self._dictionaries.find, of_buffers(checksums))
+        except BaseException as error:
+            self._at(i, block).add_to(error)
+            raise
 
     def read_joined(
         self, start: int, stop: int, *, below_rows: int, ahead: BatchesAhead | None = None
@@ -376,12 +379,9 @@ class FileReader(BatchReader):
             message = self._read_message(self._dictionary_source, block)
             return expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
 
-    def _at(
-        self, i: int, block: Block, kind: MessageHeader = MessageHeader.RecordBatch
-    ) -> AbstractContextManager[None]:
+    def _at(self, i: int, block: Block, kind: MessageHeader = MessageHeader.RecordBatch) -> error_context:
         """Return the place of errors in a batch."""
-        path = self._source.path
-        return error_context(path=path, block_kind=kind.noun, block_number=i, byte_offset=block.byte_offset)
+        return error_context(path=self.path, block_kind=kind.noun, block_number=i, byte_offset=block.byte_offset)
 
     def _block(self, i: int) -> Block:
         if not 0 <= i < len(self):

@@ -86,7 +86,8 @@ class StreamReader(BatchReader):
         ArrowIpcError
             The bytes are broken, or end inside a message; or other streams follow, as `open` says.
         """
-        self._begin_ahead(PIECES_AHEAD)
+        if self._source.waits:
+            self._begin_ahead(PIECES_AHEAD)
         if self._decoded is not None:
             return next(self._decoded)
         while not self._ended:
@@ -296,7 +297,8 @@ class StreamReader(BatchReader):
     def _read_message(self, decode: Callable[[Message, BodyPlace, int, int], _Decoded | None]) -> _Decoded | None:
         """Read one message; return what `decode` makes of a record batch, or None for a dictionary batch and at the end."""
         limits = self._columns.limits
-        with error_context(path=self.path, byte_offset=self._byte_offset):
+        noun = number = None
+        try:
             encapsulated = read_message_or_end(self._source, self._byte_offset, limits)
             if isinstance(encapsulated, int):
                 following = self._ends.after(encapsulated)
@@ -311,16 +313,19 @@ class StreamReader(BatchReader):
             if message is None:
                 with inside(body_offset - len(flatbuffer)):
                     message = self._messages.decode(flatbuffer, 0, limits)
-        kind = message.kind
-        if kind not in self._counts:
-            self._begin_stream(self._ends.enter(message, self._byte_offset, body_offset))
-            return None
-        number = self._counts[kind]
-        with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
+            kind = message.kind
+            if kind not in self._counts:
+                self._begin_stream(self._ends.enter(message, self._byte_offset, body_offset))
+                return None
+            noun, number = kind.noun, self._counts[kind]
             self._check_body(message, body_offset)
             place = BodyPlace(self._source, body_offset, message.body_nbytes)
             batch = decode(message, place, number, self._byte_offset)
             self._skip_body(body_offset, message.body_nbytes)
+        except BaseException as error:
+            at = error_context(path=self.path, block_kind=noun, block_number=number, byte_offset=self._byte_offset)
+            at.add_to(error)
+            raise
         self._counts[kind] += 1
         end = body_offset + message.body_nbytes
         if isinstance(self._source, ReadAhead):
