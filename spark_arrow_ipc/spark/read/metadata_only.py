@@ -46,12 +46,12 @@ BLOCK_MEANINGS: Final[Mapping[str, str]] = {
     "path": "absolute path of the file",
     "format": "`file` or `stream`",
     "block": "number of the record batch in the file, from 0",
-    "byte_offset": "where its message begins in the file",
+    "byte_offset": "where it begins in the file",
     "metadata_bytes": "bytes of its header",
-    "body_bytes": "bytes of its values, as they lie in the file",
+    "body_bytes": "bytes of its values in the file",
     "rows": "its rows",
     "compression": "`lz4`, `zstd` or `none`",
-    "statistics": "by column, with dots between the fields of structs; null where the file has none",
+    "statistics": "by column; null where the file has none",
 }
 """Of each column, for the documentation."""
 
