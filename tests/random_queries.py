@@ -3,9 +3,9 @@
     python tests/random_queries.py --queries 1000 [--seed 1]
 
 The oracle is Parquet, read by Spark itself, and never a cached frame. Prints each difference with its SQL and settings,
-and at the end the number of queries, of those that both refuse, and the share whose plan has a narrowed scan. A pushed
-condition may drop the row by which another one fails, so an answer where Parquet alone refuses is counted, and is no
-difference. Ends with 1 if an answer differs, or a query fails only over this format.
+after each 250 queries and at the end the number of queries, of those that both refuse, and of those whose plan has a
+narrowed scan. A pushed condition may drop the row by which another one fails, so an answer where Parquet alone refuses is
+counted, and is no difference. Ends with 1 if an answer differs, or a query fails only over this format.
 """
 
 import argparse
@@ -256,6 +256,8 @@ def compare(spark, queries, number):
             lost, made = (only(one, other) for one, other in ((expected, found), (found, expected)))
             differences.append(f"{sql}\n  {settings}\n  Parquet alone: {lost}\n  arrowipc alone: {made}")
             print(differences[-1], flush=True)
+        if counts["queries"] % 250 == 0:
+            print(f"{counts}, {len(differences)} different", flush=True)
     return counts, differences
 
 
