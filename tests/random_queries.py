@@ -204,7 +204,7 @@ def make_tables(spark, folder):
             half.write.mode("append").partitionBy(*partitioned).parquet(f"{folder}/p{number}")
     for number in (1, 2):
         for name, source in (("a", spark.read.format("arrowipc")), ("p", spark.read.format("parquet"))):
-            options = {"mergeSchema": "true"} | ({"minPartitionNum": 6} if name == "a" else {})
+            options = {"mergeSchema": "true"} | ({"minPartitionNum": 12} if name == "a" else {})
             frame = source.options(**options).load(f"{folder}/{name}{number}")
             frame.select(*sorted(frame.columns)).createOrReplaceTempView(f"{name}{number}")
 

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as s
@@ -69,6 +70,19 @@ def filtered(partition: bytes, conjuncts: str) -> Filtered:
     return Filtered(pickle.loads(partition), parse_json(conjuncts))  # noqa: S301 - as above
 
 
+@dataclass(frozen=True)
+class Combined(InputPartition):  # type: ignore[misc]  # as above
+    """Partitions of the whole read that one task answers from headers."""
+
+    partitions: tuple[InputPartition | None, ...]
+
+
+def combined(pickles: bytes, number: str) -> Combined:
+    """Return as many partitions, whose pickles stand one behind the other, as one."""
+    stream = BytesIO(pickles)
+    return Combined(tuple(pickle.load(stream) for _ in range(int(number))))  # noqa: S301 - as above
+
+
 def _limited(batches: Iterator[PyArrowBatch], rows: int | None) -> Iterator[PyArrowBatch]:
     """Yield the first rows of batches; all of them if `rows` is None."""
     for batch in batches:
@@ -88,6 +102,10 @@ def _read(
     conjuncts: Sequence[Node],
     answers: Answers | None = None,
 ) -> Iterator[PyArrowBatch]:
+    if isinstance(partition, Combined):
+        for each in partition.partitions:
+            yield from _read(reader, each, frame, conjuncts, answers)
+        return
     if isinstance(partition, Filtered):
         conjuncts = [*conjuncts, *partition.conjuncts]
         partition = partition.partition
@@ -106,7 +124,4 @@ def _read(
         fields = partition.partition_fields
         kept = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
         partition = replace(partition, selection=selection, ranges=kept)
-    batches: Iterator[PyArrowBatch] = (
-        reader.read(partition) if answers is None else reader.read(partition, answers=answers)
-    )
-    return batches
+    yield from reader.read(partition) if answers is None else reader.read(partition, answers=answers)

@@ -128,3 +128,33 @@ def test_a_lake_is_counted_without_its_bodies(pushed, tmp_path):
             os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     frame.createOrReplaceTempView("lake")
     assert pushed.sql("SELECT count(*), min(id), max(id) FROM lake").collect() == [(1000, 0, 999)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "fewer"),
+    [
+        ("SELECT count(*), min(id), max(s), count(holes) FROM many", True),
+        ("SELECT count(*) FROM many WHERE id > 37 AND s <> '5'", True),
+        ("SELECT max(id) FROM many WHERE id < 0", True),
+        ("SELECT sum(id) FROM many", False),
+        ("SELECT s, count(*) FROM many GROUP BY s", False),
+    ],
+)
+@pytest.mark.parametrize("statistics", ["all", "none"])
+def test_a_task_counts_several_partitions(pushed, without, tmp_path, sql, fewer, statistics):
+    path, tasks = str(tmp_path / "many"), 4 * pushed.sparkContext.defaultParallelism
+    rows = pushed.range(0, 400, 1, 3 * tasks).selectExpr(
+        "id", "cast(id % 9 AS string) AS s", "if(id % 3 = 0, null, id) AS holes"
+    )
+    rows.write.format("arrowipc").mode("append").options(statistics=statistics).save(path)
+    many = pushed.read.format("arrowipc").option("minPartitionNum", 3 * tasks).load(path)
+    many.createOrReplaceTempView("many")
+    pushed.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        frame = pushed.sql(sql)
+        assert aggregated(frame)
+        leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+        assert (leaf.executeColumnar().getNumPartitions() <= tasks) == fewer
+        assert sorted(frame.collect()) == sorted(without(sql))
+    finally:
+        pushed.conf.unset("spark.sql.adaptive.enabled")

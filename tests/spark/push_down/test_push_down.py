@@ -88,7 +88,18 @@ def test_where_it_cannot_be_it_says_why(session, words, caplog):
     assert caplog.messages == [f"push-down is off: {words}"]
 
 
-STEPS = ["rule", "partitions", "conditions", "columns", "predicates", "aggregates", "statistics", "plan", "joins"]
+STEPS = [
+    "rule",
+    "partitions",
+    "conditions",
+    "columns",
+    "predicates",
+    "aggregates",
+    "statistics",
+    "plan",
+    "combined",
+    "joins",
+]
 ASKED = [
     "SELECT k, s FROM faulty WHERE a = 1 AND k > 5",
     "SELECT a, count(*), max(s) FROM faulty WHERE k > 5 GROUP BY a",

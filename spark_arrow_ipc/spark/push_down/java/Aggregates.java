@@ -53,11 +53,14 @@ class Aggregates {
   final ObjectNode request;
   final StructType asked;
   final StructType output;
+  /** True if headers and statistics can say all, for files that have them: counts and extremes of all rows. */
+  final boolean isOfHeaders;
 
-  private Aggregates(ObjectNode request, StructType asked, StructType output) {
+  private Aggregates(ObjectNode request, StructType asked, StructType output, boolean isOfHeaders) {
     this.request = request;
     this.asked = asked;
     this.output = output;
+    this.isOfHeaders = isOfHeaders;
   }
 
   /** The relation below an aggregate that can be pushed down; null if it cannot. `computed` gets the types of what is summed. */
@@ -175,11 +178,13 @@ class Aggregates {
     }
     ArrayNode parts = request.putArray("parts");
     AggregateFunc[] functions = aggregation.aggregateExpressions();
+    boolean isOfHeaders = groups.length == 0;
     for (int i = 0; i < functions.length; i++) {
       AggregateFunc function = functions[i];
       String name = function instanceof CountStar ? "count_all" : function instanceof Count ? "count" : function instanceof Min ? "min"
         : function instanceof Max ? "max" : function instanceof Sum ? "sum" : null;
       if (name == null) return null;
+      isOfHeaders &= !name.equals("sum");
       ObjectNode part = parts.addObject();
       part.put("function", name);
       DataType type = org.apache.spark.sql.types.DataTypes.LongType;
@@ -197,7 +202,7 @@ class Aggregates {
       output.add(new StructField("a" + i, type, true, org.apache.spark.sql.types.Metadata.empty()));
     }
     if (asked.isEmpty()) asked.add(Typed.narrowest(schema).fields()[0]);
-    return new Aggregates(request, schema(asked), schema(output));
+    return new Aggregates(request, schema(asked), schema(output), isOfHeaders);
   }
 
   private static StructType schema(List fields) { return new StructType((StructField[]) fields.toArray(new StructField[0])); }

@@ -3,9 +3,11 @@ package sparkarrowipc;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -39,6 +41,10 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   /** Thresholds of joins are set for Parquet's files; the same rows with lz4 have 1.1 to 1.9 times their bytes (TPC-H's tables). */
   private static final double BYTES_BESIDE_PARQUET = 1.5;
+
+  /** What is counted may have to be decoded after all (files without statistics), so that tasks stay several for each core. */
+  private static final int TASKS_A_CORE = 4;
+  private static final int MOST_COMBINED = 16;
 
   private final NarrowTable table;
   private final CaseInsensitiveStringMap options;
@@ -136,7 +142,28 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
       if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || i + 1 < planned.size())) continue;
       partitions.add(ofJoins.isEmpty() ? one.pickle : Inside.pickledCall(MODULE, "filtered", one.pickle, ofJoins.toString()));
     }
+    if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions);
     return new PythonDataSourceReadInfo(Inside.pickledCall(MODULE, "command", source, request()), Inside.seq(partitions));
+  }
+
+  /** Fewer partitions: partitions are made for the bytes of bodies, and a task that reads none costs more than it does. */
+  private static List combined(List partitions) {
+    try {
+      Inside.step("combined");
+      int tasks = Math.max(TASKS_A_CORE * SparkContext.getOrCreate().defaultParallelism(), (partitions.size() + MOST_COMBINED - 1) / MOST_COMBINED);
+      if (partitions.size() <= tasks) return partitions;
+      List made = new ArrayList();
+      for (int i = 0; i < tasks; i++) {
+        int first = (int) ((long) partitions.size() * i / tasks), end = (int) ((long) partitions.size() * (i + 1) / tasks);
+        ByteArrayOutputStream pickles = new ByteArrayOutputStream();
+        for (int one = first; one < end; one++) pickles.writeBytes((byte[]) partitions.get(one));
+        made.add(Inside.pickledCall(MODULE, "combined", pickles.toByteArray(), Integer.toString(end - first)));
+      }
+      return made;
+    } catch (Throwable error) {
+      Inside.warnOnce("each partition has a task of its own", error);
+      return partitions;
+    }
   }
 
   public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins); }
