@@ -282,8 +282,14 @@ def read_back(directory):
     return pa.concat_tables([pa.ipc.open_file(str(path)).read_all() for path in files])
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+# Of the two ways in which the driver finds a package beside its program, one is tried with each change.
+TRIED = [
+    pytest.param(way, marks=pytest.mark.nightly if name == "a zip on both paths" else pytest.mark.exhaustive, id=name)
+    for name, way in WAYS.items()
+]
+
+
+@pytest.mark.parametrize("way", TRIED)
 def test_a_way_that_the_document_gives_works(way, environments, tmp_path):
     """Reading and writing; found by Spark itself, unless the document says that it must be registered."""
     if "{packed}" in "".join(way.arguments):

@@ -221,9 +221,18 @@ def test_killed_clients_leave_nothing(tmp_path):
     assert not segment.exists()
 
 
-@pytest.mark.exhaustive
+# With each change once without shared memory and once with it; each takes half a minute.
+EACH_CHANGE = {("tcp", None), ("unix", "memfd")}
+CORPUS_WAYS = [
+    pytest.param(
+        *way, marks=pytest.mark.exhaustive if way in EACH_CHANGE else pytest.mark.nightly, id=f"{way[0]}-{way[1]}"
+    )
+    for way in WAYS
+]
+
+
 @pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} names no corpus")
-@pytest.mark.parametrize(("scheme", "memory"), WAYS, ids=[f"{scheme}-{memory}" for scheme, memory in WAYS])
+@pytest.mark.parametrize(("scheme", "memory"), CORPUS_WAYS)
 def test_every_file_of_the_corpus_is_what_it_is_on_disk(tmp_path, scheme, memory):
     good = [e for e in corpus.entries(corpus.root()) if e.expect == "ok" and e.format in {"file", "stream"}]
     listen = "dissociated+tcp://127.0.0.1:0" if scheme == "tcp" else f"dissociated+unix://{tmp_path}/s"

@@ -230,7 +230,7 @@ kept: Any
 # What a program imports, and arguments of mypy: the helper alone, or all that the package's name stands for.
 CHECKS = [
     pytest.param("from spark_arrow_ipc.spark.options import typed as options", ["--follow-imports=skip", *HELPER], PROGRAM, id="alone"),
-    pytest.param("from spark_arrow_ipc import options", [], PROGRAM, marks=pytest.mark.exhaustive, id="package"),
+    pytest.param("from spark_arrow_ipc import options", [], PROGRAM, marks=pytest.mark.nightly, id="package"),
     pytest.param(SESSION, ["--follow-imports=skip", *HELPER, *CALLED], FUNCTIONS, id="functions"),
 ]  # fmt: skip
 
