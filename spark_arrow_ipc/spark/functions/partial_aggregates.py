@@ -26,6 +26,7 @@ _MOST_HELD_ROWS: Final = 1 << 18
 _MOST_HELD_NBYTES: Final = 32 << 20
 _LEAST_MERGED_ROWS: Final = 1 << 14
 _FEW_ROWS: Final = 8
+_MOST_LEFT: Final = 0.75
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
@@ -82,7 +83,7 @@ class PartialAggregates:
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = 0
         bounds = [0] * len(self.parts)
-        is_sparse = False
+        is_sparse = repeats = False
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -97,15 +98,20 @@ class PartialAggregates:
                 held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
             bounds = sums
             held.append(inputs.reduced())
-            # Groups of few rows are made once, by Spark: to make them here, too, would save little of what crosses.
-            is_sparse = held[-1].num_rows * _FEW_ROWS > batch.num_rows >= _LEAST_MERGED_ROWS // 2
+            # Groups of few rows are made once, by Spark: to make them here, too, would save little of what crosses. But
+            # ten thousand groups are few rows each in one batch, and many in a task: two batches tell.
+            is_doubted = not repeats and held[-1].num_rows * _FEW_ROWS > batch.num_rows >= _LEAST_MERGED_ROWS // 2
             held_rows += held[-1].num_rows
-            if held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
+            if (is_doubted and len(held) > 1) or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
                 merged = self._merged(held)
+                if is_doubted and len(held) > 1:
+                    is_sparse = merged.num_rows > _MOST_LEFT * held_rows
+                    repeats = not is_sparse
                 held, held_rows, merged_rows = [merged], merged.num_rows, merged.num_rows
                 if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
                     yield from _typed(merged, types)
                     held, held_rows, merged_rows, bounds = [], 0, 0, [0] * len(self.parts)
+                    repeats = False
         for known in answered():
             held.append(known.table)
             types = known.types

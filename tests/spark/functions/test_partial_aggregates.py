@@ -103,3 +103,25 @@ def test_few_partial_rows_are_held(monkeypatch):
     for row in (row for each in made for row in each.to_pylist()):
         totals[row["k0"]] = totals.get(row["k0"], 0) + row["a0"]
     assert {i: 2 if 20 <= i < 4000 else 1 for i in range(4020)} == totals
+
+
+REPEATED = [
+    ("many in a batch that the next ones have, too", [np.arange(65536) % 10_000] * 12, 10_000),
+    ("a batch each, in order", [np.arange(65536) // 4 + 16_384 * i for i in range(6)], 32_768 + 4 * 65_536),
+    ("one each", [np.arange(65536) + 65_536 * i for i in range(4)], 4 * 65_536),
+    ("one each, but in the first batch", [np.arange(65536) % 50, *(np.arange(65536) + 65_536 * i for i in (1, 2))], 50 + 2 * 65_536),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "wanted"), [c[1:] for c in REPEATED], ids=[c[0] for c in REPEATED])
+def test_groups_of_few_rows_are_made_where_batches_repeat_them(keys, wanted):
+    batches = [batch(pa.array(each), pa.array(np.full(len(each), 3))) for each in keys]
+    made = pa.Table.from_batches(
+        PartialAggregates((0,), (Part("count_all", None), Part("sum", 1, pa.int64())))(batches)
+    )
+    assert wanted == made.num_rows
+    total = made.group_by("k0").aggregate([("a0", "sum"), ("a1", "sum")]).sort_by("k0")
+    values, counts = np.unique(np.concatenate(keys), return_counts=True)
+    assert values.tolist() == total["k0"].to_pylist()
+    assert counts.tolist() == total["a0_sum"].to_pylist()
+    assert (3 * counts).tolist() == total["a1_sum"].to_pylist()
