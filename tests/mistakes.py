@@ -205,7 +205,7 @@ MISTAKES = {
     "the package is not installed": Mistake(
         'format("arrowipc")',
         load("lake", source="arrowipcc"),
-        "`arrowipc doctor`, then [deploy.md](deploy.md); where `load` works and `save` does not (after Ctrl-C, or in a second "
+        "`arrowipc doctor`, then [deploy.md](../docs/deploy.md); where `load` works and `save` does not (after Ctrl-C, or in a second "
         "thread): `spark_arrow_ipc.register(spark)`",
     ),
     "a package that it needs is missing": Mistake('format("arrowipc")', without_lz4),
@@ -317,7 +317,7 @@ def refreshed(record, texts, folder):
 def page_of(page, record):
     """Return the page with the mistakes of the record, by the error that the screen shows."""
     by_error = {}
-    for line in table_of(record):
+    for line in table_of(record.replace("](../docs/", "](")):
         name, _, text, _, remedy = line.removeprefix("| ").removesuffix(" |").split(" | ")
         error = re.match(r"\[[^]]+\]|\w+", text.removeprefix("spark\\_arrow\\_ipc.errors."))[0]
         by_error.setdefault(error, []).append(f"{name}: {remedy}" if remedy.strip() else name)

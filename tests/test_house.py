@@ -27,6 +27,7 @@ SOURCES = sorted([*PACKAGE.rglob("*.py"), ROOT / "pyspark_arrowipc.py"])
 README = (ROOT / "README.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BESIDE_PROGRAMS = sorted(path for name in ("benchmarks", "format", "tests") for path in (ROOT / name).rglob("*.md"))
 
 
 def name_of(path):
@@ -430,11 +431,23 @@ def test_the_readmes_extras_scripts_and_subcommands_exist():
     assert named <= set(main.COMMANDS)
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=name_of)
+@pytest.mark.parametrize("path", [*PAPERS, *BESIDE_PROGRAMS], ids=name_of)
 def test_links_lead_somewhere(path):
-    targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text())
-    local = [target for target in targets if "://" not in target]
-    assert [] == [target for target in local if not (path.parent / target).exists()]
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", without_code(path))
+    local = [(path.parent / target if target else path, title) for target, title in links if "://" not in target]
+    assert [] == [target for target, _ in local if not target.exists()]
+    to_titles = [(target, title) for target, title in local if title and target.suffix == ".md"]
+    assert [] == [(target, title) for target, title in to_titles if title not in anchors(target)]
+
+
+def without_code(path):
+    return re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path):
+    """Return what links to the titles of a page say."""
+    titles = re.findall(r"^#+ (.*)$", without_code(path), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=name_of)
