@@ -152,8 +152,8 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, with a
     warning; without it streams wait for the marker, tensors for a minute. Nothing later is read."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """A file that is not whole, not Arrow, or of columns that the query cannot read ends the query (`fail`), is passed
-    over until it changes (`skip`), or also noted in `sourceLog` (`quarantine`)."""
+    """With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read ends it;
+    `skip` passes over both until they change, `quarantine` also notes them in `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
     fileNameOnly: bool

@@ -349,8 +349,8 @@ class StreamOptions:
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "A file that is not whole, not Arrow, or of columns that the query cannot read ends the query (`fail`), "
-        "is passed over until it changes (`skip`), or also noted in `sourceLog` (`quarantine`).",
+        "With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read "
+        "ends it; `skip` passes over both until they change, `quarantine` also notes them in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
