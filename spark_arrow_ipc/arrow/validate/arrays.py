@@ -103,9 +103,8 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
         VALUE_CHECKS[type(array.type)](array, path)
     if array.children:
         for field, child in zip(array.type.children, array.children, strict=True):
-            if (
-                type(child.type) not in _NUMBERS or child.buffers[0] is not None
-            ):  # else the path alone would take longer
+            # Of others the path alone would take longer than to see that there is nothing to check.
+            if type(child.type) not in _NUMBERS or child.buffers[0] is not None:
                 check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
     if dictionaries and array.dictionary is not None:
         check_values(array.dictionary, _dictionary_path(path))

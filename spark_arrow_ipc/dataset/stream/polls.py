@@ -1,9 +1,9 @@
 """`Polls`: ask the mode of a stream for something new, but not too often, and more than once if the storage fails.
 
 A query that waits asks its source 80 times a second (measured with Spark 4.3). Each answer from the storage would
-be a listing, so between two looks lie 0.2 or ten seconds, twenty times what the last one took as far as that is below a
-second, and never less than five times; until then the answer is "nothing new", after a pause of at most half a second, so that a query can be stopped. While
-files are known to wait there is no pause.
+be a listing, so looks begin 0.2 or ten seconds apart, or further: twenty times what the last one took, up to a second,
+and five times without that bound. Until then the answer is "nothing new", after a pause of at most half a second, so that a
+query can be stopped. While files are known to wait there is no pause.
 
 An error that is raised ends the query. One of the storage may pass, so the first few are warnings, and longer
 pauses. Where "nothing new" would end the query (`Trigger.AvailableNow`) or a whole run of it (`Trigger.Once`), the
