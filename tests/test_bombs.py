@@ -1,6 +1,6 @@
 """A file of few bytes that asks for much is rows or an error of the package's, soon and in little memory.
 
-`bomb_table` prints the whole table, which docs/limits.md has in short; these are its quick rows.
+`bomb_table` prints the whole table, which bomb_table.md has in short; these are its quick rows.
 """
 
 import os
