@@ -248,8 +248,8 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are
-    remembered."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
+    are remembered."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes what `datasets.load_from_disk` opens ([howto/huggingface.md](howto/huggingface.md));
     `compression` is then none and `restoreTypes` true unless given."""
@@ -263,8 +263,8 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are
-    remembered."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
+    are remembered."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes what `datasets.load_from_disk` opens ([howto/huggingface.md](howto/huggingface.md));
     `compression` is then none and `restoreTypes` true unless given."""
@@ -334,5 +334,5 @@ class CompactKeywords(TypedDict, total=False):
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are
-    remembered."""
+    """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
+    are remembered."""

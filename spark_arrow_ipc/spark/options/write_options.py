@@ -157,8 +157,8 @@ class SparkWriteOptions:
         values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
-        "Identifies the job: if the token is committed already, it writes nothing and succeeds. 1,000 tokens are "
-        "remembered.",
+        "Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 "
+        "tokens are remembered.",
         applies=Use.JOB | Use.COMPACTION,
     )
     restore_types: bool = d.flag(
