@@ -160,7 +160,7 @@ class _Task:
             isinstance(f.type, t.Dictionary) for _, f in walk_fields(batch.schema.fields)
         )
         few_nbytes = self._buffered_nbytes + _ROW_NBYTES * self._buffered_rows
-        if self._buffered_nbytes >= _BUFFER_NBYTES or (few_nbytes >= _FEW_NBYTES and self._are_few()):
+        if self._buffered_nbytes >= _BUFFER_NBYTES or (few_nbytes >= _FEW_NBYTES and self._partitions_are_few()):
             self._flush(last=False)
 
     def finish(self) -> None:
@@ -180,7 +180,7 @@ class _Task:
             self._handles.close()
             raise
 
-    def _are_few(self) -> bool:
+    def _partitions_are_few(self) -> bool:
         """Return whether each partition has an open file, as far as the first rows tell."""
         if self._has_dictionaries:  # each flush would join them in each open file
             return False
