@@ -173,7 +173,10 @@ def encode_columns(
     checksums: list[int] = []
     position, alignment = 0, form.alignment
     for data in buffers:
-        parts = (data,) if compressor is None or not len(data) else compressor.compress(memoryview(data))
+        if not data and not form.with_checksums:  # every second one: a bitmap that is left out
+            places += (position, 0)
+            continue
+        parts = (data,) if compressor is None or not data else compressor.compress(memoryview(data))
         if form.with_checksums:
             checksums.append(checksum_of_pieces(parts))
         start = position
