@@ -56,6 +56,16 @@ def rows(count: int) -> pa.RecordBatch:
     return table(count).to_batches()[0]
 
 
+def differing() -> bytes:
+    """A file of tiny batches whose strings and nulls differ in number, so that no two headers are the same."""
+    many = table(TINY_BATCHES * TINY_ROWS)
+    names = pa.array([None if i % 31 < i % 7 else "x" * (i * i % 13) for i in range(len(many))])
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, many.schema) as writer:
+        writer.write_table(many.set_column(2, "name", names), max_chunksize=TINY_ROWS)
+    return sink.getvalue()
+
+
 def wide() -> pa.RecordBatch:
     """Many columns of float64."""
     random = np.random.default_rng(0)
@@ -249,6 +259,15 @@ def cases(folder: Path) -> Iterator[Case]:
             "ours": lambda: read_ours(file),
             "pyarrow": lambda: read_pyarrow(file),
             "polars": lambda: pl.read_ipc(file),
+        },
+    )
+    others = differing()
+    yield Case(
+        f"read {TINY_BATCHES:,} batches that differ",
+        {
+            "ours": lambda: read_ours(others),
+            "pyarrow": lambda: read_pyarrow(others),
+            "polars": lambda: pl.read_ipc(others),
         },
     )
     yield Case(
