@@ -19,7 +19,7 @@ def test_committed_idl_is_current(file):
 
 
 def test_no_other_idl_is_committed():
-    assert {path.name for path in FORMAT.iterdir()} == {file.name for file in tables.FILES}
+    assert {path.name for path in FORMAT.glob("*.fbs")} == {file.name for file in tables.FILES}
 
 
 def test_main_writes_every_file(tmp_path):
