@@ -34,7 +34,7 @@ def cases():
     return differential.cases_of(goldens=False)
 
 
-@pytest.fixture(scope="module", params=[4_000, pytest.param(differential.SAMPLED, marks=pytest.mark.exhaustive)])
+@pytest.fixture(scope="module", params=[4_000, pytest.param(differential.SAMPLED, marks=pytest.mark.nightly)])
 def found(request, cases):
     """The counts by reason, and what has none."""
     return differential.report(cases, differential.outcomes(cases, cases.sample()[: request.param]))
@@ -60,7 +60,7 @@ def test_no_reason_applies_more_often_than_its_row_says(found):
     assert more == {}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("found", [differential.SAMPLED], indirect=True)
 def test_no_reason_of_the_sample_is_obsolete(found):
     """The rarest applies to one case in ten thousand."""

@@ -68,8 +68,9 @@ def test_workers_start_with_their_modules_and_give_the_same_answers(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("module", [daemon.__name__, ""])
+@pytest.mark.parametrize(
+    "module", [pytest.param(daemon.__name__, marks=pytest.mark.exhaustive), pytest.param("", marks=pytest.mark.nightly)]
+)
 def test_workers_of_executors_do_so_and_those_of_sparks_own_daemon_do_not(tmp_path, module):
     found = run(tmp_path, "local-cluster[1,2,1024]", module)
     assert {name: found[name] for name in ("known", *ANSWERS)} == {"known": [bool(module)] * 2} | ANSWERS
