@@ -2,8 +2,11 @@
 
 import os
 
+import pyarrow as pa
 import pytest
 from pushed import SETTING, scans
+
+from spark_arrow_ipc import ipc
 
 NUMBERS = """
     id AS k, cast(id % 7 AS int) AS a, cast(id % 120 AS tinyint) AS tiny, cast(id AS smallint) AS small,
@@ -157,4 +160,29 @@ def test_a_task_counts_several_partitions(pushed, without, tmp_path, sql, fewer,
         assert (leaf.executeColumnar().getNumPartitions() <= tasks) == fewer
         assert sorted(frame.collect()) == sorted(without(sql))
     finally:
+        pushed.conf.unset("spark.sql.adaptive.enabled")
+
+
+@pytest.mark.parametrize(("dynamic", "partitions", "tasks"), [("false", 137, 10), ("true", 20, 20)])
+def test_each_core_has_as_many_tasks_where_the_cores_are_known(pushed, tmp_path, dynamic, partitions, tasks):
+    assert pushed.sparkContext.defaultParallelism == 2
+    for number in range(partitions):
+        ipc.write(tmp_path / f"{number}.arrow", pa.table({"k": [number]}))
+    context = pushed.sparkContext._jsc.sc()
+    context.conf().set("spark.dynamicAllocation.enabled", dynamic)
+    pushed.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        files = (
+            pushed.read.format("arrowipc")
+            .options(minPartitionNum=partitions, openCostInBytes="128m")
+            .load(str(tmp_path))
+        )
+        assert files.rdd.getNumPartitions() == partitions
+        files.createOrReplaceTempView("single")
+        frame = pushed.sql("SELECT count(*), max(k) FROM single")
+        leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+        assert leaf.executeColumnar().getNumPartitions() == tasks
+        assert frame.collect() == [(partitions, partitions - 1)]
+    finally:
+        context.conf().remove("spark.dynamicAllocation.enabled")
         pushed.conf.unset("spark.sql.adaptive.enabled")

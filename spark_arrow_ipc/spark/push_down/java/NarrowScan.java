@@ -150,7 +150,10 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private static List combined(List partitions) {
     try {
       Inside.step("combined");
-      int tasks = Math.max(TASKS_A_CORE * SparkContext.getOrCreate().defaultParallelism(), (partitions.size() + MOST_COMBINED - 1) / MOST_COMBINED);
+      int cores = cores();
+      if (cores == 0) return partitions;
+      int tasks = Math.max(TASKS_A_CORE * cores, (partitions.size() + MOST_COMBINED - 1) / MOST_COMBINED);
+      tasks = (tasks + cores - 1) / cores * cores; // as many for each core
       if (partitions.size() <= tasks) return partitions;
       List made = new ArrayList();
       for (int i = 0; i < tasks; i++) {
@@ -164,6 +167,15 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
       Inside.warnOnce("each partition has a task of its own", error);
       return partitions;
     }
+  }
+
+  /** The cores of the tasks, 0 where they are not known: executors come with the work, or none has come up yet. */
+  private static int cores() {
+    SparkContext context = SparkContext.getOrCreate();
+    boolean comesWithWork = context.getConf().getBoolean("spark.dynamicAllocation.enabled", false);
+    // The driver is the first of them.
+    boolean isUp = context.isLocal() || context.statusTracker().getExecutorInfos().length > 1;
+    return isUp && !comesWithWork ? context.defaultParallelism() : 0;
   }
 
   public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins); }
