@@ -176,7 +176,7 @@ class InvalidFramingError(InvalidArrowError):
 
 
 class NotArrowError(InvalidFramingError):
-    """By its first bytes it is no Arrow file or stream at all.
+    """By its first bytes it is neither an Arrow file nor a stream.
 
     Read it with the source of its own format; `pathGlobFilter` leaves such files out of a directory.
     """

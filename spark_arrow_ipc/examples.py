@@ -31,7 +31,7 @@ NAMES: Final = {
     "texts": "sentences, each with a vector of 64 numbers",
     "events": "24 small files of three days, with timestamps",
 }
-"""What is written, and what it is."""
+"""The files that are written, each with its description."""
 FLIGHTS, ITEMS, TEXTS, EVENTS = 100_000, 1_000, 1_000, 500
 """Rows of a file."""
 EVENT_FILES, EVENT_HOURS = 24, 3

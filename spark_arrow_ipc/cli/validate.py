@@ -218,7 +218,7 @@ def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
 
 
 def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
-    """Yield a note if the row counts of a footer, which polars believes, are not those of the record batches."""
+    """Yield a note if the row counts of a footer, which polars relies on, are not those of the record batches."""
     try:
         noted = decode_row_counts(reader.custom_metadata)
     except ValueError as error:

@@ -30,7 +30,7 @@ _MOST_REST: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How a pair is taken apart by columns, and put together.
+    """Two functions that take a pair of a schema's metadata apart by columns, and put it together.
 
     Parameters
     ----------

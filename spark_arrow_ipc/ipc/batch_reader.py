@@ -231,7 +231,7 @@ class BatchesAhead:
     Parameters
     ----------
     source
-        Of the file; it waits.
+        The bytes of the file; it waits.
     blocks
         Of all record batches of the file.
     columns

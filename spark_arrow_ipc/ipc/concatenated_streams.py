@@ -60,9 +60,9 @@ class StreamEnds:
     Parameters
     ----------
     source
-        Of the streams.
+        The bytes of all streams, one behind the other.
     schema
-        Of the first one.
+        The schema of the first stream.
     mode
         What to do with others.
     limits

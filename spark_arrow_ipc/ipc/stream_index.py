@@ -103,7 +103,7 @@ class StreamIndex:
     broken
         Why the walk stopped before the end of the stream, or None. A `TruncatedError` if a message is not whole.
     num_batches, num_rows, num_dictionaries
-        Of the whole stream up to `end_offset`, also of what was forgotten.
+        The counts of the whole stream up to `end_offset`, also of what was forgotten.
     dictionaries_from
         The number of the first dictionary batch of the last stream, if streams are concatenated.
     """

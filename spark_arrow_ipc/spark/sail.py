@@ -1,4 +1,4 @@
-"""What Sail does otherwise than Spark, of whose clients it takes the same programs.
+"""Differences between Sail and Spark, whose clients' programs it takes.
 
 Its schemas are pyarrow's. It asks a source for its schema, keeps it as the Arrow schema that PySpark makes of it, and
 hands the reader that. A writer gets the Arrow schema of a plan, with the metadata by which Sail and Spark say what Arrow

@@ -331,7 +331,7 @@ class CommittedView:
         return found
 
     def followed(self, directory: str) -> str:
-        """Return a directory, and mind the jobs of the datasets into which it leads by links: their paths are other ones."""
+        """Return a directory, and look for jobs of the datasets into which it leads by links: their paths are other ones."""
         real = self.storage.real_path(directory)
         if real == directory:
             return directory

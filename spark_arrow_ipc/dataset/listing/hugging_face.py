@@ -41,7 +41,7 @@ _INDICES: Final = ("_indices_files", "_indices_data_files")
 """Keys under which older releases name files that select and order rows."""
 
 _SPLIT: Final = re.compile(r"\w+(\.\w+)*")
-"""What `datasets` takes as the name of a split."""
+"""Names of splits that `datasets` takes."""
 
 
 _MOST_NAME: Final = 255
@@ -64,7 +64,7 @@ Read = Callable[[str, int], bytes]
 def splits_in(
     directory: str, files: Sequence[DataFile], leaves: Mapping[str, Sequence[DataFile]], read: Read
 ) -> tuple[Split, ...] | None:
-    """Return the splits of a directory, one for a Dataset; None if it is no data set of HuggingFace.
+    """Return the splits of a directory, one for a Dataset; None if it is not a data set of HuggingFace.
 
     Parameters
     ----------

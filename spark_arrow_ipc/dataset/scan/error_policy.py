@@ -59,7 +59,7 @@ STRICT: Final = ErrorPolicy()
 
 
 def advised(error: Exception) -> Exception:
-    """Return an error of opening one of several files; of one that is no Arrow file, with the way to leave it out."""
+    """Return an error of opening one of several files; of one that is not an Arrow file, with the way to leave it out."""
     if not isinstance(error, NotArrowError):
         return error
     found = f"{error.found}. To read only files of certain names set the option pathGlobFilter, such as *.arrow"

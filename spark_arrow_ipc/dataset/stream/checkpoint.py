@@ -81,7 +81,7 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a checkpoint or a source log says."""
+    """The state of a stream by its checkpoint or source log."""
 
     path: str
     kind: str  # checkpoint or log

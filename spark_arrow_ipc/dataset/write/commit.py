@@ -104,7 +104,7 @@ def commit(
         Compares the schema of a file with that of the new ones. Files of the same schema that others add while a
         static overwrite runs stay; without it, they are a conflict.
     schema
-        Of the new files, for the record; None if that does not change.
+        The schema of the new files, for the record; None if that does not change.
 
     Raises
     ------

@@ -97,7 +97,7 @@ class CopiedFiles:
     Parameters
     ----------
     staging
-        Of the job that publishes them.
+        The staging of the job that publishes them.
     source
         The source's directory.
     noted

@@ -170,7 +170,7 @@ class ExistingFile:
     Parameters
     ----------
     file
-        As listed.
+        The file as a listing of the storage gives it.
     path
         Relative to the dataset's directory.
     columns

@@ -42,7 +42,7 @@ DOCUMENTS: Final = (INFO_FILE, STATE_FILE)
 """The names of the JSON files, in the order in which they are replaced."""
 
 _DESCRIBING: Final = ("citation", "description", "homepage", "license")
-"""What ``dataset_info.json`` says of all files alike; an overwrite keeps it."""
+"""Entries of ``dataset_info.json`` that are about all files; an overwrite keeps them."""
 
 _FINGERPRINT: Final = 16
 """Characters of what `datasets` caches results under; another one for each job."""

@@ -70,8 +70,8 @@ class CommitIntent:
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
     query, is_new_batch
-        The batch of a streaming query that this is; it is committed once. Whether it is no repetition: nothing that was
-        begun before can have committed it.
+        The batch of a streaming query that this is; it is committed once. True if nothing that was begun before
+        can have committed it.
     commit_retention
         How many seconds this record and all that follow are kept for streams; None leaves that as it is.
     copies
@@ -153,7 +153,7 @@ def plan_job(
     path
         Directory of the dataset; made if it does not exist.
     intent
-        Of the job, without a snapshot. A job whose token is committed already has nothing to do.
+        The intent of the job, without a snapshot. A job whose token is committed already has nothing to do.
     durable
         Whether the steps survive a power loss, by ``fsync``.
     storage

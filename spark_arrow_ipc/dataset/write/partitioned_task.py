@@ -46,7 +46,7 @@ _FEW_NBYTES: Final = 24 << 20
 """Size of the buffer while each partition has an open file: what is left to gain are longer record batches."""
 
 _ROW_NBYTES: Final = 24
-"""What a row adds to that size for the numbers that order it: they may take more than the row."""
+"""Bytes that a row adds to that size for the numbers that order it: they may take more than the row."""
 
 _SPILL_BATCH_NBYTES: Final = 1 << 20
 """Size of a spill's record batches; one of each spill is in memory during a merge."""

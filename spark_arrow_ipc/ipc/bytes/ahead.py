@@ -41,7 +41,7 @@ class Ahead(Generic[_Result]):
     threads
         At least one.
     name
-        Of the threads.
+        The name of the threads, for debuggers.
     waits
         Whether `close` waits for the jobs under way.
     discard
@@ -350,7 +350,7 @@ class StreamAhead(ExactReads):
     Parameters
     ----------
     source
-        Of the stream; closed with this one.
+        The bytes of the stream; closed with this one.
     start
         Byte offset of the first message that is read.
     pieces_ahead

@@ -261,7 +261,7 @@ class ColumnBuffers:
     schema
         The schema.
     version
-        Of the metadata of the batches: unions of V4 have one buffer more, and run ends may have (`Plan.runs`).
+        The version of the metadata of the batches: unions of V4 have one buffer more, and run ends may have (`Plan.runs`).
     """
 
     def __init__(self, schema: Schema, version: MetadataVersion = MetadataVersion.V5) -> None:

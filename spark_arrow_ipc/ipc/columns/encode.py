@@ -272,7 +272,7 @@ def encode_message(version: int, batch: EncodedBatch) -> bytes:
 
 
 class EncodedSchema(NamedTuple):
-    """What all files of a schema share: its message, the same schema as a part of footers, and the plan."""
+    """The parts that all files of a schema share: its message, the same schema as a part of footers, and the plan."""
 
     message: bytes
     part: builder.Part

@@ -51,7 +51,7 @@ class LeafColumns:
     Parameters
     ----------
     positions
-        Of the columns, among those of the plan.
+        The positions of the columns, among those of the plan.
     leaf_of
         The row of each column of the plan; -1 for one that is not plain.
     types, type_of

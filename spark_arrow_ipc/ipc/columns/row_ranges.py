@@ -56,7 +56,7 @@ class BatchRows:
     Parameters
     ----------
     checksums
-        Of the buffers, by number; a buffer is compared when it was read from its first byte to its last.
+        The checksums of the buffers, by number; a buffer is compared when it was read from its first byte to its last.
 
     Raises
     ------

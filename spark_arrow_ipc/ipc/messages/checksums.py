@@ -1,4 +1,4 @@
-"""What a footer notes of the messages of a file: their checksums, and the rows of record batches as polars notes them.
+"""Notes in a footer about the messages of its file: their checksums, and the rows of record batches as polars notes them.
 
 Strategy
 --------
@@ -11,9 +11,9 @@ the start of a file with checksums has a random id, in the custom metadata of th
 never messages. Only if that message and the list of blocks have the noted checksums, those of the record batches are
 used; otherwise they are of another file, and ignored.
 
-polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and believes it where it names as
+polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and relies on it where it names as
 many record batches as there are; without it polars reads the whole file, or the header of each record batch. This package
-writes the pair and does not believe one: wherever it counts, it counts by headers.
+writes the pair and relies on none: wherever it counts, it counts by headers.
 """
 
 from __future__ import annotations
@@ -201,13 +201,13 @@ class FileChecksums:
     Parameters
     ----------
     schema
-        Of the schema message.
+        The checksum of the schema message.
     blocks
-        Of the list of blocks.
+        The checksum of the list of blocks.
     headers
         Of each message's metadata, record batches first: uint64.
     buffers
-        Of the buffers of all messages: uint64.
+        The checksums of the buffers of all messages: uint64.
     buffer_ends
         The end of each message's buffers in `buffers`: int64, one longer than `headers`, beginning with 0.
     num_record_batches

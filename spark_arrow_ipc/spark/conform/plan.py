@@ -66,7 +66,7 @@ class Conform:
     schema
         Of every batch that `conform` yields.
     positions
-        Of the columns of a file's batch, in the order of `schema`; the position after its last column stands for
+        The positions of the columns of a file's batch, in the order of `schema`; the position after its last column stands for
         columns that the file lacks.
     conversions
         One for each column of `schema`.

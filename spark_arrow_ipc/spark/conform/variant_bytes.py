@@ -264,7 +264,7 @@ class Keys:
     names
         The names of shredded fields.
     path
-        Of the column, for errors.
+        The path of the column, for errors.
 
     Raises
     ------

@@ -306,7 +306,7 @@ class _Objects:
     keys, rows
         The keys, and the row of each slot.
     path
-        Of the column, for errors.
+        The path of the column, for errors.
 
     Raises
     ------

@@ -51,7 +51,7 @@ class BlockAnswers:
     schema
         The columns that it gets.
     options
-        Of the read.
+        The options of the read.
     zone
         The session's time zone.
     """
@@ -192,7 +192,7 @@ class _Column:
     field, place
         In the schema of the file.
     statistics
-        Of the column, if there are any.
+        The statistics of the column, if there are any.
     row_counts
         Rows of each record batch, by the statistics.
     has_extremes
@@ -241,7 +241,7 @@ class _Kept:
     Parameters
     ----------
     path
-        Of the first file.
+        The path of the first file.
     fields, range
         Partition columns, and a range of the first file, which has their values.
     counts

@@ -217,7 +217,7 @@ def map_in_arrow(
         a function for ``DataFrame.mapInArrow``. It is called once for each task. Timestamps are in the session's time
         zone. It is pickled by value, with all values that it uses, to at most 16 MiB.
     schema
-        Of the result, a `StructType` or a string such as ``"id bigint, score double"``. Each batch of the function is
+        The schema of the result, a `StructType` or a string such as ``"id bigint, score double"``. Each batch of the function is
         checked against it; types that hold fewer values (`int32` for bigint, dictionaries and views for string) are
         converted.
     **options

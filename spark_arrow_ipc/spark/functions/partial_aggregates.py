@@ -150,7 +150,7 @@ class _Input:
     function
         What is computed of them.
     type
-        Of the partial value.
+        The type of the partial value.
     bound, limit
         The greatest possible sum of the batch, and of the type; 0 for others.
     """
@@ -175,7 +175,7 @@ class _Inputs:
     functions
         For each input.
     types
-        Of the columns of the result.
+        The types of the columns of the result.
     bounds, limits
         For each input, as in `_Input`.
     """

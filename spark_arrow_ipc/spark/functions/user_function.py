@@ -59,7 +59,7 @@ class ShippedFunction:
     Parameters
     ----------
     name
-        Of the function, for errors.
+        The name of the function, for errors.
     pickled
         Its bytes.
     """
@@ -173,7 +173,7 @@ class OutputCheck:
     schema
         That was promised to Spark.
     name
-        Of the function, for errors.
+        The name of the function, for errors.
     nanoseconds
         The option of the read.
     """

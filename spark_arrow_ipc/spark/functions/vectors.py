@@ -43,7 +43,7 @@ def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
     Parameters
     ----------
     dtype
-        Of the numbers: whole numbers of 8 to 64 bits, or floats of 16 to 64.
+        The type of the numbers: whole numbers of 8 to 64 bits, or floats of 16 to 64.
     size
         Numbers of each vector, which then is a fixed-size list; None for lists of any length.
 
@@ -70,7 +70,7 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     column
         Its name; read with ``vectors=binary``.
     dtype
-        Of the numbers; by default as the column's metadata note it.
+        The type of the numbers; by default as the column's metadata note it.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def stack(values: Iterable[bytes], dtype: npt.DTypeLike) -> NDArray:
     values
         A column in a pandas function: a series of bytes without nulls.
     dtype
-        Of the numbers.
+        The type of the numbers.
 
     Raises
     ------

@@ -72,7 +72,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
     schema
         Some columns of `BLOCK_SCHEMA`, in any order.
     options
-        Of the read.
+        The options of the read.
 
     Raises
     ------

@@ -125,7 +125,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     schema
         The exact schema that Spark expects: from `read_spark_schema`, or the user's ``.schema(...)``.
     options
-        Of the read.
+        The options of the read.
     advice
         What to do about a file that changed after it was planned, for errors.
     """

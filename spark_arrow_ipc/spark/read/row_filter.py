@@ -72,7 +72,7 @@ class RowFilter:
     output
         Number of the first columns to keep; None for all.
     schema
-        Of the filtered batches.
+        The schema of the filtered batches.
     required
         Evaluates the part that every row must hold, where Spark filters by the rest once more; None where it does not.
     """

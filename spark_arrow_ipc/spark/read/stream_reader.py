@@ -274,7 +274,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     schema
         The exact schema that Spark expects.
     options, stream
-        Of the read, and of reading a stream.
+        The options of the read, and of reading a stream.
     """
 
     def __init__(self, schema: s.StructType, options: ReadOptions, stream: StreamOptions) -> None:

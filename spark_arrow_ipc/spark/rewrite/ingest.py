@@ -122,7 +122,7 @@ def ingest(
         Gets an iterator of `pyarrow.RecordBatch` in the schema of the source, and returns or yields such batches, as for
         `map_in_arrow`. It is called once for each task of a batch.
     schema
-        Of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
+        The schema of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
     checkpoint
         The directory of Spark's checkpoint, of this query alone; a query that is started again with it goes on where it was.
         The log of the files that were read (``sourceLog``) lies in it, unless ``sourceLog`` or ``lateWindow`` is given.
@@ -130,7 +130,7 @@ def ingest(
         Keyword arguments of ``DataStreamWriter.trigger``: ``{"availableNow": True}`` reads what is there and ends,
         ``{"processingTime": "1 minute"}`` waits between batches. By default a batch begins as soon as there is something new.
     query_name
-        Of the query, in Spark's UI and its progress.
+        The name of the query, in Spark's UI and its progress.
     source_schema
         The columns to read, as for ``readStream.schema``; by default those of the newest record, or of the newest file at
         the first start, which the source's log notes (``schema.json``).
@@ -348,7 +348,7 @@ class ArrowIpcIngestSource(DataSource):  # type: ignore[misc]  # PySpark is not 
 
 @dataclass(frozen=True)
 class IngestPartition(InputPartition):  # type: ignore[misc]  # as above
-    """The files that one task reads, the writer of the batch, and whether it is no batch that is run again."""
+    """The files that one task reads, the writer of the batch, and whether the batch runs for the first time."""
 
     read: ArrowIpcInputPartition
     writer: ArrowIpcStreamWriter

@@ -95,7 +95,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """How tasks change the rows that they read.
+    """The change that tasks make to the rows that they read.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class RewriteTask:
     plan
         Writes rows.
     staging
-        Of the job.
+        The staging of the job.
     changed
         The rows between the two.
     """

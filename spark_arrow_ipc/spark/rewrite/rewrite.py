@@ -316,7 +316,7 @@ def rewrite(
         Gets an iterator of `pyarrow.RecordBatch` in the schema of ``load(source)``, and returns or yields such batches, as
         for `map_in_arrow`.
     schema
-        Of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
+        The schema of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
     mode
         ``append``, or ``overwrite`` (with ``partitionOverwriteMode=dynamic`` of the partitions that are written).
     sort_by

@@ -47,7 +47,7 @@ class TensorColumn:
     permutation
         The physical dimension of each logical one; None where they are the same.
     dim_names
-        Of the physical dimensions; None without names.
+        The names of the physical dimensions; None without names.
     """
 
     shape: tuple[int | None, ...]

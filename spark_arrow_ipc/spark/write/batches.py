@@ -43,7 +43,7 @@ class Given:
     Parameters
     ----------
     schema
-        Of the DataFrame.
+        The schema of the DataFrame.
     written
         As Spark knows the columns that are written: those of the DataFrame in their order, then others, which are null.
     """

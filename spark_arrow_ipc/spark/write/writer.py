@@ -197,7 +197,7 @@ class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
     grown: s.StructType | None = None
     """The columns that were written, if the query itself has fewer of them or narrower types."""
     is_new: bool = False
-    """Whether the batch is known to be none that is run again."""
+    """True if the batch runs for the first time for certain, False if it may be run again."""
 
 
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
@@ -210,7 +210,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
     plan
         The columns and files that tasks write.
     options
-        Of the write.
+        The options of the write.
     overwrite
         Whether each batch replaces all before it (output mode ``complete``).
     """
