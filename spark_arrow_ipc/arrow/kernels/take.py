@@ -3,7 +3,7 @@
 Strategy
 --------
 `take` has one function for each layout family. Slots of fixed width are one gather. With value offsets the slots are
-expanded to the elements or bytes that they cover, a few megabytes of positions at a time. Of views and list-views
+expanded to the elements or bytes that they cover, a megabyte of positions at a time. Of views and list-views
 only the views, or positions and sizes, are taken, and dictionaries stay whole (`with_used_values` cuts them).
 """
 
@@ -27,8 +27,8 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
 
-_PIECE_NBYTES = 1 << 20
-"""Bytes of values that are gathered at once: each needs eight bytes of positions meanwhile."""
+_PIECE_NBYTES = 1 << 17
+"""Bytes of values that are gathered at once: each needs eight bytes of positions meanwhile, which a processor's cache holds."""
 
 
 def take(array: Array, slots: Slots) -> Array:
@@ -63,7 +63,9 @@ def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
     """Return ``start, start + 1, ...`` of each run, one run after another."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+    positions = np.repeat(starts - (ends - lengths), lengths)
+    positions += np.arange(total)
+    return positions
 
 
 def with_used_values(array: Array) -> Array:

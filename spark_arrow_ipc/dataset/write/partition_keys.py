@@ -1,7 +1,7 @@
 """Group rows by their partition columns, and name the directory of each group.
 
 A key column is converted to one or more columns of 64-bit words that are equal exactly if the values are: the bits of a
-fixed-width value, or eight bytes of a string at a time. `numpy.unique` combines them into one number per row. Python
+fixed-width value, or eight bytes of a string at a time. Their ranks are combined into one number per row. Python
 code runs once per distinct key, to name its directory; keys with the same name (null and the empty string, two NaNs
 with different bits) are one partition.
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels.order import dense_ranks
 from spark_arrow_ipc.arrow.kernels.take import Slots, take
 from spark_arrow_ipc.dataset.listing.partition_values import (
     PartitionValue,
@@ -60,17 +61,17 @@ def check_partition_columns(fields: Sequence[t.Field], positions: Sequence[int])
 def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
     """Return the number of each row's distinct key, and the first row of each number.
 
-    O(rows log rows) for each word of a key.
+    O(rows) for each word of a key whose values lie near each other, O(rows log rows) for others.
     """
     numbers: Slots | None = None
     for column in columns:
         for words in _WORDS[type(column.type)](column):
-            of_words: Slots
-            different, of_words = np.unique(words, return_inverse=True)
+            of_words = dense_ranks(words)
+            number = int(of_words.max(initial=0)) + 1
             if numbers is None:
                 numbers = of_words
-            elif len(different) > 1:
-                _, numbers = np.unique(numbers * len(different) + of_words, return_inverse=True)
+            elif number > 1:
+                numbers = dense_ranks(numbers * number + of_words)
     assert numbers is not None, "there is at least one partition column"
     first_rows = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
     first_rows[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of positions that are assigned twice the last one stays

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow.kernels.order import DistinctValues, distinct, ranks, sorted_rows
+from spark_arrow_ipc.arrow.kernels.order import DistinctValues, dense_ranks, distinct, ranks, sorted_rows
 from spark_arrow_ipc.errors import UnsupportedError
 
 pa = pytest.importorskip("pyarrow")
@@ -113,3 +113,11 @@ def test_distinct_values_are_counted_over_arrays_up_to_a_number():
     for values, expected in [(["a", "b"], 2), (["b", None, "c"], 3), (["d"], 4), (["e"], None), (["a"], None)]:
         counted.add(bridge.from_pyarrow(pa.array(values).dictionary_encode()))
         assert expected == counted.count
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"])
+@pytest.mark.parametrize("span", [1, 2, 9, 1 << 62, 1 << 63])
+@pytest.mark.parametrize("rows", [0, 1, 300, 70_000])
+def test_ranks_are_those_of_sorted_keys_however_far_they_lie_apart(dtype, span, rows):
+    keys = np.random.default_rng(rows).integers(-span, span, rows).astype(dtype)
+    assert np.array_equal(dense_ranks(keys), np.unique(keys, return_inverse=True)[1])
