@@ -175,7 +175,8 @@ class States:
             for file in record.removes:
                 del files[file.path]
             self.by_number[n] = files | {add.final: add.nbytes for add in record.adds}
-            self.by_number.pop(n - 3000, None)
+            if n > 3000:
+                self.by_number.pop(n - 3000)
         return self.by_number[number]
 
 
