@@ -42,7 +42,7 @@ _VERIFYING: Final = 12
 _BUFFER_NBYTES: Final = 128 << 20
 """Size of the buffer; ordering its rows takes about twice as much memory again."""
 
-_FEW_NBYTES: Final = 24 << 20
+_FEW_NBYTES: Final = 20 << 20
 """Size of the buffer while each partition has an open file: what is left to gain are longer record batches."""
 
 _ROW_NBYTES: Final = 24
