@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.admission import Admission, Readiness
-from spark_arrow_ipc.dataset.stream.clean import check_outside
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.overlap import check_outside
 from spark_arrow_ipc.dataset.stream.source_files import Roots, SourceFiles
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage.paths import parent

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
-from spark_arrow_ipc.dataset.stream.clean import Cleaner, check_unseen, pattern_sees, seen
+from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import (
     ALL_AVAILABLE,
@@ -29,6 +29,7 @@ from spark_arrow_ipc.dataset.stream.mode import (
     StreamBatch,
     StreamMode,
 )
+from spark_arrow_ipc.dataset.stream.overlap import check_unseen, pattern_sees, seen
 from spark_arrow_ipc.dataset.stream.polls import Polls
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog

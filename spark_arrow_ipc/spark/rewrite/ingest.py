@@ -26,8 +26,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
-from spark_arrow_ipc.dataset.stream.clean import check_unseen
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.overlap import check_unseen
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable

@@ -1,11 +1,9 @@
 """What cleaning does with files on a disk."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.clean import Cleaner, names_below
+from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.storage.local import LOCAL
 
@@ -83,42 +81,3 @@ def test_a_file_that_is_a_path_of_the_stream_is_taken_away(tmp_path, batch):
 )
 def test_the_path_in_an_archive_has_no_bucket(path, archived):
     assert archived == Cleaner(LOCAL, "s3://c/old", ()).archived(path)
-
-
-WAYS = [
-    # a directory, a root, and the names from the root down to the directory by any link
-    ("in", "in", ()),
-    ("in/a/b", "in", ("a", "b")),
-    ("input", "in", None),
-    ("old", "in", None),
-    ("alias/old", "in", ("old",)),
-    ("in/old", "alias", ("old",)),
-    ("deep", "in", ("a",)),
-    ("in/out/x", "in", None),
-    ("in/out/x", "other", ("x",)),
-]
-
-
-@pytest.mark.parametrize(("directory", "root", "expected"), WAYS)
-def test_the_names_between_two_directories_whatever_links_lead_to_them(tmp_path, directory, root, expected):
-    for name in ("in/a", "other"):
-        (tmp_path / name).mkdir(parents=True)
-    for link, target in (("alias", "in"), ("deep", "in/a"), ("in/out", "../other")):
-        (tmp_path / link).symlink_to(target)
-    assert expected == names_below(LOCAL, str(tmp_path / directory), str(tmp_path / root))
-
-
-@pytest.mark.parametrize(
-    ("directory", "expected"),
-    [("/disk/b", ()), ("/disk/b/old", ("old",)), ("/DISK/IN/Old", ("Old",)), ("/disk/other", None)],
-)
-def test_a_mount_or_a_name_in_another_case_is_known_by_its_identity(directory, expected):
-    same = {"/disk/in", "/disk/b", "/DISK/IN"}
-
-    def status(path):
-        return SimpleNamespace(identity=(1, 1 if path in same else hash(path)))
-
-    storage = SimpleNamespace(
-        traits=LOCAL.traits, real_path=lambda path: path, unique_path=lambda path: path, status=status
-    )
-    assert expected == names_below(storage, directory, "/disk/in")
