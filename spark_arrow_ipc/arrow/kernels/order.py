@@ -39,6 +39,9 @@ _KEY_NBYTES: Final = 8
 _AT_ONCE: Final = 1 << 16
 """Slots whose distinct values are found together: many columns soon have too many."""
 
+_MOST_GAPS: Final = 4
+"""Whole numbers among so many times as many are counted, and not sorted."""
+
 
 def has_order(type_: t.DataType) -> bool:
     """Return whether `ranks` takes arrays of a type: all scalars, dictionaries and runs of them."""
@@ -235,7 +238,7 @@ def dense_ranks(keys: _Numbers) -> _Slots:
     keys = keys.view(np.uint8) if keys.dtype == np.bool_ else keys
     low, high = keys.min(), keys.max()
     span = int(high) - int(low) + 1
-    if span > max(len(keys), _AT_ONCE):
+    if span > _MOST_GAPS * len(keys):
         return np.unique(keys, return_inverse=True)[1].astype(np.int64, copy=False)
     # Counted and not sorted: a tenth of the time. A difference that overflows is right without its sign.
     places = (keys - low).view(f"u{keys.dtype.itemsize}")
