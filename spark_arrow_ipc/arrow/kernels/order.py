@@ -40,7 +40,7 @@ _AT_ONCE: Final = 1 << 16
 """Slots whose distinct values are found together: many columns soon have too many."""
 
 _MOST_GAPS: Final = 4
-"""Whole numbers among so many times as many are counted, and not sorted."""
+"""Keys whose values span at most so many times their number are counted instead of sorted."""
 
 
 def has_order(type_: t.DataType) -> bool:
