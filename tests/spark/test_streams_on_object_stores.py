@@ -9,6 +9,8 @@ import pytest
 from object_stores import BUCKET, boto_client
 from pyarrow import fs
 
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+
 from spark_arrow_ipc import ingest
 
 pytestmark = pytest.mark.exhaustive
