@@ -75,10 +75,9 @@ class Package:
 
     @property
     def requirement(self) -> str:
-        """The requirement specifier for pip."""
-        if self.install:
-            return self.install
-        return f"{self.distribution}>={_dotted(self.minimum)}"
+        """The versions that work, as pip writes them."""
+        below = "" if self.below is None else f",<{_dotted(self.below)}"
+        return f"{self.distribution}>={_dotted(self.minimum)}{below}"
 
 
 PACKAGES = (
@@ -180,7 +179,7 @@ def _python() -> Finding:
 
 
 def _package(package: Package) -> Finding:
-    install = f"{sys.executable} -m pip install '{package.requirement}'"
+    install = f"{sys.executable} -m pip install '{package.install or package.requirement}'"
     name = package.requirement
     try:
         module = importlib.import_module(package.module)

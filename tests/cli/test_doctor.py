@@ -64,6 +64,12 @@ def test_missing_java_names_the_command_of_this_machine(monkeypatch, tmp_path, p
     assert command in finding.remedy
 
 
+def test_a_package_is_named_by_the_versions_that_work_also_where_fewer_are_advised():
+    advised = doctor.Package("numpy", "numpy", (1,), install="numpy<2", advised_below=(2,), advice="Better:")
+    assert ("numpy>=1", True) == (doctor._package(advised).name, doctor._package(advised).ok)
+    assert "numpy>=99,<100" == doctor._package(doctor.Package("numpy", "numpy", (99,), (100,))).name
+
+
 PACKAGES = [
     ("sound", doctor.Package("numpy", "numpy", (2, 0)), True, ""),
     ("too old", doctor.Package("numpy", "numpy", (99,)), False, "pip install 'numpy>=99'"),
