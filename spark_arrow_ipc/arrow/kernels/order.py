@@ -40,7 +40,7 @@ _AT_ONCE: Final = 1 << 16
 """Slots whose distinct values are found together: many columns soon have too many."""
 
 _MOST_GAPS: Final = 4
-"""Keys whose values span at most so many times their number are counted instead of sorted."""
+"""Places of the table for each key; keys that lie too far apart for it are sorted."""
 
 
 def has_order(type_: t.DataType) -> bool:
@@ -240,7 +240,7 @@ def dense_ranks(keys: _Numbers) -> _Slots:
     span = int(high) - int(low) + 1
     if span > _MOST_GAPS * len(keys):
         return np.unique(keys, return_inverse=True)[1].astype(np.int64, copy=False)
-    # Counted and not sorted: a tenth of the time. A difference that overflows is right without its sign.
+    # A table of the values that occur takes a fifth of the time of sorting. A difference that overflows is right unsigned.
     places = (keys - low).view(f"u{keys.dtype.itemsize}")
     occurs = np.zeros(span, np.bool_)
     occurs[places] = True

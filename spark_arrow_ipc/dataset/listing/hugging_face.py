@@ -41,7 +41,7 @@ _INDICES: Final = ("_indices_files", "_indices_data_files")
 """Keys under which older releases name files that select and order rows."""
 
 _SPLIT: Final = re.compile(r"\w+(\.\w+)*")
-"""Names of splits that `datasets` takes."""
+"""Matches the names of splits that `datasets` takes."""
 
 
 _MOST_NAME: Final = 255

@@ -70,8 +70,8 @@ class CommitIntent:
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
     query, is_new_batch
-        The batch of a streaming query that this is; it is committed once. True if nothing that was begun before
-        can have committed it.
+        The batch of a streaming query, which is committed once; and whether it is certain that no earlier attempt has
+        committed it.
     commit_retention
         How many seconds this record and all that follow are kept for streams; None leaves that as it is.
     copies

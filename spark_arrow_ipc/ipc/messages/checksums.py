@@ -167,9 +167,9 @@ class ManyChecksums:
     Parameters
     ----------
     headers
-        Of their metadata: uint64, shape (messages,).
+        The checksums of the messages' metadata: uint64, shape (messages,).
     buffers
-        Of their buffers: uint64, shape (messages, buffers).
+        The checksums of their buffers: uint64, shape (messages, buffers).
     """
 
     headers: npt.NDArray[np.uint64]
@@ -205,7 +205,7 @@ class FileChecksums:
     blocks
         The checksum of the list of blocks.
     headers
-        Of each message's metadata, record batches first: uint64.
+        The checksum of each message's metadata, record batches first: uint64.
     buffers
         The checksums of the buffers of all messages: uint64.
     buffer_ends

@@ -60,7 +60,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     byte_offset
-        The start of the message's prefix, from the start of the file.
+        Where the message's prefix begins, counted from the start of the file.
     metadata_nbytes
         Prefix, flatbuffer and padding.
     body_nbytes

@@ -27,7 +27,10 @@ _MOST_HELD_NBYTES: Final = 32 << 20
 _LEAST_MERGED_ROWS: Final = 1 << 14
 _FEW_ROWS: Final = 8
 _MOST_LEFT: Final = 0.85
-"""Share of two batches' groups that their merging leaves: at equal chances, groups as many as the rows of three batches."""
+"""A task goes on grouping while merging two batches leaves a smaller share of their groups than this.
+
+With keys at random that is up to as many groups as three batches have rows.
+"""
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)

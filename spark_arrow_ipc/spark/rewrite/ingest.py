@@ -348,7 +348,7 @@ class ArrowIpcIngestSource(DataSource):  # type: ignore[misc]  # PySpark is not 
 
 @dataclass(frozen=True)
 class IngestPartition(InputPartition):  # type: ignore[misc]  # as above
-    """The files that one task reads, the writer of the batch, and whether the batch runs for the first time."""
+    """The files that one task reads, its writer, and whether the batch certainly runs for the first time."""
 
     read: ArrowIpcInputPartition
     writer: ArrowIpcStreamWriter

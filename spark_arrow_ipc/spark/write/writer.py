@@ -197,7 +197,7 @@ class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
     grown: s.StructType | None = None
     """The columns that were written, if the query itself has fewer of them or narrower types."""
     is_new: bool = False
-    """True if the batch runs for the first time for certain, False if it may be run again."""
+    """True if the batch certainly runs for the first time, False if an earlier attempt may have committed it."""
 
 
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above

@@ -169,13 +169,13 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     }
   }
 
-  /** The cores of the tasks, 0 where they are not known: executors come with the work, or none has come up yet. */
+  /** The cores that tasks run on; 0 while that is unknown: executors come and go with the work, or none is up yet. */
   private static int cores() {
     SparkContext context = SparkContext.getOrCreate();
-    boolean comesWithWork = context.getConf().getBoolean("spark.dynamicAllocation.enabled", false);
-    // The driver is the first of them.
+    boolean isDynamic = context.getConf().getBoolean("spark.dynamicAllocation.enabled", false);
+    // The driver counts as one.
     boolean isUp = context.isLocal() || context.statusTracker().getExecutorInfos().length > 1;
-    return isUp && !comesWithWork ? context.defaultParallelism() : 0;
+    return isUp && !isDynamic ? context.defaultParallelism() : 0;
   }
 
   public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins); }
