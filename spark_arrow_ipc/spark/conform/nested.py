@@ -19,6 +19,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import comparable_floats
 from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.kernels.take import positions_of_runs
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
@@ -195,7 +196,7 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
             sizes = np.where(mask, sizes, 0)
         new_offsets = offsets_of_sizes(sizes)
         narrow = narrowed(new_offsets, site.path)
-        picked = np.repeat(starts - new_offsets[:-1], sizes) + np.arange(new_offsets[-1], dtype=np.int64)
+        picked = positions_of_runs(starts, sizes)
         return _around(to, array, convert_picked(element, array.children[0], picked), narrow)
 
     return Conversion(convert, element.checks)

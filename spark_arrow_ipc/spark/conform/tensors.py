@@ -14,6 +14,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels.take import positions_of_runs
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
@@ -168,7 +169,7 @@ def _places(
 ) -> npt.NDArray[np.int64]:
     """Return the place of each element in the order of the rows, and in a row in that of its logical shape."""
     lengths = np.diff(offsets)
-    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1], dtype=np.int64)
+    places = positions_of_runs(starts, lengths)
     if column.permutation is None:
         return places
     visible = np.flatnonzero(shown)

@@ -22,7 +22,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import binary_and_text
@@ -163,7 +163,7 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
 
         ends = offsets_of_sizes(sizes)
         owner = np.repeat(np.arange(len(sizes)), sizes)
-        picked = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
+        picked = positions_of_runs(starts, sizes)
         values = _picked(element, child, picked, rows[owner], keys).fill_null(bridge.scalar(_NULL, pa.binary()))
         nbytes = offsets_of_sizes(lengths(values))
         before = nbytes[ends[:-1]]
