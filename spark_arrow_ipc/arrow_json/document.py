@@ -55,21 +55,11 @@ def integer(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A JSON value, its place in the document, and the error class for a wrong value.
+    """A JSON value, its place in the document, and the error class for a wrong value."""
 
-    Parameters
-    ----------
-    value
-        The value that `parse_json` returned.
-    path
-        The place: ``$`` for the document, ``$.schema.fields[0]`` inside.
-    error
-        The class of errors raised for this value and those inside it.
-    """
-
-    value: Any
-    path: str
-    error: type[InvalidArrowError] = InvalidMetadataError
+    value: Any  # as `parse_json` returned it
+    path: str  # ``$`` for the document, ``$.schema.fields[0]`` inside
+    error: type[InvalidArrowError] = InvalidMetadataError  # raised for this value and those inside it
 
     def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
         """Raise the error of this node: `expected` at this place, found this value."""

@@ -30,18 +30,12 @@ _MOST_REST: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Two functions that take a pair of a schema's metadata apart by columns, and put it together.
+    """Two functions that take a pair of a schema's metadata apart by columns, and put it together."""
 
-    Parameters
-    ----------
-    split
-        Returns what a parsed pair says of the columns, by their names.
-    join
-        Returns the value of the pair for all written fields and what they note, empty for a field without a note; None if
-        nothing is left to say.
-    """
-
+    # Returns what a parsed pair says of the columns, by their names.
     split: Callable[[Mapping[str, Any], Mapping[str, t.DataType]], Mapping[str, Mapping[str, Any]]]
+    # Returns the value of the pair for all written fields and what they note, empty for a field without a note; None if
+    # nothing is left to say.
     join: Callable[[Sequence[tuple[t.Field, Mapping[str, Any]]]], Mapping[str, Any] | None]
 
 

@@ -314,21 +314,11 @@ BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-    """The whole record batches of a file or stream.
+    """The whole record batches of a file or stream."""
 
-    Parameters
-    ----------
-    reader
-        Reads the whole batches; None if not even the schema is whole.
-    index
-        Where the whole messages lie; None for a sound file, which is not walked.
-    lost
-        Why the rest cannot be read; None if nothing is lost.
-    """
-
-    reader: FileReader | StreamReader | None
-    index: StreamIndex | None = None
-    lost: InvalidArrowError | None = None
+    reader: FileReader | StreamReader | None  # of the whole batches; None if not even the schema is whole
+    index: StreamIndex | None = None  # where the whole messages lie; None for a sound file, which is not walked
+    lost: InvalidArrowError | None = None  # why the rest cannot be read; None if nothing is lost
 
     @property
     def batches(self) -> int | None:

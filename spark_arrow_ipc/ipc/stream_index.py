@@ -63,22 +63,13 @@ class IndexedDictionary:
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """A record batch at which reading of a stream can begin.
+    """A record batch at which reading of a stream can begin."""
 
-    Parameters
-    ----------
-    byte_offset
-        Of its message.
-    record_batches_before, rows_before, dictionaries_before
-        The numbers of record batches, rows and dictionary batches before it.
-    dictionaries
-        Number and byte offset of each dictionary batch that must be replayed, in the order of the stream.
-    """
-
-    byte_offset: int
+    byte_offset: int  # of its message
     record_batches_before: int
     rows_before: int
     dictionaries_before: int
+    # Number and byte offset of each dictionary batch that must be replayed, in the order of the stream.
     dictionaries: tuple[tuple[int, int], ...] = ()
 
     def __reduce__(self) -> tuple[type[StreamStart], tuple[object, ...]]:
@@ -90,32 +81,20 @@ class StreamStart:
 
 @dataclass(frozen=True, slots=True)
 class StreamIndex:
-    """The messages of a stream after its schema.
+    """The messages of a stream after its schema."""
 
-    Parameters
-    ----------
-    batches, dictionaries
-        In the order of the stream; without those that were forgotten.
-    end_offset
-        The byte offset at the end of the last whole message.
-    nests
-        Whether values of dictionaries are themselves encoded by dictionaries.
-    broken
-        Why the walk stopped before the end of the stream, or None. A `TruncatedError` if a message is not whole.
-    num_batches, num_rows, num_dictionaries
-        The counts of the whole stream up to `end_offset`, also of what was forgotten.
-    dictionaries_from
-        The number of the first dictionary batch of the last stream, if streams are concatenated.
-    """
-
+    # In the order of the stream; without those that were forgotten.
     batches: tuple[IndexedBatch, ...]
     dictionaries: tuple[IndexedDictionary, ...]
-    end_offset: int
-    nests: bool = False
+    end_offset: int  # byte offset at the end of the last whole message
+    nests: bool = False  # whether values of dictionaries are themselves encoded by dictionaries
+    # Why the walk stopped before the end of the stream; a `TruncatedError` if a message is not whole.
     broken: InvalidArrowError | None = field(default=None, compare=False)
+    # Counts of the whole stream up to `end_offset`, also of what was forgotten.
     num_batches: int = 0
     num_rows: int = 0
     num_dictionaries: int = 0
+    # The number of the first dictionary batch of the last stream, if streams are concatenated.
     dictionaries_from: int = 0
 
     def start(self, number: int) -> StreamStart:

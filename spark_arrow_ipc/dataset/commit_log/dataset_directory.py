@@ -41,18 +41,10 @@ MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class DatasetDirectory:
-    """The directory of one dataset.
+    """The directory of one dataset."""
 
-    Parameters
-    ----------
-    storage
-        The storage that holds it; kept as one `Storage.inside` the directory, so that no call leads out of it.
-    root
-        Its absolute path in the storage.
-    """
-
-    storage: Storage
-    root: str
+    storage: Storage  # kept as one `Storage.inside` the directory, so that no call leads out of it
+    root: str  # absolute path in the storage
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage", self.storage.inside(self.root))
@@ -187,23 +179,13 @@ _DIGEST_NBYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A finished file that waits for the commit.
+    """A finished file that waits for the commit."""
 
-    Parameters
-    ----------
-    staged
-        Its name in the staging directory.
-    final
-        Its path inside the dataset's directory once it is published.
-    crc32
-        Checksum of its last bytes (`tail_crc32`).
-    """
-
-    staged: str
-    final: str
+    staged: str  # name in the staging directory
+    final: str  # path inside the dataset's directory once it is published
     nbytes: int
     rows: int
-    crc32: int
+    crc32: int  # of its last bytes (`tail_crc32`)
 
     def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
         # A driver collects one per task.
@@ -238,21 +220,14 @@ class RemovedFile:
     Another program may write a file of the same name before the record is applied: that one stays. The names that our
     writers make are unique, so there the size is enough: whoever copies a directory or touches its files changes their
     times and versions, and they are the same files.
-
-    Parameters
-    ----------
-    path
-        Relative to the dataset's directory.
-    nbytes, mtime_ns
-        Size, and time of the last modification in nanoseconds since 1970. None: any file of that name, which is unique.
-    version
-        Text that differs whenever the bytes do. Where there is one it decides, as the times of object stores are of
-        whole seconds in some answers and finer in others.
     """
 
-    path: str
+    path: str  # relative to the dataset's directory
+    # Size, and time of the last modification in nanoseconds since 1970. None: any file of that name, which is unique.
     nbytes: int | None = None
     mtime_ns: int | None = None
+    # Text that differs whenever the bytes do. Where there is one it decides, as the times of object stores are of whole
+    # seconds in some answers and finer in others.
     version: str = ""
 
     def is_same(self, file: _FileState) -> bool:
@@ -267,19 +242,12 @@ class RemovedFile:
 
 
 class Tally(NamedTuple):
-    """A sum over files.
-
-    Parameters
-    ----------
-    files, nbytes
-        Their number, and the sum of their sizes.
-    digest
-        The checksums of their paths and sizes, added without carry: the order does not matter, and a file that is added
-        and taken away leaves nothing.
-    """
+    """A sum over files."""
 
     files: int
     nbytes: int
+    # The checksums of their paths and sizes, added without carry: the order does not matter, and a file that is added
+    # and taken away leaves nothing.
     digest: int
 
     def changed(self, files: Iterable[tuple[str, int]], sign: int = 1) -> Tally:

@@ -70,26 +70,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class PendingFile:
-    """A committed file that may not have its final name yet.
+    """A committed file that may not have its final name yet."""
 
-    Parameters
-    ----------
-    path
-        Final path, absolute.
-    staged
-        Path in the staging directory, absolute.
-    mtime_ns
-        Time of its last modification, nanoseconds since 1970; a rename keeps it, a copy does not.
-    version
-        `Status.version` of the one that was found; a copy may have another.
-    """
-
-    path: str
-    staged: str
+    path: str  # final path, absolute
+    staged: str  # path in the staging directory, absolute
     nbytes: int
     rows: int
-    mtime_ns: int
-    version: str = ""
+    mtime_ns: int  # of its last modification, nanoseconds since 1970; a rename keeps it, a copy does not
+    version: str = ""  # `Status.version` of the one that was found; a copy may have another
 
 
 @dataclass(frozen=True, slots=True)

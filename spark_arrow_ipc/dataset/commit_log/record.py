@@ -101,66 +101,34 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The changes of one job, and the ids and tokens of the jobs before it.
+    """The changes of one job, and the ids and tokens of the jobs before it."""
 
-    Parameters
-    ----------
-    seq
-        Its number in the chain, from 1.
-    jobid, mode
-        A withdrawal has an id of its own and the mode `WITHDRAWN` or `TAKEN_BACK`.
-    adds
-        The files to publish.
-    removes
-        The files to delete.
-    durable
-        Whether the steps are made durable with ``fsync``.
-    jobs, tokens
-        The newest `REMEMBERED` ids of committed jobs and commit tokens, oldest first, including its own.
-    withdraws
-        The jobs that this record withdraws.
-    withdrawn
-        The newest `REMEMBERED` ids of withdrawn jobs, oldest first, including its own.
-    token
-        The job's own commit token.
-    kept_until
-        Until when removed files live on (`kept_directory`), in seconds since 1970; 0 deletes them.
-    query
-        The id of the streaming query whose batch this is, and the number of the batch; None of other jobs.
-    queries
-        The newest batch of each of the newest `REMEMBERED` streaming queries, oldest first, including its own. A query
-        commits its batches in order, so that one with a smaller number is committed too.
-    chain
-        The id of the chain.
-    previous
-        The `jobid` of the record before it; empty in the first one.
-    tally
-        The files with names of our own after this record; None if files were there before the chain.
-    schema
-        What a plain read has from this record on (`encode_schema`); empty if that of the newest file.
-    documents
-        Small files that get names which others may have had, in this order: after the files of `adds` have theirs, and
-        before those of `removes` are removed.
-    """
-
-    seq: int
+    seq: int  # number in the chain, from 1
+    # A withdrawal has an id of its own, and the mode `WITHDRAWN` or `TAKEN_BACK`.
     jobid: str
     mode: str
-    adds: tuple[StagedFile, ...] = ()
-    removes: tuple[RemovedFile, ...] = ()
-    durable: bool = True
+    adds: tuple[StagedFile, ...] = ()  # to publish
+    removes: tuple[RemovedFile, ...] = ()  # to delete
+    durable: bool = True  # whether the steps are made durable with ``fsync``
+    # The newest `REMEMBERED` ids of committed jobs, and commit tokens, oldest first, including its own.
     jobs: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
-    withdraws: tuple[str, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-    token: str | None = None
-    kept_until: int = 0
+    withdraws: tuple[str, ...] = ()  # the jobs that this record withdraws
+    withdrawn: tuple[str, ...] = ()  # the newest `REMEMBERED` ids of withdrawn jobs, oldest first, including its own
+    token: str | None = None  # the job's own commit token
+    kept_until: int = 0  # until when removed files live on (`kept_directory`), in seconds since 1970; 0 deletes them
+    # The id of the streaming query whose batch this is, and the number of the batch; None of other jobs.
     query: Batch | None = None
+    # The newest batch of each of the newest `REMEMBERED` streaming queries, oldest first, including its own. A query
+    # commits its batches in order, so that one with a smaller number is committed too.
     queries: tuple[Batch, ...] = ()
-    chain: str = field(default_factory=lambda: uuid.uuid4().hex)
-    previous: str = ""
+    chain: str = field(default_factory=lambda: uuid.uuid4().hex)  # id of the chain
+    previous: str = ""  # the `jobid` of the record before it; empty in the first one
+    # The files with names of our own after this record; None if files were there before the chain.
     tally: Tally | None = None
-    schema: str = ""
+    schema: str = ""  # what a plain read has from this record on (`encode_schema`); empty if that of the newest file
+    # Small files that get names which others may have had, in this order: after the files of `adds` have theirs, and
+    # before those of `removes` are removed.
     documents: tuple[StagedFile, ...] = ()
 
     def after(self, before: Record | None, *, schema: str | None = None, is_all: bool = False) -> Record:

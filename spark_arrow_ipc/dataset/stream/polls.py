@@ -41,20 +41,11 @@ _MAY_PASS: Final = (OSError, ConcurrentWriteError)
 
 @dataclass(slots=True)
 class Polls:
-    """The looks of one query.
-
-    Parameters
-    ----------
-    mode
-        The mode of the stream.
-    interval
-        Seconds between two looks that find nothing, at least.
-    seconds, sleep
-        A clock and a pause, for tests.
-    """
+    """The looks of one query."""
 
     mode: StreamMode
-    interval: float
+    interval: float  # at least so many seconds between two looks that find nothing
+    # A clock and a pause, for tests.
     seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     backlog: Backlog = field(default_factory=Backlog)

@@ -45,38 +45,21 @@ Fits: TypeAlias = Callable[[DataFile], bool]
 
 @dataclass(frozen=True, slots=True)
 class NewSchema:
-    """The schema of a job's files, and how it goes with that of others.
+    """The schema of a job's files, and how it goes with that of others."""
 
-    Parameters
-    ----------
-    files
-        The schema of files with rows: without partition columns.
-    placeholder
-        The schema of a file without rows, which lies in no partition.
-    beside
-        Returns the schema that a read has of the new files and of those that stay, from the schema of the latter and a
-        path for errors. Raises SchemaMismatchError if they do not fit.
-    """
-
-    files: Schema
-    placeholder: Schema
+    files: Schema  # of files with rows: without partition columns
+    placeholder: Schema  # of a file without rows, which lies in no partition
+    # Returns the schema that a read has of the new files and of those that stay, from the schema of the latter and a
+    # path for errors. Raises SchemaMismatchError if they do not fit.
     beside: Callable[[Schema, str], Schema]
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The placeholder and the schema for a job's record, after a look at the files that stay.
+    """The placeholder and the schema for a job's record, after a look at the files that stay."""
 
-    Parameters
-    ----------
-    placeholder
-        The file without rows that a partitioned job replaces, or None.
-    schema
-        The text for the record; None if that of the record before it stays.
-    """
-
-    placeholder: LiveFile | None = None
-    schema: str | None = None
+    placeholder: LiveFile | None = None  # the file without rows that a partitioned job replaces
+    schema: str | None = None  # for the record; None if that of the record before it stays
 
 
 _MOST_OPENED: Final = 1000

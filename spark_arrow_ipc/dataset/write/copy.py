@@ -82,26 +82,15 @@ _JOBID: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """A copy that is whole.
-
-    Parameters
-    ----------
-    source, target
-        The directories.
-    record
-        Number of the source's record whose state was copied; 0 if it has no records.
-    files, nbytes
-        What the copy holds.
-    reused
-        Number of files that an earlier run had copied.
-    """
+    """A copy that is whole."""
 
     source: str
     target: str
-    record: int
+    record: int  # number of the source's record whose state was copied; 0 if it has no records
+    # Of the copy.
     files: int
     nbytes: int
-    reused: int = 0
+    reused: int = 0  # files that an earlier run had copied
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,22 +50,12 @@ from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file that a reader sees.
+    """A file that a reader sees."""
 
-    Parameters
-    ----------
-    path
-        Relative to the dataset's directory.
-    nbytes, mtime_ns
-        Size, and time of the last modification in nanoseconds since 1970.
-    version
-        Text that differs whenever the bytes do (`Status.version`); empty where a storage has no such thing.
-    """
-
-    path: str
+    path: str  # relative to the dataset's directory
     nbytes: int
-    mtime_ns: int
-    version: str = ""
+    mtime_ns: int  # time of the last modification, nanoseconds since 1970
+    version: str = ""  # differs whenever the bytes do (`Status.version`); empty where a storage has no such thing
 
     def __reduce__(self) -> tuple[type[LiveFile], tuple[str | int, ...]]:
         # Half the pickled size of a slotted dataclass: an overwrite of 20,000 files notes them all.
@@ -165,30 +155,14 @@ class ExistingSchema(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExistingFile:
-    """The newest file of a dataset.
+    """The newest file of a dataset."""
 
-    Parameters
-    ----------
-    file
-        The file as a listing of the storage gives it.
-    path
-        Relative to the dataset's directory.
-    columns
-        Names of the partition columns in its path, outermost first.
-    is_alone
-        Whether it is the only file of the dataset, as far as is known.
-    rows
-        Number of rows; None if unknown.
-    is_beside_own
-        Whether files of our writers are there.
-    """
-
-    file: DataFile
-    path: str
-    columns: tuple[str, ...] = ()
-    is_alone: bool = False
-    rows: int | None = None
-    is_beside_own: bool = True
+    file: DataFile  # as a listing of the storage gives it
+    path: str  # relative to the dataset's directory
+    columns: tuple[str, ...] = ()  # names of the partition columns in its path, outermost first
+    is_alone: bool = False  # whether it is the only file of the dataset, as far as is known
+    rows: int | None = None  # None if unknown
+    is_beside_own: bool = True  # whether files of our writers are there
 
     def as_live_file(self) -> LiveFile:
         """Return the file as a snapshot notes it."""

@@ -57,51 +57,26 @@ _MOMENT_SECONDS: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault, or with ``is_note`` something that is good to know.
+    """One fault, or with ``is_note`` something that is good to know."""
 
-    Parameters
-    ----------
-    path
-        The file or directory.
-    what
-        What is wrong with it.
-    mend
-        A command that mends it, or what else to do; empty if there is nothing to do.
-    """
-
-    path: str
-    what: str
-    mend: str = ""
+    path: str  # of a file or directory
+    what: str  # what is wrong with it
+    mend: str = ""  # a command that mends it, or what else to do; empty if there is nothing to do
     is_note: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """The findings in a directory, and the files that readers see.
-
-    Parameters
-    ----------
-    path
-        The dataset's directory.
-    record
-        The number of its newest record; 0 if it has none.
-    files, nbytes
-        The files that readers see.
-    is_whole
-        Whether these are the state of the newest record, and nothing else; None if that cannot be known.
-    findings
-        Faults first.
-    done
-        What was mended.
-    """
+    """The findings in a directory, and the files that readers see."""
 
     path: str
-    record: int
+    record: int  # number of its newest record; 0 if it has none
     files: int
     nbytes: int
+    # Whether the files are the state of the newest record, and nothing else; None if that cannot be known.
     is_whole: bool | None
-    findings: tuple[Finding, ...]
-    done: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...]  # faults first
+    done: tuple[Finding, ...] = ()  # what was mended
 
     @property
     def is_sound(self) -> bool:

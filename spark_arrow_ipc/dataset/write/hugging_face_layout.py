@@ -50,15 +50,9 @@ _FINGERPRINT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class HuggingFaceLayout:
-    """The layout as a job's intent has it.
+    """The layout as a job's intent has it."""
 
-    Parameters
-    ----------
-    described
-        What the data set says of itself, by `_DESCRIBING`.
-    """
-
-    described: tuple[tuple[str, str], ...] = ()
+    described: tuple[tuple[str, str], ...] = ()  # what the data set says of itself, by `_DESCRIBING`
 
     @classmethod
     def of(cls, dataset: DatasetDirectory) -> HuggingFaceLayout:

@@ -51,56 +51,26 @@ _CHOICES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state that a directory holds whole, if some files were not there.
+    """A state that a directory holds whole, if some files were not there."""
 
-    Parameters
-    ----------
-    record
-        After which it was the state.
-    others
-        The files that are not of it, relative to the data set's directory.
-    """
-
-    record: Record
-    others: tuple[str, ...]
+    record: Record  # after which it was the state
+    others: tuple[str, ...]  # the files that are not of it, relative to the data set's directory
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All that lies in a directory, by relative paths.
-
-    Parameters
-    ----------
-    head
-        The newest record's number, and whether it is applied.
-    chain
-        The records from the newest one back, or from the first that can be read.
-    damaged
-        Why the newest record cannot be read; empty if it can.
-    strays
-        Numbers of other records that can be read: of another chain.
-    files
-        The visible files.
-    staged
-        The files of the pending job that have not their names yet, and their sizes.
-    inner
-        Visible directories that are data sets of their own (`nested`).
-    dangling
-        Links that lead to nothing, which readers refuse.
-    links
-        Links to directories, which are not looked into.
-    """
+    """All that lies in a directory, by relative paths."""
 
     dataset: DatasetDirectory
-    head: Head
-    chain: tuple[Record, ...]
-    damaged: str
-    strays: tuple[int, ...]
-    files: Mapping[str, Status]
-    staged: Mapping[str, int]
-    inner: tuple[str, ...]
-    dangling: tuple[str, ...]
-    links: tuple[str, ...]
+    head: Head  # the newest record's number, and whether it is applied
+    chain: tuple[Record, ...]  # the records from the newest one back, or from the first that can be read
+    damaged: str  # why the newest record cannot be read; empty if it can
+    strays: tuple[int, ...]  # numbers of other records that can be read: of another chain
+    files: Mapping[str, Status]  # those that are visible
+    staged: Mapping[str, int]  # the files of the pending job that have not their names yet, and their sizes
+    inner: tuple[str, ...]  # visible directories that are data sets of their own (`nested`)
+    dangling: tuple[str, ...]  # links that lead to nothing, which readers refuse
+    links: tuple[str, ...]  # to directories, which are not looked into
 
     @property
     def record(self) -> Record | None:

@@ -52,49 +52,27 @@ _REPLACES_ALL: Final = (WriteMode.OVERWRITE, WriteMode.REWRITE)
 
 @dataclass(frozen=True, slots=True)
 class CommitIntent:
-    """The mode of a job's commit and the state that it relies on, for the driver.
+    """The mode of a job's commit and the state that it relies on, for the driver."""
 
-    Parameters
-    ----------
-    mode
-        Whether the files in `snapshot` are kept or replaced.
-    snapshot
-        The files that a reader saw when the job was planned, of a rewrite those that it replaces; empty for an append.
-    if_exists
-        For an append: whether existing files are an error, or make the job do nothing.
-    commit_token
-        Chosen by the user: of all jobs with the same token, only one is committed.
-    partition_by
-        The partition columns, outermost first; empty without partitions. A job that keeps existing files must have theirs.
-        None: not checked.
-    keep_replaced
-        How many seconds replaced files live on for running reads; 0 deletes them.
-    query, is_new_batch
-        The batch of a streaming query, which is committed once; and whether it is certain that no earlier attempt has
-        committed it.
-    commit_retention
-        How many seconds this record and all that follow are kept for streams; None leaves that as it is.
-    copies
-        Of a copy (`copy`): the job of the record whose state it is, which its own record must follow; empty if the source
-        has no records. None of other jobs.
-    is_new
-        Whether nothing was at the path before, not even a directory.
-    layout
-        Of a job that also writes the JSON files of HuggingFace's `datasets`.
-    """
-
-    mode: WriteMode
+    mode: WriteMode  # whether the files in `snapshot` are kept or replaced
+    # The files that a reader saw when the job was planned, of a rewrite those that it replaces; empty for an append.
     snapshot: tuple[LiveFile, ...] = ()
+    # For an append: whether existing files are an error, or make the job do nothing.
     if_exists: IfExists = IfExists.APPEND
-    commit_token: str | None = None
+    commit_token: str | None = None  # chosen by the user: of all jobs with the same token, only one is committed
+    # The partition columns, outermost first; empty without partitions. A job that keeps existing files must have
+    # theirs. None: not checked.
     partition_by: tuple[Field, ...] | None = None
-    keep_replaced: int = 0
-    query: Batch | None = None
-    is_new_batch: bool = False
+    keep_replaced: int = 0  # seconds that replaced files live on for running reads; 0 deletes them
+    query: Batch | None = None  # the batch of a streaming query that this is; it is committed once
+    is_new_batch: bool = False  # whether it is certain that no earlier attempt has committed it
+    # Seconds that this record and all that follow are kept for streams; None leaves that as it is.
     commit_retention: int | None = None
+    # Of a copy (`copy`): the job of the record whose state it is, which its own record must follow; empty if the source
+    # has no records. None of other jobs.
     copies: str | None = None
-    is_new: bool = False
-    layout: HuggingFaceLayout | None = None
+    is_new: bool = False  # whether nothing was at the path before, not even a directory
+    layout: HuggingFaceLayout | None = None  # of a job that also writes the JSON files of HuggingFace's `datasets`
 
     @property
     def record_mode(self) -> str:
@@ -120,20 +98,11 @@ class CommitIntent:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A planned write.
+    """A planned write."""
 
-    Parameters
-    ----------
-    staging
-        For the tasks.
-    intent
-        For the commit.
-    skip
-        There is nothing to do: no staging directory, tasks must write nothing, and `commit` publishes nothing.
-    """
-
-    staging: Staging
-    intent: CommitIntent
+    staging: Staging  # for the tasks
+    intent: CommitIntent  # for the commit
+    # There is nothing to do: no staging directory, tasks must write nothing, and `commit` publishes nothing.
     skip: bool = False
 
 

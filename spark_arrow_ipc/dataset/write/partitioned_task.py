@@ -56,18 +56,11 @@ _SPILL_BATCH_ROWS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
-    """The partition columns of a write.
+    """The partition columns of a write."""
 
-    Parameters
-    ----------
-    positions
-        Positions of the columns, outermost directory first, checked by `partition_keys.check_partition_columns`.
-    time_zone
-        Time zone of instants in the names of directories; Spark uses the session's.
-    """
-
+    # Of the columns, outermost directory first, checked by `partition_keys.check_partition_columns`.
     positions: tuple[int, ...]
-    time_zone: str | None = None
+    time_zone: str | None = None  # of instants in the names of directories; Spark uses the session's
 
 
 def partitioned_schema(schema: Schema, partition: PartitionBy) -> Schema:

@@ -57,28 +57,17 @@ class Timing:
     """The times that writers wait for each other where a storage copies, and the clock for it; the one place of these numbers.
 
     Nothing waits unless a process died or stands still.
-
-    Parameters
-    ----------
-    patience_seconds
-        A job that is being published by another process is helped after so long without any progress.
-    grace_seconds
-        A copy that the storage began for another process ends within this time, and one second more for each
-        `copied_nbytes` of the file.
-    copied_nbytes
-        Bytes that a storage copies in a second, at least.
-    poll_seconds
-        Time between two looks at a pending record.
-    clock, sleep
-        Seconds that never go back, and a function that lets them pass.
     """
 
+    # A job that is being published by another process is helped after so long without any progress.
     patience_seconds: float = 60.0
+    # A copy that the storage began for another process ends within this time, and one second more for each
+    # `copied_nbytes` of the file.
     grace_seconds: float = 30.0
-    copied_nbytes: int = 50_000_000
-    poll_seconds: float = 1.0
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    copied_nbytes: int = 50_000_000  # bytes that a storage copies in a second, at least
+    poll_seconds: float = 1.0  # between two looks at a pending record
+    clock: Callable[[], float] = time.monotonic  # seconds that never go back
+    sleep: Callable[[float], None] = time.sleep  # lets seconds pass
 
     def grace(self, nbytes: int) -> float:
         """Return the seconds in which a copy of a file of this size ends."""

@@ -59,26 +59,16 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """Summary of a commit.
-
-    Parameters
-    ----------
-    jobid, mode
-        Those of the job.
-    files, rows, nbytes
-        Totals of the published files.
-    removed
-        Number of old files that were removed.
-    published
-        False if the job had nothing to do: its token was committed before, or ``ifExists=ignore`` and files exist.
-    """
+    """Summary of a commit."""
 
     jobid: str
     mode: str
+    # Totals of the published files.
     files: int = 0
     rows: int = 0
     nbytes: int = 0
-    removed: int = 0
+    removed: int = 0  # old files that were removed
+    # False if the job had nothing to do: its token was committed before, or ``ifExists=ignore`` and files exist.
     published: bool = True
 
     @classmethod

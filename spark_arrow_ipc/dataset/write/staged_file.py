@@ -37,21 +37,11 @@ from spark_arrow_ipc.storage.storage import Kind, Status, Storage, discard
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The staging directory of one job. Pickled to every task.
+    """The staging directory of one job. Pickled to every task."""
 
-    Parameters
-    ----------
-    dataset
-        The dataset that the job writes to.
-    jobid
-        Globally unique id of the job.
-    durable
-        Whether files are made durable (``fsync``) before they are reported.
-    """
-
-    dataset: DatasetDirectory
-    jobid: str
-    durable: bool = True
+    dataset: DatasetDirectory  # that the job writes to
+    jobid: str  # globally unique
+    durable: bool = True  # whether files are made durable (``fsync``) before they are reported
 
     @property
     def storage(self) -> Storage:
@@ -179,30 +169,17 @@ _EXTENSIONS: Final = {"file": ".arrow", "stream": ".arrows"}
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Options of the files that a task writes.
+    """Options of the files that a task writes."""
 
-    Parameters
-    ----------
-    write
-        Format and compression.
-    record_batch_rows, record_batch_nbytes
-        Maximum number of rows, and approximate maximum size, of a record batch before compression.
-    max_file_rows, max_file_nbytes
-        Maximum number of rows and bytes of a file, None for no limit of ours (`max_file_nbytes`). A file has at least one
-        record batch.
-    custom_metadata
-        Pairs for the footer of every file; a stream has no footer.
-    statistics
-        Columns with statistics in the footer; a stream has no footer.
-    """
-
-    write: ipc.WriteOptions = field(default_factory=ipc.WriteOptions)
+    write: ipc.WriteOptions = field(default_factory=ipc.WriteOptions)  # format and compression
+    # Most rows, and approximate most bytes before compression, of a record batch.
     record_batch_rows: int = 65_536
     record_batch_nbytes: int = 64 << 20
+    # None for no limit of ours (`max_file_nbytes`); a file has at least one record batch.
     max_file_rows: int | None = None
     max_file_nbytes: int | None = None
-    custom_metadata: CustomMetadata = ()
-    statistics: Which = Statistics.NONE
+    custom_metadata: CustomMetadata = ()  # for the footer of every file; a stream has no footer
+    statistics: Which = Statistics.NONE  # columns with statistics in the footer; a stream has no footer
 
 
 def column_types(schema: Schema) -> list[DataType]:

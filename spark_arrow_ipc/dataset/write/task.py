@@ -253,18 +253,12 @@ def _portions(batches: Iterable[RecordBatch], max_rows: int | None) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order of rows within files.
+    """The order of rows within files."""
 
-    Parameters
-    ----------
-    columns
-        Positions of the columns to sort by, the first one first: null before all values, NaN after all numbers, strings
-        by their bytes, as Spark sorts.
-    nbytes
-        Bytes of the rows that are sorted together, uncompressed and without dictionaries; a single row may have more.
-    """
-
+    # Positions of the columns to sort by, the first one first: null before all values, NaN after all numbers, strings
+    # by their bytes, as Spark sorts.
     columns: tuple[int, ...]
+    # Bytes of the rows that are sorted together, uncompressed and without dictionaries; a single row may have more.
     nbytes: int
 
 

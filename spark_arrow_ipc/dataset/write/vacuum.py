@@ -67,30 +67,15 @@ class KeptJob:
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """The actions of a vacuum or, with ``dry_run``, those that it would take.
-
-    Parameters
-    ----------
-    path
-        The dataset's directory.
-    finished
-        Id of the pending job that was finished, or None.
-    withdrawn
-        Ids of the jobs whose staging directories are deleted.
-    files
-        Paths of other deleted files: old records, temporary files, replaced files that need not be kept any more.
-    nbytes
-        Total size of all deleted files.
-    kept
-        Jobs that are too young to be withdrawn.
-    """
+    """The actions of a vacuum or, with ``dry_run``, those that it would take."""
 
     path: str
-    finished: str | None = None
-    withdrawn: tuple[str, ...] = ()
+    finished: str | None = None  # id of the pending job that was finished
+    withdrawn: tuple[str, ...] = ()  # ids of the jobs whose staging directories are deleted
+    # Other deleted files: old records, temporary files, replaced files that need not be kept any more.
     files: tuple[str, ...] = ()
-    nbytes: int = 0
-    kept: tuple[KeptJob, ...] = ()
+    nbytes: int = 0  # of all deleted files
+    kept: tuple[KeptJob, ...] = ()  # jobs that are too young to be withdrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,24 +257,12 @@ def _entries(dataset: DatasetDirectory, directory: str) -> list[Status]:
 
 @dataclass(frozen=True, slots=True)
 class GivenUpJob:
-    """A job that was taken back or, with ``dry_run``, would be.
-
-    Parameters
-    ----------
-    path
-        The dataset's directory.
-    jobid
-        The job.
-    files
-        Paths of its published files, relative to the dataset's directory; deleted now.
-    kept
-        Number of the old files that it would have removed.
-    """
+    """A job that was taken back or, with ``dry_run``, would be."""
 
     path: str
     jobid: str
-    files: tuple[str, ...] = ()
-    kept: int = 0
+    files: tuple[str, ...] = ()  # of those that it published, relative to the dataset's directory; deleted now
+    kept: int = 0  # number of the old files that it would have removed
 
 
 def give_up(

@@ -37,27 +37,13 @@ _MOST_NBYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Neighbouring messages in memory.
+    """Neighbouring messages in memory."""
 
-    Parameters
-    ----------
-    data
-        The bytes of all of them.
-    starts
-        The position of each in `data`: int64.
-    shape
-        The shape of their headers.
-    body_nbytes
-        The bytes of their bodies by the footer, or None for a stream.
-    checksums
-        Of all of them, or None if they are not verified.
-    """
-
-    data: memoryview
-    starts: Int64s
-    shape: MessageShape
-    body_nbytes: Int64s | None = None
-    checksums: ManyChecksums | None = None
+    data: memoryview  # all bytes
+    starts: Int64s  # int64: the position of each message in `data`
+    shape: MessageShape  # of their headers
+    body_nbytes: Int64s | None = None  # by the footer; None for a stream
+    checksums: ManyChecksums | None = None  # None if they are not verified
 
 
 def coalesce(

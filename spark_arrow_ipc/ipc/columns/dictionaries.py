@@ -110,18 +110,11 @@ class DictionaryBlock:
 
 @dataclass(slots=True)
 class FileDictionaries:
-    """The dictionaries of a file, decoded on first need and kept.
+    """The dictionaries of a file, decoded on first need and kept."""
 
-    Parameters
-    ----------
-    read_headers
-        Reads the id and the delta flag of every dictionary block, in the order of the footer.
-    decode_block
-        Reads and decodes one block's values.
-    """
-
+    # Reads the id and the delta flag of every dictionary block, in the order of the footer.
     read_headers: Callable[[], tuple[DictionaryBlock, ...]]
-    decode_block: DecodeBlock
+    decode_block: DecodeBlock  # reads and decodes one block's values
     _blocks: dict[int, list[int]] | None = None
     _values: dict[int, Array] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)

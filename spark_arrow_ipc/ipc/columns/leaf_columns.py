@@ -46,45 +46,27 @@ _MOST_NBYTES: Final = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafColumns:
-    """The plain columns of a plan, as arrays with a row a column, and the plan of all others.
+    """The plain columns of a plan, as arrays with a row a column, and the plan of all others."""
 
-    Parameters
-    ----------
-    positions
-        The positions of the columns, among those of the plan.
-    leaf_of
-        The row of each column of the plan; -1 for one that is not plain.
-    types, type_of
-        The distinct types, and the number of each column's.
-    nodes, first_buffers, first_variadics
-        As in `Step`.
-    kinds, buffer_counts
-        Of each type: the second buffer, and the number of buffers.
-    with_offsets
-        The columns with value offsets, by the bytes of an offset.
-    is_text
-        Whether the bytes of a column are strings.
-    others, other_positions, other_names
-        The plan of the other columns, their positions and their names.
-    plan
-        Of all columns.
-    """
-
-    positions: Int64s
-    leaf_of: Int64s
+    positions: Int64s  # of the columns, among those of the plan
+    leaf_of: Int64s  # the row of each column of the plan; -1 for one that is not plain
+    # The distinct types, and the number of each column's.
     types: tuple[t.DataType, ...]
     type_of: Int64s
+    # As in `Step`.
     nodes: Int64s
     first_buffers: Int64s
     first_variadics: Int64s
+    # Of each type: the second buffer, and the number of buffers.
     kinds: tuple[BufferStep, ...]
     buffer_counts: tuple[int, ...]
-    with_offsets: Mapping[int, Int64s]
-    is_text: Bools
+    with_offsets: Mapping[int, Int64s]  # columns with value offsets, by the bytes of an offset
+    is_text: Bools  # whether the bytes of a column are strings
+    # The other columns.
     others: Plan
     other_positions: tuple[int, ...]
     other_names: Mapping[int, str]
-    plan: Plan
+    plan: Plan  # of all columns
 
     def wanted(self, layout: BatchLayout) -> Bools:
         """Return for each buffer of a batch whether a column of the plan uses it."""
@@ -142,27 +124,16 @@ class LeafColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafBatch:
-    """The plain columns of one batch, whose lengths and sizes are sound.
-
-    Parameters
-    ----------
-    first
-        The number of each column's first buffer.
-    null_counts
-        Of each column, as the metadata says.
-    starts, nbytes
-        Of all buffers: byte offset inside the body, and length.
-    with_validity
-        The rows of the columns that have a validity bitmap.
-    """
+    """The plain columns of one batch, whose lengths and sizes are sound."""
 
     leaves: LeafColumns
     num_rows: int
-    first: Int64s
-    null_counts: Int64s
+    first: Int64s  # number of each column's first buffer
+    null_counts: Int64s  # of each column, as the metadata says
+    # Of all buffers: byte offset inside the body, and length.
     starts: Int64s
     nbytes: Int64s
-    with_validity: Int64s
+    with_validity: Int64s  # rows of the columns that have a validity bitmap
 
     def unproven(self, data: memoryview, base: int) -> list[int]:
         """Return the positions of the columns whose values are not proven to be sound, rising."""

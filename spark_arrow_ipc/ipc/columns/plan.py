@@ -55,44 +55,21 @@ class BufferStep:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One field of the plan.
+    """One field of the plan."""
 
-    Parameters
-    ----------
-    path
-        The name of the field in errors.
-    type
-        The logical type, with only the selected children.
-    node, first_buffer, first_variadic
-        Positions in a batch's nodes, in its buffers (variadic ones not counted) and in its variadic counts.
-    buffers
-        The buffers in order, without the variadic ones.
-    is_variadic
-        Whether variadic buffers follow.
-    children
-        The number of child fields, whose steps (with those below) follow.
-    dictionary_id
-        The id of a dictionary-encoded field, else None.
-    drops_validity
-        True for a union of metadata V4, whose first buffer is a validity bitmap that V5 removed.
-    is_top
-        Whether this is a column, whose length is that of the batch.
-    child_slots
-        The slots of every child for each slot of the field, or None if value offsets give them.
-    """
-
-    path: str
-    type: t.DataType
+    path: str  # the name of the field in errors
+    type: t.DataType  # logical type, with only the selected children
+    # Positions in a batch's nodes, in its buffers (variadic ones not counted) and in its variadic counts.
     node: int
     first_buffer: int
     first_variadic: int
-    buffers: tuple[BufferStep, ...]
-    is_variadic: bool
-    children: int
+    buffers: tuple[BufferStep, ...]  # in order, without the variadic ones
+    is_variadic: bool  # whether variadic buffers follow
+    children: int  # number of child fields, whose steps (with those below) follow
     dictionary_id: int | None
-    drops_validity: bool
-    is_top: bool
-    child_slots: int | None
+    drops_validity: bool  # a union of metadata V4, whose first buffer is a validity bitmap that V5 removed
+    is_top: bool  # whether this is a column, whose length is that of the batch
+    child_slots: int | None  # slots of every child for each slot of the field; None if value offsets give them
 
 
 @dataclass(frozen=True, slots=True)

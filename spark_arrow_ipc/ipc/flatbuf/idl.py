@@ -20,21 +20,11 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar type of the IDL.
+    """A scalar type of the IDL."""
 
-    Parameters
-    ----------
-    name
-        As in the IDL: ``long``.
-    code
-        Its letter in `struct` formats, standard size, little-endian.
-    nbytes
-        1, 2, 4 or 8; also its alignment.
-    """
-
-    name: str
-    code: str
-    nbytes: int
+    name: str  # as in the IDL: ``long``
+    code: str  # letter in `struct` formats, standard size, little-endian
+    nbytes: int  # 1, 2, 4 or 8; also its alignment
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -149,27 +139,13 @@ SlotType: TypeAlias = Scalar | EnumDefinition | String | StructDefinition | Unio
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot of a table.
+    """One slot of a table."""
 
-    Parameters
-    ----------
-    number
-        Position in the vtable: the entry is at ``4 + 2 * number``. For a union the number of its discriminant.
-    name
-        As in the IDL.
-    type
-        What it holds.
-    default
-        The value of an absent scalar or enum.
-    required
-        A table without it is invalid.
-    """
-
-    number: int
-    name: str
+    number: int  # in the vtable: the entry is at ``4 + 2 * number``. For a union the number of its discriminant.
+    name: str  # as in the IDL
     type: SlotType
-    default: int = 0
-    required: bool = False
+    default: int = 0  # of an absent scalar or enum
+    required: bool = False  # a table without it is invalid
     doc: str = ""
 
 

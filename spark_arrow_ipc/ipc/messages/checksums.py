@@ -64,18 +64,10 @@ checksum = xxh3_64_intdigest
 
 @dataclass(frozen=True, slots=True)
 class MessageChecksums:
-    """The checksums of one message.
+    """The checksums of one message."""
 
-    Parameters
-    ----------
-    header
-        Of its metadata: prefix, flatbuffer and padding.
-    buffers
-        Of each buffer as it is stored, without padding; 0 for an empty one.
-    """
-
-    header: int
-    buffers: Sequence[int]
+    header: int  # of its metadata: prefix, flatbuffer and padding
+    buffers: Sequence[int]  # of each buffer as it is stored, without padding; 0 for an empty one
 
 
 def checksum_of_pieces(pieces: Sequence[bytes | memoryview]) -> int:
@@ -163,17 +155,10 @@ class ManyChecksums:
 
     Each buffer has a checksum of its own, so that one call for many of them is impossible; but they are compared at
     once, and no object is made for a message.
-
-    Parameters
-    ----------
-    headers
-        The checksums of the messages' metadata: uint64, shape (messages,).
-    buffers
-        The checksums of their buffers: uint64, shape (messages, buffers).
     """
 
-    headers: npt.NDArray[np.uint64]
-    buffers: npt.NDArray[np.uint64]
+    headers: npt.NDArray[np.uint64]  # those of the metadata: uint64, shape (messages,)
+    buffers: npt.NDArray[np.uint64]  # those of the buffers: uint64, shape (messages, buffers)
 
     def fit(self, data: memoryview, starts: Int64s, metadata_nbytes: int, buffers: Int64s) -> bool:
         """Return whether the first messages have these checksums."""
@@ -196,30 +181,15 @@ def _fit(data: memoryview, starts: Int64s, stops: Int64s, expected: npt.NDArray[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileChecksums:
-    """The checksums in the footer of a file.
+    """The checksums in the footer of a file."""
 
-    Parameters
-    ----------
-    schema
-        The checksum of the schema message.
-    blocks
-        The checksum of the list of blocks.
-    headers
-        The checksum of each message's metadata, record batches first: uint64.
-    buffers
-        The checksums of the buffers of all messages: uint64.
-    buffer_ends
-        The end of each message's buffers in `buffers`: int64, one longer than `headers`, beginning with 0.
-    num_record_batches
-        The number of record batches; the other messages are dictionary batches.
-    """
-
-    schema: int
-    blocks: int
-    headers: npt.NDArray[np.uint64]
-    buffers: npt.NDArray[np.uint64]
+    schema: int  # that of the schema message
+    blocks: int  # that of the list of blocks
+    headers: npt.NDArray[np.uint64]  # those of the metadata of messages, record batches first: uint64
+    buffers: npt.NDArray[np.uint64]  # those of the buffers of all messages: uint64
+    # The end of each message's buffers in `buffers`: int64, one longer than `headers`, beginning with 0.
     buffer_ends: npt.NDArray[np.int64]
-    num_record_batches: int
+    num_record_batches: int  # the other messages are dictionary batches
 
     @property
     def fingerprint(self) -> str:

@@ -46,26 +46,13 @@ _EXPERIMENTAL_CODECS: Final[dict[str, CompressionType]] = {codec.word: codec for
 
 
 class RecordBatchHeader(NamedTuple):
-    """``RecordBatch`` of Message.fbs.
+    """``RecordBatch`` of Message.fbs."""
 
-    Parameters
-    ----------
-    length
-        Rows.
-    nodes
-        int64, shape (nodes, 2): length and null_count of each field, in pre-order.
-    buffers
-        int64, shape (buffers, 2): byte offset inside the body, and nbytes.
-    compression
-        Codec of the buffers, or None.
-    variadic_counts
-        int64, shape (view fields,): a number of buffers for each field of a view layout, in pre-order.
-    """
-
-    length: int
-    nodes: Int64s
-    buffers: Int64s
-    compression: CompressionType | None
+    length: int  # rows
+    nodes: Int64s  # int64, shape (nodes, 2): length and null_count of each field, in pre-order
+    buffers: Int64s  # int64, shape (buffers, 2): byte offset inside the body, and nbytes
+    compression: CompressionType | None  # codec of the buffers
+    # int64, shape (view fields,): a number of buffers for each field of a view layout, in pre-order.
     variadic_counts: Int64s
 
 

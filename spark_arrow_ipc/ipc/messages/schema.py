@@ -46,21 +46,11 @@ KNOWN_FEATURES: Final = {int(feature): feature.name for feature in tables.Featur
 
 @dataclass(frozen=True, slots=True)
 class TypeRow:
-    """One member of the union ``Type``.
-
-    Parameters
-    ----------
-    table
-        Its flatbuffer table.
-    decode
-        Makes the type from the table and the child fields.
-    encode
-        Makes the table's values from the type.
-    """
+    """One member of the union ``Type``."""
 
     table: Any
-    decode: Callable[[reader.TableView, Children], t.DataType]
-    encode: Callable[[Any], Values]
+    decode: Callable[[reader.TableView, Children], t.DataType]  # makes the type from the table and the child fields
+    encode: Callable[[Any], Values]  # makes the table's values from the type
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +58,10 @@ class UnknownType(t.DataType):
     """A type that the format lacks, with the buffers of every type of fixed width: a validity and data.
 
     It stands only in the schema of a whole file: `SelectedColumns` refuses to read it.
-
-    Parameters
-    ----------
-    name
-        As the type would be called.
-    why
-        What is wrong with it, and what to do, as an error says it after the field's path.
     """
 
-    name: str
-    why: str
+    name: str  # as the type would be called
+    why: str  # what is wrong with it, and what to do, as an error says it after the field's path
 
     def __str__(self) -> str:
         return f"{self.name} (unknown)"

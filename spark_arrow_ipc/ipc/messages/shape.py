@@ -36,22 +36,13 @@ _MOST_LEARNT: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Headers:
-    """The numbers of several messages, one row a message.
+    """The numbers of several messages, one row a message."""
 
-    Parameters
-    ----------
-    lengths, body_nbytes
-        int64, shape (messages,).
-    nodes
-        int64, shape (messages, nodes, 2): length and null count.
-    buffers
-        int64, shape (messages, buffers, 2): byte offset inside the body and nbytes.
-    """
-
+    # int64, shape (messages,).
     lengths: Int64s
     body_nbytes: Int64s
-    nodes: Int64s
-    buffers: Int64s
+    nodes: Int64s  # int64, shape (messages, nodes, 2): length and null count
+    buffers: Int64s  # int64, shape (messages, buffers, 2): byte offset inside the body and nbytes
 
     def __getitem__(self, rows: slice) -> Headers:
         return Headers(self.lengths[rows], self.body_nbytes[rows], self.nodes[rows], self.buffers[rows])
@@ -59,24 +50,14 @@ class Headers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageShape:
-    """The bytes that the metadata of similar messages share, and the places of their numbers.
+    """The bytes that the metadata of similar messages share, and the places of their numbers."""
 
-    Parameters
-    ----------
-    message
-        The message that the shape was learnt from.
-    prefix, nbytes
-        Its bytes up to the flatbuffer, and the number of all: prefix, flatbuffer, padding.
-    shared
-        The bytes that other messages must share, and their places.
-    body_nbytes, length, nodes, buffers
-        The places of the numbers.
-    """
-
-    message: Message
+    message: Message  # that the shape was learnt from
+    # Its bytes up to the flatbuffer, and the number of all: prefix, flatbuffer, padding.
     prefix: bytes
     nbytes: int
-    shared: tuple[tuple[slice, bytes], ...]
+    shared: tuple[tuple[slice, bytes], ...]  # the bytes that other messages must share, and their places
+    # The places of the numbers.
     body_nbytes: range
     length: range
     nodes: range

@@ -25,21 +25,11 @@ ValueType: TypeAlias = t.Int | t.FloatingPoint
 
 @dataclass(frozen=True, slots=True)
 class BufferPlace:
-    """A buffer of a body.
+    """A buffer of a body."""
 
-    Parameters
-    ----------
-    field
-        The slot that says so, for errors: ``SparseTensor.data``.
-    byte_offset
-        From the start of the body.
-    length
-        Bytes; in the index of a CSF tensor elements.
-    """
-
-    field: str
-    byte_offset: int
-    length: int
+    field: str  # the slot that says so, for errors: ``SparseTensor.data``
+    byte_offset: int  # from the start of the body
+    length: int  # bytes; in the index of a CSF tensor elements
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -164,18 +164,11 @@ _MAX_OFFSET = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of one Arrow field's arrays to pyarrow arrays.
+    """The conversion of one Arrow field's arrays to pyarrow arrays."""
 
-    Parameters
-    ----------
-    convert
-        Takes an array and the mask of its live slots; returns as many slots of the expected type.
-    checks
-        Whether `convert` uses `live`; if not, parents need not compute it.
-    """
-
+    # Takes an array and the mask of its live slots; returns as many slots of the expected type.
     convert: Callable[[Array, Mask], pa.Array]
-    checks: bool = False
+    checks: bool = False  # whether `convert` uses `live`; if not, parents need not compute it
 
 
 ABSENT_FIELD: Final = t.Field("", t.null)
@@ -223,24 +216,12 @@ class Compile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The place and the options for which a conversion is compiled.
+    """The place and the options for which a conversion is compiled."""
 
-    Parameters
-    ----------
-    path
-        Path of the field, for errors.
-    options
-        The options of the read.
-    compile
-        Compiles a child.
-    dictionaries
-        The budget of all converted dictionaries.
-    """
-
-    path: str
+    path: str  # of the field, for errors
     options: ReadOptions
-    compile: Compile
-    dictionaries: DictionaryBudget
+    compile: Compile  # compiles a child
+    dictionaries: DictionaryBudget  # of all converted dictionaries
 
 
 def data(array: Array, dtype: npt.DTypeLike) -> Numbers:

@@ -59,38 +59,20 @@ minute or two. Writers that put a whole table into one batch, with dictionaries,
 
 @dataclass(frozen=True, slots=True)
 class Conform:
-    """A compiled plan for the batches of one file schema.
+    """A compiled plan for the batches of one file schema."""
 
-    Parameters
-    ----------
-    schema
-        Of every batch that `conform` yields.
-    positions
-        The positions of the columns of a file's batch, in the order of `schema`; the position after its last column stands for
-        columns that the file lacks.
-    conversions
-        One for each column of `schema`.
-    max_rows
-        Most rows of a batch.
-    max_row_nbytes
-        Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row. All rows of a batch may
-        have 32 times as many.
-    slot_prices
-        For each column the bytes to count for a decoded slot beside its value.
-    checked
-        Whether the decoder has checked the values of the batches (``validation=full``).
-    bound
-        Upper bound of the decoded bytes, where one is cheaper than the exact size.
-    """
-
-    schema: pa.Schema
+    schema: pa.Schema  # of every batch that `conform` yields
+    # The positions of the columns of a file's batch, in the order of `schema`; the position after its last column
+    # stands for columns that the file lacks.
     positions: tuple[int, ...]
-    conversions: tuple[Conversion, ...]
-    max_rows: int
+    conversions: tuple[Conversion, ...]  # one for each column of `schema`
+    max_rows: int  # of a batch
+    # Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row. All rows of a batch may have
+    # 32 times as many.
     max_row_nbytes: int
-    slot_prices: tuple[int, ...]
-    checked: bool
-    bound: Bound | None
+    slot_prices: tuple[int, ...]  # for each column the bytes to count for a decoded slot beside its value
+    checked: bool  # whether the decoder has checked the values of the batches (``validation=full``)
+    bound: Bound | None  # upper bound of the decoded bytes, where one is cheaper than the exact size
 
     def conform(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Convert a batch, in pieces of at most `max_rows` rows and about 64 MiB.

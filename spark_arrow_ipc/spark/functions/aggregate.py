@@ -60,52 +60,25 @@ _QUOTED: Final = re.compile(r"`((?:[^`]|``)+)`")
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """The columns to read, the partial rows that workers make of them, and the totals that Spark makes of those.
+    """The columns to read, the partial rows that workers make of them, and the totals that Spark makes of those."""
 
-    Parameters
-    ----------
-    asked
-        The columns that are read.
-    partials
-        Makes rows of partial values, in a worker.
-    output
-        Their schema.
-    keys
-        Columns of it that Spark groups by.
-    key_names
-        Their names in the result.
-    totals
-        The aggregates of the grouped rows, named.
-    """
-
-    asked: s.StructType
-    partials: PartialAggregates
-    output: s.StructType
-    keys: tuple[str, ...]
-    key_names: tuple[str, ...]
-    totals: tuple[Column, ...]
+    asked: s.StructType  # columns that are read
+    partials: PartialAggregates  # makes rows of partial values, in a worker
+    output: s.StructType  # schema of the partial values
+    keys: tuple[str, ...]  # columns of `output` that Spark groups by
+    key_names: tuple[str, ...]  # their names in the result
+    totals: tuple[Column, ...]  # aggregates of the grouped rows, named
 
 
 @dataclass(frozen=True, slots=True)
 class _Safe:
-    """A row of `SAFE`.
+    """A row of `SAFE`."""
 
-    Parameters
-    ----------
-    types
-        Spark types of the columns that it takes; None for any.
-    partial
-        Returns the type of partial values of a column's type.
-    total
-        Returns the final aggregate of a column of partial values, for the type of the source column.
-    why
-        Why it does not take other types.
-    """
-
-    types: tuple[type[s.DataType], ...] | None
-    partial: Callable[[s.DataType], s.DataType]
+    types: tuple[type[s.DataType], ...] | None  # Spark types of the columns that it takes; None for any
+    partial: Callable[[s.DataType], s.DataType]  # returns the type of partial values of a column's type
+    # Returns the final aggregate of a column of partial values, for the type of the source column.
     total: Callable[[str, s.DataType], Column]
-    why: str = ""
+    why: str = ""  # why it does not take other types
 
 
 def _sum_type(type_: s.DataType) -> s.DataType:

@@ -185,27 +185,15 @@ class BlockAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """The source of a column's values in one file.
+    """The source of a column's values in one file."""
 
-    Parameters
-    ----------
-    field, place
-        In the schema of the file.
-    statistics
-        The statistics of the column, if there are any.
-    row_counts
-        Rows of each record batch, by the statistics.
-    has_extremes
-        Whether their extremes are those of the column in Spark.
-    is_constant, value
-        Whether all rows have one value.
-    """
-
+    # In the schema of the file.
     field: t.Field | None = None
     place: int = -1
     statistics: ColumnStatistics | None = None
-    row_counts: tuple[int, ...] = ()
-    has_extremes: bool = False
+    row_counts: tuple[int, ...] = ()  # of each record batch, by the statistics
+    has_extremes: bool = False  # whether the extremes of the statistics are those of the column in Spark
+    # Whether all rows have one value, and which.
     is_constant: bool = False
     value: object = None
 
@@ -236,24 +224,14 @@ class _Column:
 
 @dataclass(slots=True)
 class _Kept:
-    """The answers of record batches of one schema and one partition.
+    """The answers of record batches of one schema and one partition."""
 
-    Parameters
-    ----------
-    path
-        The path of the first file.
-    fields, range
-        Partition columns, and a range of the first file, which has their values.
-    counts
-        By part.
-    columns
-        By column: its field, the least and the greatest value; None without any.
-    """
-
-    path: str
+    path: str  # of the first file
+    # Partition columns, and a range of the first file, which has their values.
     fields: tuple[t.Field, ...]
     range: FileRange
-    counts: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)  # by part
+    # By column: its field, the least and the greatest value; None without any.
     columns: dict[int, tuple[t.Field, Raw | None, Raw | None]] = field(default_factory=dict)
 
     def add(self, i: int, column: _Column, blocks: Sequence[int]) -> None:

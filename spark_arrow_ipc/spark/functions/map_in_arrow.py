@@ -39,23 +39,12 @@ _PREFIX = "arrowipc_map_"
 
 @dataclass(frozen=True)
 class FunctionMapping:
-    """A function, and the schemas on its two sides.
-
-    Parameters
-    ----------
-    function
-        The function.
-    output
-        The schema that Spark gets.
-    zone
-        The session's time zone, which timestamps carry in the function's input.
-    input
-        The columns that the function gets, a part of those that a read has; None for all.
-    """
+    """A function, and the schemas on its two sides."""
 
     function: ShippedFunction
-    output: s.StructType
-    zone: str
+    output: s.StructType  # the schema that Spark gets
+    zone: str  # the session's time zone, which timestamps carry in the function's input
+    # The columns that the function gets, a part of those that a read has; None for all.
     input: s.StructType | None = None
 
     @property

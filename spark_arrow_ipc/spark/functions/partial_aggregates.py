@@ -38,21 +38,12 @@ _EXACT: Final = Context(prec=100)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One partial aggregate.
+    """One partial aggregate."""
 
-    Parameters
-    ----------
-    function
-        ``count_all``, ``count``, ``min``, ``max`` or ``sum``.
-    column
-        Its position; None for ``count_all``.
-    sum_type
-        Type of a partial sum that Spark adds up by itself: 64 bits, or the decimal that is summed; None for the widest,
-        which `aggregate` adds up.
-    """
-
-    function: str
-    column: int | None
+    function: str  # ``count_all``, ``count``, ``min``, ``max`` or ``sum``
+    column: int | None  # position; None for ``count_all``
+    # Type of a partial sum that Spark adds up by itself: 64 bits, or the decimal that is summed; None for the widest,
+    # which `aggregate` adds up.
     sum_type: pa.DataType | None = None
 
 
@@ -66,17 +57,9 @@ class PartialRows:
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregates:
-    """Makes rows of partial values of batches: keys ``k0...``, then aggregates ``a0...``.
+    """Makes rows of partial values of batches: keys ``k0...``, then aggregates ``a0...``."""
 
-    Parameters
-    ----------
-    keys
-        Positions of the columns to group by.
-    parts
-        What is computed.
-    """
-
-    keys: tuple[int, ...]
+    keys: tuple[int, ...]  # positions of the columns to group by
     parts: tuple[Part, ...]
 
     def __call__(
@@ -145,49 +128,25 @@ _MERGES: Final = {"count_all": "sum", "count": "sum", "min": "min", "max": "max"
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """The input of one aggregate.
+    """The input of one aggregate."""
 
-    Parameters
-    ----------
-    values
-        A value for each row, of a type that pyarrow can sum or compare.
-    function
-        What is computed of them.
-    type
-        The type of the partial value.
-    bound, limit
-        The greatest possible sum of the batch, and of the type; 0 for others.
-    """
-
-    values: pa.Array
+    values: pa.Array  # one for each row, of a type that pyarrow can sum or compare
     function: str
-    type: pa.DataType
+    type: pa.DataType  # of the partial value
+    # The greatest possible sum of the batch, and of the type; 0 for others.
     bound: int = 0
     limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """The columns of a batch as they are aggregated.
+    """The columns of a batch as they are aggregated."""
 
-    Parameters
-    ----------
-    table
-        Keys ``k0...``, then inputs ``a0...``.
-    num_keys
-        Number of keys.
-    functions
-        For each input.
-    types
-        The types of the columns of the result.
-    bounds, limits
-        For each input, as in `_Input`.
-    """
-
-    table: pa.Table
+    table: pa.Table  # keys ``k0...``, then inputs ``a0...``
     num_keys: int
-    functions: tuple[str, ...]
-    types: tuple[pa.DataType, ...]
+    functions: tuple[str, ...]  # for each input
+    types: tuple[pa.DataType, ...]  # of the columns of the result
+    # For each input, as in `_Input`.
     bounds: list[int]
     limits: list[int]
 

@@ -54,17 +54,9 @@ _USE_INSTEAD: Final[Mapping[tuple[str, str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ShippedFunction:
-    """A pickled function.
+    """A pickled function."""
 
-    Parameters
-    ----------
-    name
-        The name of the function, for errors.
-    pickled
-        Its bytes.
-    """
-
-    name: str
+    name: str  # for errors
     pickled: bytes
 
     @property

@@ -34,17 +34,10 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The Python values that a program may give for an option.
+    """The Python values that a program may give for an option."""
 
-    Parameters
-    ----------
-    annotation
-        For type checkers, with names of ``keywords.py``.
-    string_of
-        Makes the option's string of a value that is not a string. Raises TypeError or ValueError for other values.
-    """
-
-    annotation: str
+    annotation: str  # for type checkers, with names of ``keywords.py``
+    # Makes the option's string of a value that is not a string; raises TypeError or ValueError for other values.
     string_of: Callable[[Any], str]
 
 
@@ -197,40 +190,19 @@ class Use(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option as the documentation shows it.
+    """One option as the documentation shows it."""
 
-    Parameters
-    ----------
-    parse
-        Converts the string to a value, or raises ValueError.
-    default
-        The string that is parsed when the option is absent; None if there is none.
-    expected
-        Describes valid strings.
-    example
-        A valid string.
-    meaning
-        One sentence for the documentation.
-    name
-        As the documentation writes it; it matches in any case. Empty in a declaration: the name is the attribute's, in
-        camel case. A name that ends in ``.*`` stands for all options that begin so.
-    is_secret
-        Whether no error may show the value.
-    kind
-        What a program may give for it that is not a string.
-    applies
-        Where it has a meaning.
-    """
-
-    parse: Callable[[str], Any]
-    default: str | None
-    expected: str
-    example: str
-    meaning: str
+    parse: Callable[[str], Any]  # converts the string to a value, or raises ValueError
+    default: str | None  # the string that is parsed when the option is absent; None if there is none
+    expected: str  # describes valid strings
+    example: str  # a valid string
+    meaning: str  # one sentence for the documentation
+    # As the documentation writes it; it matches in any case. Empty in a declaration: the name is the attribute's, in
+    # camel case. A name that ends in ``.*`` stands for all options that begin so.
     name: str = ""
-    is_secret: bool = False
-    kind: Kind = STRING
-    applies: Use = field(kw_only=True)
+    is_secret: bool = False  # no error may show the value
+    kind: Kind = STRING  # what a program may give for it that is not a string
+    applies: Use = field(kw_only=True)  # where it has a meaning
 
 
 def option(

@@ -65,22 +65,13 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The options of a read, of a write, or of reading a stream.
+    """The options of a read, of a write, or of reading a stream."""
 
-    Parameters
-    ----------
-    doing, done
-        For errors: ``reading`` and ``read``.
-    attributes
-        The options by the attribute that declares them.
-    takes_query
-        Whether Spark may add the options of a streaming query to them.
-    """
-
+    # For errors: ``reading`` and ``read``.
     doing: str
     done: str
-    attributes: Mapping[str, tuple[Option, ...]]
-    takes_query: bool = False
+    attributes: Mapping[str, tuple[Option, ...]]  # the options by the attribute that declares them
+    takes_query: bool = False  # whether Spark may add the options of a streaming query to them
 
     def __iter__(self) -> Iterator[Option]:
         """Iterate over the options, in the order of the documentation."""

@@ -171,47 +171,25 @@ def _below(
 # a few numpy calls for a batch.
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """The file and the positions that the rows of a batch are from.
+    """The file and the positions that the rows of a batch are from."""
 
-    Parameters
-    ----------
-    range
-        The part of the file that is read, or a part of a server's table.
-    rows_before
-        Rows of the file before the range.
-    scanned
-        The batch as the scan yields it.
-    first, count
-        Position of the first row in that batch, and number of rows: a large batch is cut for Spark.
-    """
-
-    range: Origin
-    rows_before: int
-    scanned: ScannedBatch
+    range: Origin  # the part of the file that is read, or a part of a server's table
+    rows_before: int  # rows of the file before the range
+    scanned: ScannedBatch  # the batch as the scan yields it
+    # Position of the first row in that batch, and number of rows: a large batch is cut for Spark.
     first: int
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """A row of `METADATA_COLUMNS`.
+    """A row of `METADATA_COLUMNS`."""
 
-    Parameters
-    ----------
-    type
-        In Spark.
-    meaning
-        For the documentation.
-    of_rows
-        Returns the value of each row; None if all rows of a file have one value.
-    of_file
-        Returns that value; None for the others.
-    """
-
-    type: s.DataType
-    meaning: str
+    type: s.DataType  # in Spark
+    meaning: str  # for the documentation
+    # Returns the value of each row; None if all rows of a file have one value.
     of_rows: Callable[[RowsOf], np.ndarray[Any, Any]] | None = None
-    of_file: Callable[[Origin], str | int | None] | None = None
+    of_file: Callable[[Origin], str | int | None] | None = None  # returns that value; None for the others
 
     def value_of(self, file: Origin) -> str | int | None:
         """Return the value of all rows of a file, a time in microseconds since 1970."""

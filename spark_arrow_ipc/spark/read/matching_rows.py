@@ -35,18 +35,10 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 
 @dataclass(frozen=True, slots=True)
 class MatchingRows:
-    """A predicate that is compiled for the columns of one schema.
+    """A predicate that is compiled for the columns of one schema."""
 
-    Parameters
-    ----------
-    positions
-        The columns of the schema that the predicate names.
-    bound
-        The predicate, bound to them.
-    """
-
-    positions: tuple[int, ...]
-    bound: BoundPredicate
+    positions: tuple[int, ...]  # columns of the schema that the predicate names
+    bound: BoundPredicate  # the predicate, bound to them
     _conform: Conform
     _filter: RowFilter
 

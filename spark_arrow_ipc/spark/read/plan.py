@@ -41,23 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The plan of a read, for its tasks.
+    """The plan of a read, for its tasks."""
 
-    Parameters
-    ----------
-    splits
-        File ranges of each input partition.
-    fields
-        The partition columns; their values are in the ranges.
-    selection
-        Selects the rows for Spark; None for all.
-    newest
-        The newest of several files, whose schema is that of the read unless a user gave one; for errors.
-    """
-
-    splits: tuple[tuple[FileRange, ...], ...]
-    fields: tuple[Field, ...]
-    selection: RowSelection | None
+    splits: tuple[tuple[FileRange, ...], ...]  # file ranges of each input partition
+    fields: tuple[Field, ...]  # partition columns; their values are in the ranges
+    selection: RowSelection | None  # of the rows for Spark; None for all
+    # The newest of several files, whose schema is that of the read unless a user gave one; for errors.
     newest: DataFile | None
 
 

@@ -86,29 +86,14 @@ def compile_output(
 
 @dataclass(frozen=True)
 class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """The file ranges that one Spark task reads.
+    """The file ranges that one Spark task reads."""
 
-    Parameters
-    ----------
-    ranges
-        Read in this order.
-    partition_fields
-        The partition columns; their values are in the ranges.
-    planned_at
-        When the read was planned.
-    selection
-        Selects the rows for Spark; None for all.
-    newest
-        As in `PartitionPlan`.
-    note
-        For the optimizer's rule, which reads it in the pickle (`_notes`); empty if the bytes are unknown.
-    """
-
-    ranges: tuple[FileRange, ...]
-    partition_fields: tuple[Field, ...]
+    ranges: tuple[FileRange, ...]  # read in this order
+    partition_fields: tuple[Field, ...]  # their values are in the ranges
     planned_at: datetime
-    selection: RowSelection | None = None
-    newest: DataFile | None = None
+    selection: RowSelection | None = None  # of the rows for Spark; None for all
+    newest: DataFile | None = None  # as in `PartitionPlan`
+    # For the optimizer's rule, which reads it in the pickle (`_notes`); empty if the bytes are unknown.
     note: str = ""  # the last field: in the pickle nothing that others choose stands behind it
 
 

@@ -63,23 +63,12 @@ _ASK_AGAIN: Final = 8
 
 @dataclass(slots=True)
 class RowFilter:
-    """A compiled predicate.
+    """A compiled predicate."""
 
-    Parameters
-    ----------
-    mask
-        Evaluates the predicate on a batch.
-    output
-        Number of the first columns to keep; None for all.
-    schema
-        The schema of the filtered batches.
-    required
-        Evaluates the part that every row must hold, where Spark filters by the rest once more; None where it does not.
-    """
-
-    mask: Mask
-    output: int | None
-    schema: pa.Schema
+    mask: Mask  # evaluates the predicate on a batch
+    output: int | None  # number of the first columns to keep; None for all
+    schema: pa.Schema  # of the filtered batches
+    # Evaluates the part that every row must hold, where Spark filters by the rest once more; None where it does not.
     required: Mask | None = None
     _batches: int = 0
     _wasted: int = 0

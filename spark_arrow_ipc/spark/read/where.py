@@ -51,38 +51,21 @@ from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """A predicate that is bound to its columns.
+    """A predicate that is bound to its columns."""
 
-    Parameters
-    ----------
-    bound
-        The predicate.
-    extra
-        Columns of the files that only the predicate needs; they follow the requested columns.
-    positions
-        Positions of its columns among both, by name.
-    metadata
-        Names of its metadata columns.
-    alike
-        A column of it that Spark's names of columns have in another case, too, and those names; None where there is none.
-    unbound
-        The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
-    noted
-        The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
-    defaults
-        The defaults of settings where they are not Spark's.
-    required
-        The part of it that every row must hold, where Spark filters by the rest once more; None where it does not.
-    """
-
-    bound: BoundPredicate
+    bound: BoundPredicate  # the predicate
+    # Columns of the files that only the predicate needs; they follow the requested columns.
     extra: tuple[s.StructField, ...]
-    positions: dict[str, int]
-    metadata: tuple[str, ...] = ()
+    positions: dict[str, int]  # of its columns among both, by name
+    metadata: tuple[str, ...] = ()  # names of its metadata columns
+    # A column of it that Spark's names of columns have in another case, too, and those names; None where there is none.
     alike: str | None = None
+    # The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
     unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
+    # The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
     noted: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)  # the defaults of settings where they are not Spark's
+    # The part of it that every row must hold, where Spark filters by the rest once more; None where it does not.
     required: BoundPredicate | None = None
 
     @property
@@ -201,27 +184,14 @@ class RowSelection:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The option `where`, parsed and not yet bound to the types of its columns.
+    """The option `where`, parsed and not yet bound to the types of its columns."""
 
-    Parameters
-    ----------
-    predicate
-        Parsed.
-    missing
-        Paths of its columns that Spark did not ask for, without metadata columns.
-    sql
-        The predicate as written.
-    noted
-        The settings of the session on which its literals depend, and the part that does.
-    metadata
-        Names of its metadata columns.
-    """
-
-    predicate: p.Predicate
-    missing: tuple[tuple[str, ...], ...]
-    sql: str
+    predicate: p.Predicate  # parsed
+    missing: tuple[tuple[str, ...], ...]  # paths of its columns that Spark did not ask for, without metadata columns
+    sql: str  # as written
+    # The settings of the session on which its literals depend, and the part that does.
     noted: Mapping[str, str] = field(default_factory=dict)
-    metadata: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()  # names of its metadata columns
 
     @classmethod
     def parse(cls, sql: str, asked: s.StructType, *, metadata: bool = False) -> Where:

@@ -263,27 +263,15 @@ def _check_apart(storage: Storage, target: str, reading: ReadOptions, following:
 
 @dataclass(frozen=True)
 class IngestSpec:
-    """All that a query knows before it begins, for the processes in which Spark plans and runs it.
+    """All that a query knows before it begins, for the processes in which Spark plans and runs it."""
 
-    Parameters
-    ----------
-    reading, following
-        The options of reading the stream.
-    read_schema
-        The columns of the source.
-    changed
-        How tasks change the rows.
-    dataset
-        The target.
-    plan, writing
-        The columns and files that tasks write, and the options that they came from.
-    """
-
+    # The options of reading the stream.
     reading: ReadOptions
     following: StreamOptions
-    read_schema: s.StructType
-    changed: ChangedRows
-    dataset: DatasetDirectory
+    read_schema: s.StructType  # columns of the source
+    changed: ChangedRows  # how tasks change the rows
+    dataset: DatasetDirectory  # the target
+    # The columns and files that tasks write, and the options that they came from.
     plan: WritePlan
     writing: SparkWriteOptions
 

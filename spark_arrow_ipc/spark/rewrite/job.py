@@ -44,40 +44,20 @@ from spark_arrow_ipc.spark.write.plan import WritePlan
 # stay in the job's staging directory, which the commit removes, as it removes what failed attempts leave.
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a rewrite that one task reads.
+    """The part of a rewrite that one task reads."""
 
-    Parameters
-    ----------
-    number
-        From 0; part of the names of its files.
-    partition
-        What the reader reads.
-    directory
-        Where its files shall lie in the dataset, unless there are partition columns.
-    """
-
-    number: int
-    partition: InputPartition
-    directory: str = ""
+    number: int  # from 0; part of the names of its files
+    partition: InputPartition  # what the reader reads
+    directory: str = ""  # where its files shall lie in the dataset, unless there are partition columns
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one attempt of a task.
+    """The result of one attempt of a task."""
 
-    Parameters
-    ----------
-    number
-        Of its part.
-    rows_read
-        Rows before the function.
-    output
-        The files that it staged.
-    """
-
-    number: int
-    rows_read: int
-    output: TaskOutput
+    number: int  # of its part
+    rows_read: int  # before the function
+    output: TaskOutput  # the files that it staged
 
 
 @dataclass(slots=True)
@@ -95,24 +75,12 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The change that tasks make to the rows that they read.
+    """The change that tasks make to the rows that they read."""
 
-    Parameters
-    ----------
-    zone
-        The session's time zone: that of the function's timestamps, and of those in the names of partitions.
-    output
-        The schema of the rows that are written.
-    function
-        Changes the rows; None to leave them.
-    nanoseconds
-        The option of the read, which holds for what the function makes.
-    """
-
-    zone: str
-    output: s.StructType
-    function: ShippedFunction | None = None
-    nanoseconds: Nanoseconds = Nanoseconds.FLOOR
+    zone: str  # the session's: that of the function's timestamps, and of those in the names of partitions
+    output: s.StructType  # schema of the rows that are written
+    function: ShippedFunction | None = None  # None leaves the rows
+    nanoseconds: Nanoseconds = Nanoseconds.FLOOR  # the option of the read, which holds for what the function makes
 
     def of(self, batches: Iterator[PyArrowBatch], counted: Counted) -> Generator[PyArrowBatch, None, None]:
         """Yield the batches that are written, of those that are read; the caller closes these."""
@@ -126,24 +94,12 @@ class ChangedRows:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """The same for all tasks of a job.
-
-    Parameters
-    ----------
-    reader
-        Reads parts.
-    plan
-        Writes rows.
-    staging
-        The staging of the job.
-    changed
-        The rows between the two.
-    """
+    """The same for all tasks of a job."""
 
     reader: DataSourceReader
-    plan: WritePlan
-    staging: Staging
-    changed: ChangedRows
+    plan: WritePlan  # writes rows
+    staging: Staging  # of the job
+    changed: ChangedRows  # the rows between the two
 
     def run(self, part: Part) -> Report:
         """Read a part and stage its rows, in a worker. A part without rows stages nothing.

@@ -40,18 +40,10 @@ SparkTypeOf = Callable[[t.Field, ReadOptions, str], s.DataType]
 
 @dataclass(frozen=True, slots=True)
 class TypeMapping:
-    """A row of `MAPPINGS`.
+    """A row of `MAPPINGS`."""
 
-    Parameters
-    ----------
-    spark_type
-        Returns the Spark type of a field of this type class.
-    lines
-        For the documentation.
-    """
-
-    spark_type: SparkTypeOf
-    lines: tuple[DocLine, ...]
+    spark_type: SparkTypeOf  # returns the Spark type of a field of this type class
+    lines: tuple[DocLine, ...]  # for the documentation
 
 
 def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:

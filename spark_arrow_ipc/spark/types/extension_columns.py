@@ -59,18 +59,10 @@ _HAS_REGISTRY: Final = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4
 
 @dataclass(frozen=True, slots=True)
 class SpatialColumn:
-    """The type of a column of well-known binary, by its metadata.
+    """The type of a column of well-known binary, by its metadata."""
 
-    Parameters
-    ----------
-    srid
-        Spark's number of the CRS; `UNKNOWN_SRID` without one.
-    is_geography
-        Whether edges follow the sphere.
-    """
-
-    srid: int
-    is_geography: bool
+    srid: int  # Spark's number of the CRS; `UNKNOWN_SRID` without one
+    is_geography: bool  # whether edges follow the sphere
 
     @property
     def spark_type(self) -> s.DataType:

@@ -38,21 +38,11 @@ _MOST_TEXT: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TensorColumn:
-    """The shapes of a tensor column, by its metadata.
+    """The shapes of a tensor column, by its metadata."""
 
-    Parameters
-    ----------
-    shape
-        The physical size of each dimension; None where it differs from row to row.
-    permutation
-        The physical dimension of each logical one; None where they are the same.
-    dim_names
-        The names of the physical dimensions; None without names.
-    """
-
-    shape: tuple[int | None, ...]
-    permutation: tuple[int, ...] | None = None
-    dim_names: tuple[str, ...] | None = None
+    shape: tuple[int | None, ...]  # physical size of each dimension; None where it differs from row to row
+    permutation: tuple[int, ...] | None = None  # physical dimension of each logical one; None where they are the same
+    dim_names: tuple[str, ...] | None = None  # of the physical dimensions; None without names
 
     @property
     def is_fixed(self) -> bool:

@@ -38,43 +38,23 @@ _NS_PER_US = 1000
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The columns of a DataFrame that lacks some of those that are written, or has narrower types.
+    """The columns of a DataFrame that lacks some of those that are written, or has narrower types."""
 
-    Parameters
-    ----------
-    schema
-        The schema of the DataFrame.
-    written
-        As Spark knows the columns that are written: those of the DataFrame in their order, then others, which are null.
-    """
-
-    schema: s.StructType
+    schema: s.StructType  # of the DataFrame
+    # As Spark knows the columns that are written: those of the DataFrame in their order, then others, which are null.
     written: s.StructType
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumns:
-    """The columns of a write; made by the planner, the same for all tasks.
+    """The columns of a write; made by the planner, the same for all tasks."""
 
-    Parameters
-    ----------
-    usual
-        The schema without options: what the DataFrame's types become by default.
-    schema
-        The written schema, with restored types and requested dictionaries.
-    sampled
-        Positions of the columns that each task samples for ``dictionaryColumns=auto``.
-    tensors
-        By position: the columns that are written as tensors or fixed-size lists.
-    given
-        What Spark gives, if that is less; None if it gives all columns with their types.
-    """
-
-    usual: Schema
-    schema: Schema
-    sampled: tuple[int, ...] = ()
+    usual: Schema  # the schema without options: what the DataFrame's types become by default
+    schema: Schema  # with restored types and requested dictionaries
+    sampled: tuple[int, ...] = ()  # positions of the columns that each task samples for ``dictionaryColumns=auto``
+    # By position: the columns that are written as tensors or fixed-size lists.
     tensors: Mapping[int, TensorTarget | ListsBelow] = field(default_factory=dict)
-    given: Given | None = None
+    given: Given | None = None  # what Spark gives, if that is less; None if it gives all columns with their types
 
 
 def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:

@@ -48,33 +48,15 @@ from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """The plan by which tasks write the rows of a DataFrame.
+    """The plan by which tasks write the rows of a DataFrame."""
 
-    Parameters
-    ----------
-    schema
-        As Spark knows the columns that are written.
-    columns
-        The written type of each column.
-    sink
-        Format, compression, sizes, footer pairs.
-    partition
-        The partition columns, or None.
-    order
-        The order of rows within files, or None for that in which they come.
-    collated
-        The columns of strings with a collation, and their types.
-    keeps_types
-        Whether no column may get a wider type.
-    """
-
-    schema: s.StructType
-    columns: WrittenColumns
-    sink: SinkOptions
+    schema: s.StructType  # as Spark knows the columns that are written
+    columns: WrittenColumns  # written type of each column
+    sink: SinkOptions  # format, compression, sizes, footer pairs
     partition: PartitionBy | None = None
-    order: Order | None = None
-    collated: Mapping[str, str] = field(default_factory=dict)
-    keeps_types: bool = False
+    order: Order | None = None  # of rows within files; None for that in which they come
+    collated: Mapping[str, str] = field(default_factory=dict)  # columns of strings with a collation, and their types
+    keeps_types: bool = False  # no column may get a wider type
 
     def write(
         self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int, directory: str = ""

@@ -51,21 +51,11 @@ GivenShape = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorTarget:
-    """The tensors as which a column is written.
+    """The tensors as which a column is written."""
 
-    Parameters
-    ----------
-    field
-        The written field.
-    column
-        The shape that rows must have.
-    origin
-        Who says so, for errors.
-    """
-
-    field: t.Field
-    column: TensorColumn
-    origin: str
+    field: t.Field  # the written field
+    column: TensorColumn  # the shape that rows must have
+    origin: str  # who says so, for errors
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
         """Convert the rows of a batch to the written type."""
@@ -138,18 +128,10 @@ class TensorTarget:
 
 @dataclass(frozen=True, slots=True)
 class ListsBelow:
-    """The fixed-size lists as which arrays inside of a struct are written.
+    """The fixed-size lists as which arrays inside of a struct are written."""
 
-    Parameters
-    ----------
-    field
-        The written column.
-    lengths
-        The positions of each array inside of the column, and its length.
-    """
-
-    field: t.Field
-    lengths: Mapping[Positions, int]
+    field: t.Field  # the written column
+    lengths: Mapping[Positions, int]  # positions of each array inside of the column, and its length
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
         """Convert the rows of a batch to the written type."""
