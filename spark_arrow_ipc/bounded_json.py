@@ -26,21 +26,10 @@ _VALUE_NBYTES: Final = 96
 
 
 def parse_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, most_memory: int = _MOST_MEMORY) -> Any:
-    """Return the value of a JSON document of unknown origin.
+    """Return the value of a JSON document of unknown origin; bytes are UTF-8.
 
-    Parameters
-    ----------
-    text
-        The document; bytes are UTF-8.
-    most_levels
-        Levels of lists and objects that it may have.
-    most_memory
-        Bytes that the values may take in memory, by a count of brackets and commas.
-
-    Raises
-    ------
-    ValueError
-        The text is not JSON (Python's ``NaN`` and ``Infinity`` are taken), nests too deep, or takes too much memory.
+    ValueError if the text is not JSON (Python's ``NaN`` and ``Infinity`` are taken), has more than `most_levels` of
+    lists and objects, or values that may take more than `most_memory` bytes, by a count of brackets and commas.
     """
     text = text if isinstance(text, str) else text.decode()
     objects, lists = text.count("{"), text.count("[")

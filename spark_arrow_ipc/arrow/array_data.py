@@ -143,13 +143,7 @@ _WORDS_FROM = 4096
 
 
 def count_bits(buf: _Bytes, offset: int, length: int) -> int:
-    """Count the set bits among `length` bits from bit `offset` on. O(length / 64).
-
-    Raises
-    ------
-    ValueError
-        The buffer has fewer bits.
-    """
+    """Count the set bits among `length` bits from bit `offset` on; ValueError if there are fewer. O(length / 64)."""
     if length <= 0:
         return 0
     region = _region(buf, offset, length)
@@ -167,13 +161,7 @@ def count_bits(buf: _Bytes, offset: int, length: int) -> int:
 
 
 def unpack_bits(buf: _Bytes, offset: int, length: int) -> npt.NDArray[np.bool_]:
-    """Return `length` bits from bit `offset` on as booleans, shape ``(length,)``; a copy.
-
-    Raises
-    ------
-    ValueError
-        The buffer has fewer bits.
-    """
+    """Return `length` bits from bit `offset` on as booleans, a copy; ValueError if the buffer has fewer."""
     if length <= 0:
         return np.zeros(0, np.bool_)
     before = offset & 7
@@ -188,15 +176,10 @@ def pack_bits(bools: npt.ArrayLike) -> memoryview:
 
 
 def slice_bits(buf: _Bytes, offset: int, length: int) -> memoryview:
-    """Return a bitmap whose bit 0 is bit `offset` of `buf`, of ``ceil(length / 8)`` bytes.
+    """Return a bitmap whose bit 0 is bit `offset`, of ``ceil(length / 8)`` bytes; ValueError if `buf` ends before.
 
-    A view of `buf` where `offset` is a multiple of 8: unused bits of the last byte are then as they were. Else a
-    copy, in which they are zero.
-
-    Raises
-    ------
-    ValueError
-        The buffer has fewer bits.
+    A view of `buf` where `offset` is a multiple of 8: unused bits of the last byte are then as they were. Else a copy,
+    in which they are zero.
     """
     if length <= 0:
         return memoryview(b"")
@@ -273,13 +256,7 @@ _EMPTY = memoryview(b"")
 
 
 def dtype_of(type_: t.DataType) -> np.dtype[Any]:
-    """Return the dtype of one slot of the DATA buffer of a type that has a row in `DTYPES`.
-
-    Raises
-    ------
-    TypeError
-        The type has no row.
-    """
+    """Return the dtype of one slot of the DATA buffer of a type that has a row in `DTYPES`; TypeError for any other."""
     row = DTYPES.get(type(type_))
     if row is None:
         raise TypeError(f"expected a type of fixed width, found {type_}")
@@ -287,13 +264,7 @@ def dtype_of(type_: t.DataType) -> np.dtype[Any]:
 
 
 def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
-    """Return `length` elements from element `offset` on as a read-only view of the buffer.
-
-    Raises
-    ------
-    InvalidBodyError
-        The buffer ends before them.
-    """
+    """Return `length` elements from element `offset` on as a read-only view; InvalidBodyError if it ends before."""
     dtype = np.dtype(dtype)
     if length == 0:
         return np.zeros(0, dtype)

@@ -163,15 +163,10 @@ _CLASSES: Final = (
 
 
 def check_requested(fields: Iterable[t.Field], requested: object | None) -> None:
-    """Check a consumer's ``requested_schema``, a capsule or None.
+    """Raise SchemaMismatchError if a consumer's ``requested_schema``, a capsule or None, has other columns.
 
     "Conversion to this schema is best-effort" (the Arrow PyCapsule interface): other types are left to the consumer,
-    who has to look at the schema in any case. Other columns are an error.
-
-    Raises
-    ------
-    SchemaMismatchError
-        It has other columns.
+    who has to look at the schema in any case.
     """
     if requested is None:
         return

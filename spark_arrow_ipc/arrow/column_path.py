@@ -72,16 +72,11 @@ def walk_fields(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, t.Field]]:
 
 
 def parse_paths(string: str) -> tuple[ColumnPath, ...]:
-    """Return the column paths that a string lists.
+    """Return the column paths that a string lists; ValueError if it lists none, or is not such a list.
 
     ``a, b.c, `x,y`, #0``: a comma separates, a dot addresses a field of a struct, backticks keep commas, dots and
     blanks in a name (a backtick in one is doubled), ``#n`` is a position. A string that begins with ``[`` is a JSON
     array of such paths, where a number is a position too.
-
-    Raises
-    ------
-    ValueError
-        The string is not such a list, or an empty one.
     """
     string = string.strip()
     if string.startswith("["):
@@ -173,24 +168,9 @@ def find_columns(
 ) -> list[int]:
     """Return the position of each name that is asked for among `names`. O(names + asked).
 
-    Parameters
-    ----------
-    names
-        Names of the columns of a file, or of the fields of a struct.
-    asked
-        Names to find.
-    above
-        Path of the struct whose fields these are, for errors.
-    absent
-        The position to return for an absent name; without it an absent name is an error.
-    is_case_sensitive
-        Where known; by default the column that is written exactly so is meant.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A name is absent (unless `absent` is given), or stands for several columns. The message lists the names or
-        the positions.
+    An absent name has the position `absent`; without that it is a ColumnNotFoundError, as is a name that stands for
+    several columns: the message lists the names or the positions, below the struct `above`. By default the column that
+    is written exactly so is meant.
     """
     known = _Names(names)
     if absent is None:
@@ -203,19 +183,10 @@ def find_columns(
 
 
 def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.DataType], str] = str) -> Positions:
-    """Resolve a path to positions, by names in any case. O(fields) a level.
+    """Resolve a path to positions, by names in any case; `type_name` names types in errors. O(fields) a level.
 
-    Parameters
-    ----------
-    fields
-        The fields of a schema.
-    type_name
-        Names a type that is not a struct, for errors.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A name or position does not exist, a name stands for several fields, or the path enters a type that is not a struct.
+    ColumnNotFoundError if a name or position does not exist, a name stands for several fields, or the path enters a
+    type that is not a struct.
     """
     positions = _resolve(fields, path, _AnyCase(), type_name)
     assert positions is not None
@@ -243,13 +214,7 @@ def resolve_all(
 
 
 def resolve_exactly(fields: Sequence[t.Field], paths: Iterable[ColumnPath]) -> list[Positions]:
-    """Resolve several paths by exact names, as `Schema.position` does. O(fields + paths).
-
-    Raises
-    ------
-    ColumnNotFoundError
-        As `resolve`.
-    """
+    """Resolve several paths by exact names, as `Schema.position` does; errors as of `resolve`. O(fields + paths)."""
     find = _Exact()
     resolved = (_resolve(fields, path, find) for path in paths)
     return [positions for positions in resolved if positions is not None]

@@ -46,10 +46,7 @@ _HALF: Final = np.uint64(32)
 def hashes(array: ArrayData) -> Words:
     """Return a hash of each slot: equal for equal slots, and for others as good as never. O(bytes), in numpy.
 
-    Raises
-    ------
-    LimitError
-        The slots stand for far more values than they take bytes (`check_expansion`).
+    LimitError if the slots stand for far more values than they take bytes (`check_expansion`).
     """
     check_expansion(array)
     array = as_bits(array)
@@ -58,13 +55,7 @@ def hashes(array: ArrayData) -> Words:
 
 
 def first_equal(array: ArrayData) -> Slots:
-    """Return for each slot the first one that is equal to it. O(bytes), in numpy.
-
-    Raises
-    ------
-    LimitError
-        As `hashes`.
-    """
+    """Return for each slot the first one that is equal to it; LimitError as of `hashes`. O(bytes), in numpy."""
     bits = as_bits(array)
     found, _ = HashTable().find_or_add(hashes(array), 0, lambda i, j: differ(bits, i, bits, j))
     return found
@@ -81,18 +72,10 @@ class HashTable:
     def find_or_add(
         self, hashes_: Words, base: int, unequal: Callable[[Slots, Slots], Bools]
     ) -> tuple[Slots, Callable[[Slots], None]]:
-        """Return the id of each slot: that of the equal slot in the table, else `base` and its own number, which is added.
+        """Return the id of each slot: that of the equal slot in the table, else `base` and its number: that is added.
 
-        Of equal slots that are new the first one is added.
-
-        Parameters
-        ----------
-        unequal
-            From numbers of slots, and as many ids, to whether each pair differs.
-
-        Returns
-        -------
-        The ids, and a function that gives the slots that were added other ids.
+        Of equal slots that are new the first one is added. `unequal` tells from numbers of slots, and as many ids,
+        whether each pair differs. The function that is returned gives the slots that were added other ids.
         """
         self._reserve(len(hashes_))
         places = (hashes_ & np.uint64(len(self._ids) - 1)).view(np.int64)

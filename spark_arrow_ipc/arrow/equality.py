@@ -51,12 +51,7 @@ _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], 
 def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
 
-    Types must be `alike`.
-
-    Raises
-    ------
-    LimitError
-        The slots stand for far more values than they take bytes (`check_expansion`).
+    Types must be `alike`. LimitError if the slots stand for far more values than they take bytes (`check_expansion`).
     """
     for side in (a, b):
         check_expansion(side)
@@ -233,12 +228,7 @@ LOCATED = by_type({Family.BINARY: _located_bytes, Family.VIEW: _located_views})
 def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
     """Return True for each pair of ranges that differs, in size or in an element.
 
-    Parameters
-    ----------
-    a_size, b_size
-        The number of elements of each range.
-    unequal
-        From numbers of pairs, and of elements in their ranges, to True for each element that differs.
+    `unequal` takes numbers of pairs, and of elements in their ranges, and returns True for each element that differs.
     """
     found: Bools = a_size != b_size
     for *_, pair, element in ranges_in_pieces(np.where(found, 0, a_size)):
@@ -340,24 +330,11 @@ _LONGEST_VALUE = 200
 
 
 def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
-    """Describe the first difference between two arrays, or return None if they are equal by value.
+    """Describe the first difference between two sound arrays, or return None if they are equal by value.
 
-    Vectorised, except for the description.
-
-    Parameters
-    ----------
-    a, b
-        Sound arrays.
-    path
-        The path of the field, for the description.
-    types
-        Whether types must be equal. If not, they must be equal without their encoding (dictionaries, runs, views,
-        the width of value offsets) and without the names and nullability of nested fields.
-
-    Raises
-    ------
-    LimitError
-        The slots stand for far more values than they take bytes (`check_expansion`).
+    Vectorised, except for the description. Without `types`, types must be equal only without their encoding
+    (dictionaries, runs, views, the width of value offsets) and without the names and nullability of nested fields.
+    LimitError if the slots stand for far more values than they take bytes (`check_expansion`).
     """
     where = f"{path}: " if path else ""
     same_types = a.type == b.type if types else alike(a.type) == alike(b.type)

@@ -65,14 +65,9 @@ def measure(array: ArrayData, *, decoded: bool, slot_nbytes: int = 0) -> Measure
     """Return the measure of an array: a callback that gives the bytes of ranges of its slots.
 
     For types of fixed width, or with value offsets, and those nested of them it is exact, except for the rounding of
-    bitmaps and the last value offset. Bytes or elements that slots share count for each. No measure exceeds `MOST`.
-
-    Parameters
-    ----------
-    decoded
-        Whether dictionaries and runs count as the values that they stand for.
-    slot_nbytes
-        Bytes that each slot costs, at every depth, beside those of its value.
+    bitmaps and the last value offset. Bytes or elements that slots share count for each. No measure exceeds `MOST`. If
+    `decoded`, dictionaries and runs count as the values that they stand for; `slot_nbytes` are bytes that each slot
+    costs, at every depth, beside those of its value.
     """
     return _measure(array, _How(decoded, 8 * slot_nbytes))
 
@@ -83,20 +78,11 @@ def count_decoded(array: ArrayData) -> int:
 
 
 def check_expansion(array: ArrayData, max_slots: int | None = None) -> None:
-    """Raise if an array stands for more values than are to be made of it. O(slots) at most, makes none of them.
+    """Raise LimitError if an array stands for more values than `max_slots`. O(slots) at most, makes none of them.
 
-    Parameters
-    ----------
-    max_slots
-        By default `FREE_SLOTS`, and 8 for each byte of the array, so that only arrays whose values share memory, or
-        have none, can be refused.
-
-    Raises
-    ------
-    LimitError
-        There are more.
-    InvalidBodyError
-        Offsets or indices point outside of the array, which was not validated.
+    By default these are `FREE_SLOTS`, and 8 for each byte of the array, so that only arrays whose values share memory,
+    or have none, can be refused. InvalidBodyError if offsets or indices point outside of the array, which was not
+    validated.
     """
     if not array.type.children and array.dictionary is None and not isinstance(array.type, t.Null):
         return

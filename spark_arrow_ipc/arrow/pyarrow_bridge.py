@@ -202,13 +202,7 @@ def exact_schema_to_pyarrow(fields: tuple[t.Field, ...], custom_metadata: t.Cust
 
 
 def type_from_pyarrow(type_: pa.DataType) -> t.DataType:
-    """Return pyarrow's type as ours; of an extension type its storage.
-
-    Raises
-    ------
-    TypeError
-        pyarrow has a type that this package does not know.
-    """
+    """Return pyarrow's type as ours, of an extension type its storage; TypeError if this package does not know it."""
     if isinstance(type_, pa.BaseExtensionType):
         return type_from_pyarrow(type_.storage_type)
     make = _FROM_PYARROW.get(type_.id)

@@ -18,12 +18,8 @@ from spark_arrow_ipc.errors import InvalidBodyError, error_context
 class LazyColumns(Sequence[Array]):
     """A sequence of arrays, each of which is made when it is first asked for, and kept.
 
-    Parameters
-    ----------
-    columns
-        Arrays that exist already, and None for each of the others.
-    make
-        Returns the arrays of some positions. They must be sound: making one raises no error.
+    `columns` has None for each array that `make` makes from its position. They must be sound: making one raises no
+    error.
     """
 
     __slots__ = ("_columns", "_make")

@@ -39,13 +39,7 @@ def shown(value: object) -> str:
 
 
 def integer(value: object) -> int:
-    """Return an integer written as a JSON number, or as a string because doubles cannot hold it.
-
-    Raises
-    ------
-    ValueError
-        The value is neither.
-    """
+    """Return an integer written as a JSON number, or as a string because doubles cannot hold it; else ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and _DECIMAL_INTEGER.fullmatch(value):
@@ -120,16 +114,8 @@ class Node:
 def load(source: Source) -> Node:
     """Return the document's root from a path, bytes (plain or gzip) or a parsed document.
 
-    Raises
-    ------
-    InvalidFramingError
-        The gzip stream is broken or truncated.
-    InvalidMetadataError
-        The source is not JSON, or is nested too deeply.
-    LimitError
-        The document is larger than `MAX_NBYTES`.
-    OSError
-        The file cannot be read.
+    InvalidFramingError if the gzip stream is broken or truncated, InvalidMetadataError if the source is not JSON or is
+    nested too deeply, LimitError if it is larger than `MAX_NBYTES`.
     """
     if isinstance(source, Mapping):
         return Node(source, "$")

@@ -61,23 +61,10 @@ class EncodedField:
 def read(source: Source) -> ArrowJson:
     """Return the schema and the record batches of an integration JSON document.
 
-    Parameters
-    ----------
-    source
-        A path to JSON or gzipped JSON, whatever its suffix; the bytes; or the parsed document.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The source is not JSON, or the schema is wrong.
-    InvalidBodyError
-        A batch does not fit the schema, or a value does not fit its type.
-    InvalidDictionaryError
-        A dictionary id is unknown or contradictory.
-    LimitError
-        The document is too large or too deep.
-    OSError
-        The file cannot be read.
+    The source is a path to JSON or gzipped JSON, whatever its suffix; the bytes; or the parsed document.
+    InvalidMetadataError if it is not JSON, or the schema is wrong; InvalidBodyError if a batch does not fit the schema,
+    or a value its type; InvalidDictionaryError if a dictionary id is unknown or contradictory; LimitError if it is too
+    large or too deep.
     """
     with error_context(path=str(source) if isinstance(source, str | Path) else None):
         root = load(source)

@@ -151,19 +151,9 @@ _FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
 def type_from_json(node: Node, depth: int = 1) -> t.DataType:
     """Read the type of a JSON field, with its children and its dictionary encoding.
 
-    Parameters
-    ----------
-    node
-        An object with ``type``, ``children`` and ``dictionary``; other members are ignored.
-    depth
-        Levels of fields down to this one, at most `MAX_DEPTH`.
-
-    Raises
-    ------
-    InvalidMetadataError
-        A name is unknown, a member is missing or wrong, or the children are too few or too many.
-    LimitError
-        The fields are nested too deeply.
+    Of `node`, members beside ``type``, ``children`` and ``dictionary`` are ignored. InvalidMetadataError if a name is
+    unknown, a member is missing or wrong, or the children are too few or too many; LimitError if more than `MAX_DEPTH`
+    levels of fields are nested.
     """
     if depth > MAX_DEPTH:
         raise LimitError(expected=f"at most {MAX_DEPTH} levels of fields", found=f"more at {node.path}")

@@ -44,13 +44,8 @@ Members: TypeAlias = dict[str, Any]
 def to_json(schema: Schema, batches: Sequence[RecordBatch]) -> Members:
     """Return the document of a schema and its record batches, for ``json.dumps``.
 
-    Numbers that are not finite become Python's ``NaN`` and ``Infinity``, which `read` understands. Costs Python
-    time a value.
-
-    Raises
-    ------
-    UnsupportedError
-        A dictionary is replaced between batches by one that does not continue it.
+    Numbers that are not finite become Python's ``NaN`` and ``Infinity``, which `read` understands. UnsupportedError if
+    a dictionary is replaced between batches by one that does not continue it. Costs Python time a value.
     """
     columns = [[compact(batch.columns[i]) for batch in batches] for i in range(len(schema))]
     dictionaries: list[Members] = []

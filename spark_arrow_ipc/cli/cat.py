@@ -179,14 +179,9 @@ _AT_ONCE = 1 << 20
 
 
 class RowSample:
-    """A sample of rows without replacement, each row with the same chance. Memory: O(size).
+    """A sample of `size` rows (all if there are no more) without replacement, each row with the same chance.
 
-    Parameters
-    ----------
-    size
-        Rows to choose; all if there are no more.
-    seed
-        Any number from 0 on; None for another sample each time.
+    Without a seed it is another sample each time. Memory: O(size).
     """
 
     def __init__(self, size: int, seed: int | None = None) -> None:

@@ -226,19 +226,7 @@ def small_neighbours(blocks: Sequence[Block], numbers: range, *, small: int, mos
 
 
 class BatchesAhead:
-    """The bytes of record batches that will be read, fetched ahead of their use.
-
-    Parameters
-    ----------
-    source
-        The bytes of the file; it waits.
-    blocks
-        Of all record batches of the file.
-    columns
-        That are read.
-    numbers
-        Record batches that will be read, rising.
-    """
+    """The bytes of the record batches `numbers`, which rise, fetched ahead of their use from a source that waits."""
 
     def __init__(
         self, source: ByteSource, blocks: Sequence[Block], columns: SelectedColumns, numbers: Sequence[int]

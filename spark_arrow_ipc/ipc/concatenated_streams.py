@@ -55,19 +55,7 @@ def next_stream(source: ByteSource, end_offset: int, limits: Limits) -> tuple[Me
 
 
 class StreamEnds:
-    """Decides at the end of a stream whether another one is read.
-
-    Parameters
-    ----------
-    source
-        The bytes of all streams, one behind the other.
-    schema
-        The schema of the first stream.
-    mode
-        What to do with others.
-    limits
-        Budgets of metadata.
-    """
+    """Decides at the end of a stream, by its mode, whether another one with the schema of the first is read."""
 
     def __init__(self, source: ByteSource, schema: SchemaMessage, mode: ConcatenatedStreams, limits: Limits) -> None:
         self._source = source
@@ -78,22 +66,9 @@ class StreamEnds:
     def after(self, end_offset: int) -> int | None:
         """Return the byte offset of the first message of the next stream; None if none is read.
 
-        Parameters
-        ----------
-        end_offset
-            After the end marker, or at the end of all bytes.
-
-        Raises
-        ------
-        InvalidFramingError
-            There is another stream, and the mode is `ConcatenatedStreams.ERROR`.
-        SchemaMismatchError
-            It has another schema, and is to be read.
-
-        Warns
-        -----
-        ConcatenatedStreamsWarning
-            There is another stream, which is not read.
+        `end_offset` is after the end marker, or at the end of all bytes. If there is another stream:
+        InvalidFramingError if the mode is `ConcatenatedStreams.ERROR`, SchemaMismatchError if it has another schema and
+        is to be read, a ConcatenatedStreamsWarning if it is not read.
         """
         # A pipe may stay open after the stream: who only would warn does not wait for more of it.
         if self._source.nbytes is None and self._mode is ConcatenatedStreams.WARN:
@@ -120,12 +95,8 @@ class StreamEnds:
     def enter(self, message: Message, start: int, body_offset: int) -> int:
         """Return the byte offset of the first message after a schema message that begins another stream.
 
-        Raises
-        ------
-        InvalidFramingError
-            Not all streams are to be read.
-        SchemaMismatchError
-            The schema is not that of the first stream.
+        InvalidFramingError if not all streams are to be read, SchemaMismatchError if the schema is not that of the
+        first.
         """
         with error_context(path=self._source.path, byte_offset=start):
             if self._mode is not ConcatenatedStreams.READ or not isinstance(message.header, SchemaHeader):

@@ -218,23 +218,10 @@ class FollowReader:
 
 
 def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal: str = _NO_END_YET) -> _Stream | None:
-    """Return the reader of a stream that is being written; None if its schema is not whole yet.
+    """Return the reader of a stream that is being written, by `make`; None if its schema is not whole yet.
 
-    Parameters
-    ----------
-    source
-        The bytes that are there.
-    make
-        Makes the reader.
-    refusal
-        The words for a file in the file format.
-
-    Raises
-    ------
-    UnsupportedError
-        It is the file format, whose end is written last.
-    ArrowIpcError
-        It is not a stream, or its schema is broken.
+    UnsupportedError, with the words of `refusal`, for the file format, whose end is written last; another ArrowIpcError
+    if it is not a stream, or its schema is broken.
     """
     head = source.read_up_to(0, SNIFF_NBYTES)
     if len(head) < SNIFF_NBYTES:
@@ -249,16 +236,9 @@ def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal
 
 
 def open_source_to_follow(source: object) -> GrowingSource:
-    """Open a local path to be followed.
+    """Open a local path to be followed; TypeError if it is not a path.
 
-    Raises
-    ------
-    UnsupportedError
-        It is in another storage, where files do not grow.
-    TypeError
-        It is not a path.
-    OSError
-        It cannot be opened.
+    UnsupportedError if it is in another storage, where files do not grow.
     """
     if not isinstance(source, str | os.PathLike):
         raise TypeError(f"expected the path of a file to follow, found {type(source).__name__}")

@@ -134,13 +134,7 @@ def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 def check_version(schema: Schema, version: MetadataVersion) -> None:
-    """Refuse a schema that a metadata version cannot have.
-
-    Raises
-    ------
-    ValueError
-        A field is of a type that is younger; its path is given.
-    """
+    """Raise ValueError, with the path, if a field is of a type that is younger than the metadata version."""
     # V4 is older than the type. Arrow C++ counts a validity buffer for it there, other readers do not.
     walk = walk_fields(schema.fields) if version is MetadataVersion.V4 else ()
     paths = [path for path, field in walk if isinstance(field.type, RunEndEncoded)]
@@ -149,13 +143,7 @@ def check_version(schema: Schema, version: MetadataVersion) -> None:
 
 
 def check_message_metadata(pairs: Sized, version: MetadataVersion) -> None:
-    """Refuse custom metadata of a batch's message that a metadata version cannot have.
-
-    Raises
-    ------
-    ValueError
-        The version is V4, and there are pairs.
-    """
+    """Raise ValueError if the version is V4 and a batch's message has pairs of custom metadata."""
     # It takes any pair for the codec of Arrow 0.17, which had its name there.
     if pairs and version is MetadataVersion.V4:
         raise ValueError("custom metadata of batches needs metadata V5: pyarrow refuses to read it in V4")

@@ -53,13 +53,7 @@ class SailReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not type
 
 
 def spark_schema_of(schema: PyArrowSchema) -> s.StructType:
-    """Return an Arrow schema that an engine handed over as Spark's.
-
-    Raises
-    ------
-    UnsupportedError
-        A field has a type that Spark lacks; the message names the column.
-    """
+    """Return an Arrow schema that an engine handed over as Spark's; UnsupportedError names a column without a type."""
     return s.StructType([_field(field, field.name) for field in schema_from_pyarrow(schema).fields])
 
 

@@ -36,12 +36,8 @@ NDArray: TypeAlias = npt.NDArray[Any]
 def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     """Return the rows of all batches as one batch; a single batch is returned as it is.
 
-    The schema is that of the first. The custom metadata is kept only if all batches have the same.
-
-    Raises
-    ------
-    ValueError
-        No batches, types differ, or numbers do not fit their type (see `concat`).
+    The schema is that of the first. The custom metadata is kept only if all batches have the same. ValueError without
+    batches, if types differ, or if numbers do not fit their type (see `concat`).
     """
     if not batches:
         raise ValueError("expected at least one record batch, found none")
@@ -64,15 +60,10 @@ def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 def concat(arrays: Sequence[Array]) -> Array:
-    """Return the slots of all arrays as one array. O(bytes).
+    """Return the slots of all arrays as one array; if only one of them has slots, it is returned as it is. O(bytes).
 
-    If only one of them has slots, it is returned as it is.
-
-    Raises
-    ------
-    ValueError
-        No arrays, types differ, dictionaries that differ are ordered, or value offsets, run ends or dictionary
-        indices do not fit their type.
+    ValueError without arrays, if types differ, if dictionaries that differ are ordered, or if value offsets, run ends
+    or dictionary indices do not fit their type.
     """
     if not arrays:
         raise ValueError("expected at least one array, found none")

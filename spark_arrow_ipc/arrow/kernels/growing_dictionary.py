@@ -30,14 +30,7 @@ class GrowingDictionary:
     """Values of one type, in the order in which they came; those that come twice are kept once.
 
     Values are the same if their bits are, at every depth. The first dictionary, and what continues the values so far,
-    is kept as it is.
-
-    Parameters
-    ----------
-    values
-        The first values.
-    join
-        Concatenates parts of the values.
+    is kept as it is. `join` concatenates parts of the values.
     """
 
     def __init__(self, values: Array, join: Callable[[Sequence[Array]], Array] = concat) -> None:
@@ -74,19 +67,9 @@ class GrowingDictionary:
     def add(self, brought: Array, most: int, *, keeps_order: bool = False) -> Positions:
         """Add the values of another dictionary; return the position of each. O(bytes), in numpy.
 
-        Parameters
-        ----------
-        most
-            The most values that there may be.
-        keeps_order
-            Whether the order of the values has a meaning: then values are added only behind all that are there.
-
-        Raises
-        ------
-        ValueError
-            There would be more than `most` values, or their order would be lost; none is added.
-        LimitError
-            The slots stand for far more values than they take bytes (`check_expansion`).
+        With `keeps_order` the order of the values has a meaning: then values are added only behind all that are there.
+        ValueError if there would be more than `most` values, or their order would be lost: none is added. LimitError if
+        the slots stand for far more values than they take bytes (`check_expansion`).
         """
         if brought is not self._last[0]:
             self._last = (brought, self._add(brought, most, keeps_order=keeps_order))
@@ -210,13 +193,7 @@ def most_values(type_: t.Dictionary) -> int:
 
 
 def moved_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
-    """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays.
-
-    Parameters
-    ----------
-    type_
-        The type of the new array, if it is another one.
-    """
+    """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays."""
     array = compact(array)
     indices = array_data.data_values(array)
     valid = array_data.validity_mask(array)

@@ -55,10 +55,7 @@ def has_order(type_: t.DataType) -> bool:
 def ranks(array: Array) -> _Slots:
     """Return the rank of each slot among all slots, from 0 on; -1 for null. O(n log n), in numpy.
 
-    Raises
-    ------
-    UnsupportedError
-        The type has no order.
+    UnsupportedError if the type has no order.
     """
     if not has_order(array.type):
         raise UnsupportedError(f"values of the type {array.type} have no order")
@@ -68,12 +65,8 @@ def ranks(array: Array) -> _Slots:
 def sorted_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
     """Return the positions of rows in the order of columns, the first one first; equal rows keep their order.
 
-    Null is before all values, or after them if the order is descending. O(n log n), in numpy.
-
-    Raises
-    ------
-    UnsupportedError
-        A type has no order.
+    Null is before all values, or after them if the order is descending. UnsupportedError if a type has no order. O(n
+    log n), in numpy.
     """
     keys = [key for column in columns for key in _sort_keys(column)]
     if descending:
@@ -120,23 +113,10 @@ def _sorted_as_one(keys: Sequence[_Numbers]) -> _Slots | None:
 def sort_batches(
     batches: Sequence[RecordBatch], columns: Sequence[int], *, descending: bool = False, rows: int
 ) -> Iterator[RecordBatch]:
-    """Yield the rows of all batches in the order of some columns, `rows` at a time. All are in memory.
+    """Yield the rows of all batches in the order of some columns, the first one first, `rows` at a time.
 
-    Parameters
-    ----------
-    batches
-        At least one, of one schema.
-    columns
-        Positions of the columns to sort by, the first one first.
-    descending
-        Whether the greatest values come first, and nulls last.
-    rows
-        Rows of each batch that is yielded.
-
-    Raises
-    ------
-    UnsupportedError
-        The type of a column has no order, or all rows do not fit value offsets of 32 bits.
+    All are in memory: at least one, of one schema. If `descending`, nulls come last. UnsupportedError if the type of a
+    column has no order, or all rows do not fit value offsets of 32 bits.
     """
     try:
         whole = concat_batches(batches)
@@ -148,13 +128,7 @@ def sort_batches(
 
 
 def distinct(array: Array) -> Array:
-    """Return each value of an array once, without null, in order.
-
-    Raises
-    ------
-    UnsupportedError
-        The type has no order.
-    """
+    """Return each value of an array once, without null, in order; UnsupportedError if the type has no order."""
     values, first = np.unique(ranks(array), return_index=True)
     return take(array, first[values >= 0].astype(np.int64, copy=False))
 
@@ -169,19 +143,10 @@ class Matches(NamedTuple):
 
 
 def match_rows(a: Sequence[Array], b: Sequence[Array]) -> Matches:
-    """Match the rows of two tables by the values of key columns. O(n log n).
+    """Match the rows of two tables by key columns of the same types. O(n log n).
 
-    Null matches null. Of rows with equal keys the first matches the first, the second the second.
-
-    Parameters
-    ----------
-    a, b
-        The key columns of each table, of the same types.
-
-    Raises
-    ------
-    UnsupportedError
-        A type has no order.
+    Null matches null. Of rows with equal keys the first matches the first, the second the second. UnsupportedError if a
+    type has no order.
     """
     length = a[0].length
     together = _dense([ranks(concat([ours, theirs])) for ours, theirs in zip(a, b, strict=True)])
@@ -362,27 +327,15 @@ _RANKS: Final[Mapping[type[t.DataType], Callable[[Array], _Slots]]] = by_type(
 
 
 class DistinctValues:
-    """The distinct values of several arrays of one type, up to a number. Memory: O(most) values.
-
-    Attributes
-    ----------
-    count
-        Distinct values so far; None once there are more than `most`.
-    """
+    """The distinct values of several arrays of one type, up to a number. Memory: O(most) values."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: Array | None = None
-        self.count: int | None = 0
+        self.count: int | None = 0  # distinct values so far; None once there are more than `most`
 
     def add(self, array: Array) -> None:
-        """Add the values of an array; nothing is done once there are too many.
-
-        Raises
-        ------
-        UnsupportedError
-            The type has no order.
-        """
+        """Add the values of an array, if there are not too many yet; UnsupportedError if the type has no order."""
         for start in range(0, array.length, _AT_ONCE):
             if self.count is None:
                 return

@@ -43,28 +43,13 @@ def split_rows(
     By default bytes are those of decoded values: dictionaries and runs count as the values that they stand for, so that
     strings and binary values of a slice, converted in any way, fit 32-bit value offsets if `max_nbytes` does. Memory
     that slots share counts for each, so slices of views and list-views may be smaller than the budget allows, never
-    larger. A batch within the budgets is yielded as it is.
+    larger. A batch within the budgets is yielded as it is. If not `decoded`, bytes are those of `batch_nbytes`, where a
+    slot of a dictionary is its index.
 
-    Parameters
-    ----------
-    max_rows, max_nbytes
-        The budgets of a slice.
-    decoded
-        Whether bytes are those of decoded values; else those of `batch_nbytes`, where a slot of a dictionary is its index.
-    max_row_nbytes
-        The budget of a single row; by default it has none.
-    max_all_nbytes
-        The budget of all rows together, beside `slot_nbytes` once for each row; by default they have none. Rows that
-        share memory may stand for any number of bytes, and a reader of the slices would find no end.
-    slot_nbytes
-        For each column the bytes that a decoded slot costs, at every depth, beside those of its value; 0 by default.
-
-    Raises
-    ------
-    LimitError
-        All rows together exceed their budget, or a single row its own. The rows before it are yielded first.
-    ValueError
-        A budget is not positive.
+    `slot_nbytes` are for each column the bytes that a decoded slot costs, at every depth, beside those of its value.
+    LimitError if a single row exceeds `max_row_nbytes`, or all rows together `max_all_nbytes` beside `slot_nbytes` once
+    for each row: rows that share memory may stand for any number of bytes, and a reader of the slices would find no
+    end. The rows before it are yielded first. ValueError if a budget is not positive.
     """
     if max_rows < 1 or max_nbytes < 1:
         raise ValueError(f"expected positive budgets, found {max_rows} rows and {max_nbytes} bytes")
@@ -137,22 +122,13 @@ def rechunk(
 ) -> Iterator[RecordBatch]:
     """Yield the rows of all batches, in order, in batches of a given size.
 
-    With only `rows`, every batch has exactly this number of rows, except for the last. With `nbytes`, no batch has
-    more decoded bytes (a single row may), nor more than `rows` rows, if given, which it has wherever the bytes allow.
-    With neither, batches are yielded as they are. A batch of the right size is not copied. Empty batches are dropped,
-    unless all are empty: then the first is yielded.
+    With only `rows`, every batch has exactly this number of rows, except for the last; batches that have more bytes
+    than `joined_nbytes` together, used or not, are not joined to reach it. With `nbytes`, no batch has more decoded
+    bytes (a single row may), nor more than `rows` rows, if given, which it has wherever the bytes allow. With neither,
+    batches are yielded as they are. A batch of the right size is not copied. Empty batches are dropped, unless all are
+    empty: then the first is yielded.
 
-    Parameters
-    ----------
-    rows, nbytes
-        The size of a batch.
-    joined_nbytes
-        With only `rows`: batches that have more bytes than this together, used or not, are not joined to reach it.
-
-    Raises
-    ------
-    ValueError
-        A size is not positive, or batches cannot be joined (see `concat_batches`).
+    ValueError if a size is not positive, or batches cannot be joined (see `concat_batches`).
     """
     if (rows is not None and rows < 1) or (nbytes is not None and nbytes < 1):
         raise ValueError(f"expected positive sizes, found {rows} rows and {nbytes} bytes")

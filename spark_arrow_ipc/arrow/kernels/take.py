@@ -32,29 +32,15 @@ _PIECE_NBYTES = 1 << 17
 
 
 def take(array: Array, slots: Slots) -> Array:
-    """Return the given slots of an array, in that order, as a compact array. O(bytes).
+    """Return some slots of an array, in their order and as often as they occur, as a compact array. O(bytes).
 
-    Parameters
-    ----------
-    slots
-        Positions from 0 to below the length of the array; one may occur twice.
-
-    Raises
-    ------
-    ValueError
-        The bytes or elements are too many for the value offsets of the type.
+    ValueError if the bytes or elements are too many for the value offsets of the type.
     """
     return TAKE[type(array.type)](array, slots)
 
 
 def take_rows(batch: RecordBatch, rows: Slots) -> RecordBatch:
-    """Return the given rows of a batch, in that order, with its schema and custom metadata.
-
-    Raises
-    ------
-    ValueError
-        As `take`.
-    """
+    """Return the given rows of a batch, in that order, with its schema and custom metadata; ValueError as of `take`."""
     columns = tuple(take(column, rows) for column in batch.columns)
     return RecordBatch(batch.schema, columns, len(rows), batch.custom_metadata)
 

@@ -40,10 +40,7 @@ def as_buffer(values: npt.NDArray[Any]) -> memoryview:
 def signed_buffer(values: Iterable[int], bit_width: int) -> memoryview:
     """Return signed integers of a bit width as a buffer.
 
-    Raises
-    ------
-    ValueError
-        A number does not fit: for example, all elements together are too many for 32-bit value offsets.
+    ValueError if a number does not fit: for example, all elements together are too many for 32-bit value offsets.
     """
     numbers = list(values)
     most = MAX_OFFSET[bit_width]
@@ -168,14 +165,9 @@ def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
 
 
 def text_bytes(value: object, type_: t.DataType) -> bytes:
-    """Return the bytes of a str (as UTF-8), bytes, bytearray or memoryview.
+    """Return the bytes of a str (as UTF-8), bytes, bytearray or memoryview; TypeError for any other value.
 
-    Raises
-    ------
-    ValueError
-        Bytes for a UTF-8 type that are not UTF-8, or a str with half of a surrogate pair.
-    TypeError
-        The value is neither str nor bytes.
+    ValueError for bytes of a UTF-8 type that are not UTF-8, or a str with half of a surrogate pair.
     """
     try:
         if isinstance(value, str):

@@ -208,14 +208,9 @@ def decimals(words: npt.NDArray[Any], type_: t.Decimal) -> list[Decimal]:
 
 
 def unscaled(value: object, type_: t.Decimal) -> int:
-    """Return the unscaled integer of a Decimal or int.
+    """Return the unscaled integer of a Decimal or int; TypeError for any other value.
 
-    Raises
-    ------
-    ValueError
-        The value has more decimals than the scale or more digits than the precision, or is not finite.
-    TypeError
-        It is neither a Decimal nor an int.
+    ValueError if the value has more decimals than the scale or more digits than the precision, or is not finite.
     """
     if isinstance(value, bool) or not isinstance(value, (Decimal, int, np.integer)):
         raise TypeError(unfit("a Decimal or an int", type_, value))

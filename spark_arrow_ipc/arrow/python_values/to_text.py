@@ -43,17 +43,7 @@ _DIGITS: Final[Mapping[t.TimeUnit, int]] = {
 def to_text(array: ArrayData, *, separator: str = " ") -> list[Any]:
     """Return the slots as `to_pylist` does, with text for dates, times, timestamps and durations, at every depth.
 
-    Parameters
-    ----------
-    separator
-        Between the date and the time of a timestamp: a blank for people, ``T`` for ISO 8601.
-
-    Raises
-    ------
-    InvalidBodyError
-        As `to_pylist`.
-    LimitError
-        As `to_pylist`.
+    The separator is between the date and the time of a timestamp: a blank for people, ``T`` for ISO 8601.
     """
     check_expansion(array)
     return to_pylist(array, _converters(separator))

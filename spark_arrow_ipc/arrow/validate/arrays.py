@@ -45,26 +45,14 @@ _MAP = "Schema.fbs, Map"
 
 
 def check(array: ArrayData, path: str, *, full: bool = True) -> None:
-    """Check an array, its children and its dictionary: sizes, with `full` values too.
-
-    Raises
-    ------
-    InvalidBodyError
-        With the field's path, what was expected and what was found.
-    """
+    """Raise InvalidBodyError if an array, its children or its dictionary has a wrong size or, with `full`, value."""
     check_sizes(array, path)
     if full:
         check_values(array, path)
 
 
 def check_sizes(array: ArrayData, path: str) -> None:
-    """Check that buffers and children exist and are long enough for the array's slots. O(buffers).
-
-    Raises
-    ------
-    InvalidBodyError
-        With the field's path, what was expected and what was found.
-    """
+    """Raise InvalidBodyError unless buffers and children are there, and long enough for the slots. O(buffers)."""
     layout = LAYOUTS[type(array.type)]
     _check_lengths(array, path)
     _check_buffers(array, path, layout)
@@ -77,24 +65,10 @@ def check_sizes(array: ArrayData, path: str) -> None:
 
 
 def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> None:
-    """Check the values of an array whose sizes are already checked.
+    """Raise InvalidBodyError with the first wrong slot of an array whose sizes are already checked.
 
-    O(bytes), vectorised, in bounded memory.
-
-    Parameters
-    ----------
-    array
-        Checked by `check_sizes`, or decoded by a plan that did the same.
-    path
-        The path of the field, for errors.
-    dictionaries
-        Whether to check the values of dictionaries as well, at every depth. A reader that shares one
-        dictionary among many batches checks it once and passes False.
-
-    Raises
-    ------
-    InvalidBodyError
-        With the field's path, the first slot that is wrong, what was expected and what was found.
+    O(bytes), vectorised, in bounded memory. A reader that shares one dictionary among many batches checks it once, and
+    passes False for `dictionaries`, which are checked at every depth.
     """
     validity = array.validity
     if validity is not None and array.null_count != NOT_COUNTED:

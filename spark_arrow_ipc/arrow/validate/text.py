@@ -162,14 +162,8 @@ def first_failure(
 ) -> int | None:
     """Return the first slot that fails `test`, or None. Runs in chunks.
 
-    Parameters
-    ----------
-    length
-        Slots to test.
-    test
-        From a half-open range of slots to True for each one that passes.
-    skip_nulls_of
-        An array whose null slots always pass.
+    `test` takes a half-open range of slots, and returns True for each one that passes. Null slots of `skip_nulls_of`
+    always pass.
     """
     for start in range(0, length, CHUNK_SLOTS):
         stop = min(start + CHUNK_SLOTS, length)
@@ -186,13 +180,7 @@ def first_failure(
 
 
 def check_text(array: ArrayData, path: str) -> None:
-    """Check that the valid slots of strings with value offsets are UTF-8. The value offsets are sound.
-
-    Raises
-    ------
-    InvalidBodyError
-        With the first slot that is not UTF-8.
-    """
+    """Raise InvalidBodyError with the first valid slot of strings with sound value offsets that is not UTF-8."""
     offsets = array_data.value_offsets(array)
     data = array_data.value_bytes(array)
     if is_ascii(data[int(offsets[0]) : int(offsets[-1])]):
@@ -224,12 +212,8 @@ def _chunk_failure(array: ArrayData, data: Bytes, offsets: npt.NDArray[Any], sta
 def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
     """Return the first slot with a wrong byte, or with the end of a torn code point, or None.
 
-    Parameters
-    ----------
-    text
-        The bytes of all slots, one after another.
-    starts
-        The start of each slot, and the end of the last: shape ``(slots + 1,)``, from 0 to ``len(text)``.
+    `text` has the bytes of all slots, one after another; `starts` the start of each, and the end of the last: shape
+    ``(slots + 1,)``, from 0 to ``len(text)``.
     """
     bad_byte = invalid_utf8(text)
     inner = starts[: np.searchsorted(starts[:-1], starts[-1], "left")]  # those that have a first byte

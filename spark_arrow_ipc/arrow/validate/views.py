@@ -55,13 +55,7 @@ _TEXT_BITS = np.frombuffer(bytes(4) + b"\x80" * 12, np.uint64)
 
 
 def check_views(array: ArrayData, path: str) -> None:
-    """Check sizes, padding, buffer indices, offsets and prefixes of views, and that strings are UTF-8.
-
-    Raises
-    ------
-    InvalidBodyError
-        With the first slot that is broken.
-    """
+    """Raise InvalidBodyError with the first view whose size, padding, buffer, offset, prefix or UTF-8 is broken."""
     views = array_data.views(array)
     words = views.view(np.uint64).reshape(-1, 2)
     buffers = [array_data.byte_values(buffer) for buffer in array.buffers[2:]]

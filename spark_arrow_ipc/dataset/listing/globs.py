@@ -56,11 +56,8 @@ def literal(part: str) -> str | None:
 def compile_name(pattern: str) -> Matches:
     """Compile a pattern into a predicate on names (without slashes).
 
-    Raises
-    ------
-    OptionError
-        A bracket or brace is not closed, a range runs backwards, the pattern ends in a backslash, it is longer than
-        `MOST_CHARACTERS`, or its braces stand for more than `MOST_PATHS` names or for very many characters.
+    OptionError if a bracket or brace is not closed, a range runs backwards, the pattern ends in a backslash, it is
+    longer than `MOST_CHARACTERS`, or its braces stand for more than `MOST_PATHS` names or for very many characters.
     """
     if len(pattern) > MOST_CHARACTERS:
         raise OptionError(expected=f"a pattern of at most {MOST_CHARACTERS:,} characters", found=f"{len(pattern):,}")
@@ -162,12 +159,8 @@ class _Parser:
 def expand_braces(pattern: str) -> list[str]:
     r"""Expand braces that contain a slash: ``p{a/b,c}`` becomes ``pa/b`` and ``pc``.
 
-    Braces without a slash stay, and so does a pattern with unclosed braces.
-
-    Raises
-    ------
-    OptionError
-        They expand to more than `MOST_PATHS` patterns, or to very many characters.
+    Braces without a slash stay, and so does a pattern with unclosed braces. OptionError if they expand to more than
+    `MOST_PATHS` patterns, or to very many characters.
     """
     waiting = [pattern]
     expanded: list[str] = []

@@ -66,14 +66,8 @@ def splits_in(
 ) -> tuple[Split, ...] | None:
     """Return the splits of a directory, one for a Dataset; None if it is not a data set of HuggingFace.
 
-    Parameters
-    ----------
-    directory, files
-        The directory, and its files, sorted by path.
-    leaves
-        The files of all directories, for the splits of a DatasetDict.
-    read
-        Reads a JSON file.
+    `files` are those of the directory, sorted by path; `leaves` those of all directories, for the splits of a
+    DatasetDict; `read` reads a JSON file.
     """
     if not any(_has(files, join(directory, name)) for name in (INFO_FILE, DICT_FILE)):
         return None  # as nearly all directories, without a look at each of their files

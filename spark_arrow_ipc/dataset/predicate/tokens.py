@@ -73,20 +73,6 @@ _UNCLOSED: Final = {
 class Tokens:
     """A cursor over the tokens of one SQL string.
 
-    Attributes
-    ----------
-    kind
-        Name of the group of `_TOKEN`: ``string``, ``raw``, ``binary``, ``number``, ``comment``, ``symbol``, ``word``,
-        ``name`` (in backticks), ``end`` or ``other``.
-    token
-        Its characters.
-    key
-        A symbol, or a word in capitals; empty for all other kinds, so that a name in backticks is not a keyword.
-    start, stop
-        Its range in the string.
-    before
-        The end of the token before it.
-
     `noted` takes the settings on which what was read depends; see `settings`.
     """
 
@@ -109,10 +95,12 @@ class Tokens:
         match = _TOKEN.match(self._sql, self.stop)
         assert match is not None
         assert match.lastgroup is not None
+        # Group of `_TOKEN`: string, raw, binary, number, comment, symbol, word, name (in backticks), end or other.
         self.kind = kind = match.lastgroup
-        self.before = self.stop
+        self.before = self.stop  # the end of the token before it
         self.start, self.stop = match.span(kind)
         self.token = match[kind]
+        # Empty for all others, so that a name in backticks is not a keyword.
         self.key = self.token if kind == "symbol" else self.token.upper() if kind == "word" else ""
 
     def following(self) -> tuple[str, str]:

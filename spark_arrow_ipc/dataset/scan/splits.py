@@ -40,13 +40,7 @@ _UNEVENNESS: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:
-    """The sizes of input partitions.
-
-    Raises
-    ------
-    ValueError
-        A parameter is not positive (`open_cost_bytes`: negative).
-    """
+    """The sizes of input partitions; ValueError if one is not positive (`open_cost_bytes`: negative)."""
 
     max_partition_bytes: int = MAX_PARTITION_BYTES  # most bytes of a partition; a single record batch may exceed it
     # estimated cost of opening a file, in bytes that could be read in the same time

@@ -94,18 +94,10 @@ class Seen:
 
 
 def look(directory: str, storage: Storage, opens: Callable[[str], Storage], log: str | None, most: int) -> Seen:
-    """Return what a checkpoint or a source log says.
+    """Return what a checkpoint, or a source log, says of its newest batches, `most` at most.
 
-    Parameters
-    ----------
-    directory, storage
-        The checkpoint, or the log.
-    opens
-        Returns the storage of a path.
-    log
-        The source log of the checkpoint's query; without it, that of `ingest`, if it is there.
-    most
-        Batches that are read, the newest ones.
+    `log` is the source log of the checkpoint's query; without it, that of `ingest`, if it is there. `opens` returns the
+    storage of a path.
     """
     root = storage.resolve(directory)
     if storage.status(join(root, OFFSETS)) is not None:

@@ -149,28 +149,16 @@ class StreamMode(Protocol):
         """Return the offset before the first batch. The same for all calls in one process."""
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
-        """Return the offset after the next batch.
+        """Return the offset after the next batch of at most `limit`; `start` itself if there is nothing new.
 
-        Parameters
-        ----------
-        start
-            The offset after the batch before.
-        limit
-            How much the batch takes at most.
-
-        Returns
-        -------
-        `start` itself if there is nothing new; else an offset that differs from it. Once it is returned, or once
-        `latest` has left anything behind that outlives the process, ``batch(start, ...)`` must never change.
+        `start` is the offset after the batch before; any other that is returned differs from it. Once it is returned,
+        or once `latest` has left anything behind that outlives the process, ``batch(start, ...)`` must never change.
         """
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:
         """Return the files between two offsets; the same each time, without listing. `start` and `end` may be equal.
 
-        Raises
-        ------
-        StreamOffsetError
-            What the offsets name is not known any more.
+        StreamOffsetError if what the offsets name is not known any more.
         """
 
     def committed(self, end: Offset) -> None:

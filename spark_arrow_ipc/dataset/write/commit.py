@@ -87,33 +87,20 @@ def commit(
     fits: Fits | None = None,
     schema: NewSchema | None = None,
 ) -> CommitSummary:
-    """Publish the files of all tasks and return a summary.
+    """Publish the files of all tasks and return a summary; an output is None if a task reported nothing.
+
+    `write_empty` stages a file with the schema and no rows in the dataset's directory; it is called if no task had rows
+    and no file would be there, so that the dataset can be read. None if it may be left without files. `fits` compares
+    the schema of a file with that of the new ones: files of the same schema that others add while a static overwrite
+    runs stay; without it, they are a conflict. `schema` is that of the new files, for the record; None if that does not
+    change.
+
+    CommitError if nothing is published; or the job is committed and its rows may be lost; or the storage did not
+    confirm the record, and which of these is unknown. The message says which. Other faults after the record are
+    warnings. ConcurrentWriteError if another writer changed files that an overwrite replaces, or made files although
+    ifExists is error, or made some beside which the new ones do not fit; nothing is published.
 
     Cost: about five calls of the storage per file; 32 at once if they are slow.
-
-    Parameters
-    ----------
-    job
-        The plan of the write.
-    outputs
-        The output of each task; None if a task reported nothing.
-    write_empty
-        Stages a file with the schema and no rows in the dataset's directory; called if no task had rows and no file
-        would be there, so that the dataset can be read. None if it may be left without files.
-    fits
-        Compares the schema of a file with that of the new ones. Files of the same schema that others add while a
-        static overwrite runs stay; without it, they are a conflict.
-    schema
-        The schema of the new files, for the record; None if that does not change.
-
-    Raises
-    ------
-    CommitError
-        Nothing is published; or the job is committed and its rows may be lost; or the storage did not confirm the record,
-        and which of these is unknown. The message says which. Other faults after the record are warnings.
-    ConcurrentWriteError
-        Another writer changed files that an overwrite replaces, or made files although ifExists is error, or made some
-        beside which the new ones do not fit; nothing is published.
     """
     staging, mode = job.staging, job.intent.record_mode
     if job.skip:

@@ -211,12 +211,9 @@ _NAN: Final = "NaN"
 
 
 class PartitionValues:
-    """Compares relative directories by the values of partition columns.
+    """Compares relative directories by the values of partition columns, with the types of the written table.
 
-    Parameters
-    ----------
-    fields
-        The partition columns with the types of the written table. Columns with other names are compared as strings.
+    Columns with other names are compared as strings.
     """
 
     def __init__(self, fields: Sequence[t.Field]) -> None:

@@ -94,16 +94,8 @@ _CHANGES: Final = (FileNotFoundError, FileChangedError, TruncatedError)
 class CopiedFiles:
     """The files that are staged in the target.
 
-    Parameters
-    ----------
-    staging
-        The staging of the job that publishes them.
-    source
-        The source's directory.
-    noted
-        The files that an earlier run has staged; each is read and compared before it counts. None without such a run.
-    copied
-        Called for each file.
+    Files that an earlier run has staged are `noted` (None without such a run): each is read and compared before it
+    counts. `copied` is called for each file.
     """
 
     def __init__(

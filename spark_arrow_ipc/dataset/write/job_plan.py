@@ -117,34 +117,17 @@ def plan_job(
 ) -> JobPlan:
     """Plan a write and make its directories (step P0); the intent of the plan has the snapshot, too.
 
-    Parameters
-    ----------
-    path
-        Directory of the dataset; made if it does not exist.
-    intent
-        The intent of the job, without a snapshot. A job whose token is committed already has nothing to do.
-    durable
-        Whether the steps survive a power loss, by ``fsync``.
-    storage
-        The storage that holds the path; by default chosen by the path.
-    check_existing
-        Called with the schema that a read has of the files that the job keeps, if there are any.
-    choose
-        For a rewrite: called with the files that a reader sees now, sorted by path; returns those that the job replaces.
-        Without it all of them. If there are none, there is nothing to do.
+    The dataset's directory is made if it does not exist, in the storage that `path` names unless it is given. A job
+    whose token is committed already has nothing to do. If it is not `durable`, the steps do not survive a power loss.
+    `check_existing` is called with the schema that a read has of the files that the job keeps, if there are any.
+    `choose` is for a rewrite: called with the files that a reader sees now, sorted by path, it returns those that the
+    job replaces; without it these are all of them. If there are none, there is nothing to do.
 
-    Raises
-    ------
-    OptionError
-        The path is a file or a dangling link, `if_exists` is given for a mode other than append, or the partition columns
-        differ from those of the files that the job keeps.
-    UnsupportedError
-        No storage has the path's scheme, or an overwrite finds a partition that is a link.
-    CommitError
-        There are files and `if_exists` is error, a pending job of others cannot be finished, a directory of the commit
-        is a link, or a dataset lies above or below.
-    OSError
-        A directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
+    OptionError if the path is a file or a dangling link, `if_exists` is given for a mode other than append, or the
+    partition columns differ from those of the files that the job keeps. UnsupportedError if no storage has the path's
+    scheme, or an overwrite finds a partition that is a link. CommitError if there are files and `if_exists` is error, a
+    pending job of others cannot be finished, a directory of the commit is a link, or a dataset lies above or below.
+    OSError if a directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     is_there = check_is_no_file(storage, root)

@@ -67,15 +67,10 @@ def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None
 
 
 class FinishedFiles:
-    """Makes complete files durable, verifies them, and collects their reports.
+    """Makes complete files durable, `at_once` at the same time, verifies them, and collects their reports.
 
-    Parameters
-    ----------
-    staging
-        Staging directory of the job.
-    at_once
-        Number of files that are made durable at the same time, and open meanwhile. One at a time, waiting for the
-        disk took five times as long as all other work on 10,000 small files.
+    So many are open meanwhile. One at a time, waiting for the disk took five times as long as all other work on 10,000
+    small files.
     """
 
     def __init__(self, staging: Staging, at_once: int = 1) -> None:
@@ -128,18 +123,9 @@ class FinishedFiles:
 
 
 class FileSeries:
-    """Writes the staged files of one directory, each up to its maximum size.
+    """Writes the staged files of one relative directory, each up to its maximum size, and hands them to `finished`.
 
     At most one is open. Use it inside `discarded_on_error`.
-
-    Parameters
-    ----------
-    finished
-        Receives each completely written file.
-    schema, partition_id, options
-        As for `write_task`.
-    directory
-        Relative directory of the files' final paths.
     """
 
     def __init__(

@@ -96,27 +96,12 @@ def vacuum(
 ) -> VacuumReport:
     """Finish a dataset's pending job, delete files of dead jobs, and report both.
 
-    A second run finds nothing to do. No data is deleted, except by a pending overwrite.
+    A second run finds nothing to do. No data is deleted, except by a pending overwrite. Jobs that staged something in
+    the last `older_than_seconds` are kept; with 0 running jobs are withdrawn too, and fail. With `dry_run` nothing is
+    changed.
 
-    Parameters
-    ----------
-    path
-        The dataset's directory.
-    older_than_seconds
-        Jobs that staged something more recently are kept. With 0 running jobs are withdrawn too, and fail.
-    dry_run
-        Change nothing, and only report.
-    storage
-        The storage that holds the path; by default chosen by the path.
-
-    Raises
-    ------
-    NoFilesError
-        The path is not a directory.
-    CommitError
-        The pending job cannot be finished, or a directory of the commit is a link; nothing else is done.
-    OSError
-        A call of the storage fails.
+    NoFilesError if the path is not a directory. CommitError if the pending job cannot be finished, or a directory of
+    the commit is a link; nothing else is done.
     """
     dataset = dataset_at(path, storage)
     pending = read_pending(dataset)
@@ -275,30 +260,12 @@ def give_up(
 ) -> GivenUpJob:
     """Take back a job that is not in place yet, committed or not. May be called again at any time.
 
-    Parameters
-    ----------
-    path
-        The dataset's directory.
-    jobid
-        The job of the pending record, or one that is not committed, as the errors name it.
-    older_than_seconds
-        If a process began to remove old files and removed none, it may still run: the job is taken back only if that
-        was longer ago.
-    dry_run
-        Change nothing, and only report.
-    storage
-        The storage that holds the path; by default chosen by the path.
+    It is the job of the pending record, or one that is not committed, as the errors name it. If a process began to
+    remove old files and removed none, it may still run: the job is taken back only if that was `older_than_seconds`
+    ago. With `dry_run` nothing is changed.
 
-    Raises
-    ------
-    NoFilesError
-        The path is not a directory.
-    CommitError
-        The job is in place or unknown; an old file is gone already; or a process may be removing them.
-    UnsupportedError
-        The storage cannot decide between two writers.
-    OSError
-        A call of the storage fails.
+    NoFilesError if the path is not a directory. CommitError if the job is in place or unknown, an old file is gone
+    already, or a process may be removing them. UnsupportedError if the storage cannot decide between two writers.
     """
     dataset = dataset_at(path, storage)
     if not dry_run:

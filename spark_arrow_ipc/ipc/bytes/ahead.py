@@ -33,19 +33,8 @@ class Ahead(Generic[_Result]):
     """The results of jobs, in their order; later jobs run in threads while earlier results are used.
 
     The threads begin with the first job, and end with the last one, with an error while iterating, and with `close`.
-
-    Parameters
-    ----------
-    jobs
-        The next one is made in the thread that takes results. An error that making one raises comes in its turn.
-    threads
-        At least one.
-    name
-        The name of the threads, for debuggers.
-    waits
-        Whether `close` waits for the jobs under way.
-    discard
-        Is called with each result that nobody takes.
+    The next job is made in the thread that takes results; an error that making one raises comes in its turn. `waits`
+    tells whether `close` waits for the jobs under way; `discard` is called with each result that nobody takes.
     """
 
     def __init__(
@@ -166,16 +155,9 @@ class _Job(Generic[_Result]):
 
 
 class Prefetch(Generic[_Result]):
-    """The results of jobs, in their order; later ones are fetched while earlier ones are used.
+    """The results of jobs with rising numbers, in their order; later ones are fetched while earlier ones are used.
 
-    Parameters
-    ----------
-    source
-        May be read by several threads at once.
-    jobs
-        The number of each job, rising, and what begins it.
-    ahead
-        Most jobs under way.
+    At most `ahead` jobs are under way: `source` may be read by several threads at once.
     """
 
     def __init__(
@@ -341,20 +323,13 @@ PIECES_AHEAD_OF_PART: Final = 2
 class StreamAhead(ExactReads):
     """A `ByteSource` over another one that waits, read forward from an offset on; earlier bytes are read as they come.
 
-    Only the messages of a stream tell where the next one is, so it is fetched in pieces of one size, some ahead of the message
-    that is decoded. With a projection, too: to skip the other columns would be two waits a message, one after the other.
+    Only the messages of a stream tell where the next one is, so it is fetched in pieces of one size, some ahead of the
+    message that is decoded. With a projection, too: to skip the other columns would be two waits a message, one after
+    the other.
 
-    Memory: the pieces that are fetched ahead, and two that were read. The one before the last is kept because small
-    messages are read together, and one that was cut is read again from its start.
-
-    Parameters
-    ----------
-    source
-        The bytes of the stream; closed with this one.
-    start
-        Byte offset of the first message that is read.
-    pieces_ahead
-        Most pieces that are fetched after the one that is read.
+    Memory: at most `pieces_ahead` pieces after the one that is read, and two that were read. The one before the last is
+    kept because small messages are read together, and one that was cut is read again from its start. `source` is closed
+    with this one.
     """
 
     def __init__(self, source: ByteSource, start: int, pieces_ahead: int = PIECES_AHEAD) -> None:

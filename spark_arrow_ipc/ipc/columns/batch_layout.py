@@ -66,30 +66,16 @@ class Fitted(NamedTuple):
 
 
 class BatchLayout:
-    """The nodes and buffers of one batch, checked against the plan.
-
-    Parameters
-    ----------
-    nodes
-        (length, null_count) of each node.
-    buffers
-        (byte offset inside the body, nbytes) of each buffer.
-    variadic_before
-        The number of variadic buffers before each view field, and at the end their sum.
-
-    Attributes
-    ----------
-    arrays
-        The nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
-    fitted
-        What `decode.fit` made of it, if it is not compressed: batches with the same message have the same sizes.
-    """
+    """The nodes and buffers of one batch, checked against the plan."""
 
     __slots__ = ("_buffers", "_nodes", "arrays", "fitted", "variadic_before")
 
     def __init__(self, nodes: Pairs | None, buffers: Pairs | None, variadic_before: tuple[int, ...]) -> None:
-        self._nodes, self._buffers, self.variadic_before = nodes, buffers, variadic_before
+        self._nodes, self._buffers = nodes, buffers
+        self.variadic_before = variadic_before  # before each view field, and at the end their sum
+        # The nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
         self.arrays: tuple[Int64s, Int64s] | None = None
+        # By `decode.fit`, if it is not compressed: batches with the same message have the same sizes.
         self.fitted: Fitted | None = None
 
     @classmethod
@@ -254,14 +240,9 @@ ROLES: Final = tuple(Role)
 
 
 class ColumnBuffers:
-    """The owners of the buffers in the record batches of a schema.
+    """The owners of the buffers in the record batches of a schema and a version of the metadata.
 
-    Parameters
-    ----------
-    schema
-        The schema.
-    version
-        The version of the metadata of the batches: unions of V4 have one buffer more, and run ends may have (`Plan.runs`).
+    Unions of V4 have one buffer more, and run ends may have (`Plan.runs`).
     """
 
     def __init__(self, schema: Schema, version: MetadataVersion = MetadataVersion.V5) -> None:

@@ -300,15 +300,7 @@ class _Arrived:
 
 
 class StreamDecoder:
-    """Decodes record batches, and keeps the dictionaries in force.
-
-    Parameters
-    ----------
-    columns
-        The columns to read.
-    path
-        For errors.
-    """
+    """Decodes record batches, and keeps the dictionaries in force."""
 
     def __init__(self, columns: SelectedColumns, path: str | None) -> None:
         self._columns = columns

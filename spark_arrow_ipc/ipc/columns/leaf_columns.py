@@ -280,14 +280,7 @@ _FEW_SLOTS: Final = 256
 def count_set(memory: Bytes, starts: Int64s, length: int) -> Int64s:
     """Return the number of set bits among the first `length` bits of each of many bitmaps. O(bits / 64).
 
-    Parameters
-    ----------
-    memory
-        Holds all bitmaps.
-    starts
-        The first byte of each: multiples of 8.
-    length
-        Bits of each; those after them may be anything.
+    `memory` holds all bitmaps, from bytes `starts` on: multiples of 8. Bits after the first `length` may be anything.
     """
     counts = np.zeros(len(starts), np.int64)
     words, rest = divmod(length, 64)
@@ -310,18 +303,8 @@ def count_set(memory: Bytes, starts: Int64s, length: int) -> Int64s:
 def are_sound_offsets(memory: Bytes, starts: Int64s, length: int, ends: Int64s, dtype: npt.DTypeLike) -> Bools:
     """Return for each of many columns whether its value offsets rise from 0 on, or more, to its end at most.
 
-    Parameters
-    ----------
-    memory
-        Holds the value offsets of all columns.
-    starts
-        The first byte of the value offsets of each: multiples of 8.
-    length
-        Slots of each column, at least one.
-    ends
-        The bytes that the value offsets of each point into.
-    dtype
-        That of the value offsets.
+    `memory` holds the value offsets of all columns, of `dtype`, from bytes `starts` on: multiples of 8. Each column has
+    `length` slots, at least one; `ends` are the bytes that the value offsets of each point into.
     """
     dtype = np.dtype(dtype)
     offsets = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)

@@ -254,18 +254,13 @@ def can_walk_slots(plan: Plan) -> bool:
 class SlotWalk(ABC, Generic[_Slots]):
     """Fills the buffers of a plan from parents to children, given the slots of each step.
 
-    It calls one method of a subclass for each buffer, by the buffer's role. The subclass chooses the type of the slots: a
-    range, or the number of slots in each of many batches.
-
-    Attributes
-    ----------
-    buffers
-        The bytes of every buffer by its number; buffers that no step uses stay empty.
+    It calls one method of a subclass for each buffer, by the buffer's role. The subclass chooses the type of the slots:
+    a range, or the number of slots in each of many batches.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.buffers = [NO_BYTES] * plan.buffers
+        self.buffers = [NO_BYTES] * plan.buffers  # by their number; buffers that no step uses stay empty
 
     def walk(self, slots: _Slots) -> None:
         """Fill the buffers of all steps, given the slots of the columns. Errors name the field."""

@@ -53,15 +53,8 @@ def can_cut(columns: SelectedColumns, message: Message) -> bool:
 class BatchRows:
     """A record batch whose rows can be read in ranges; `can_cut` must hold.
 
-    Parameters
-    ----------
-    checksums
-        The checksums of the buffers, by number; a buffer is compared when it was read from its first byte to its last.
-
-    Raises
-    ------
-    InvalidMetadataError, InvalidBodyError, LimitError
-        The header does not fit the columns or the body.
+    Its checksums are by the number of the buffer; a buffer is compared when it was read from its first byte to its
+    last. InvalidMetadataError, InvalidBodyError or LimitError if the header does not fit the columns or the body.
     """
 
     def __init__(

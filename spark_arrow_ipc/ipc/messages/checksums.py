@@ -119,14 +119,9 @@ def _changed_buffer(expected: int, found: int) -> InvalidBodyError:
 
 
 class RunningChecksums:
-    """Verifies buffers that are read in pieces, from their start to their end; pieces may overlap.
+    """Verifies buffers, by their number, that are read in pieces from their start to their end; pieces may overlap.
 
     A buffer that is not read from its start, or not without a gap, is not verified.
-
-    Parameters
-    ----------
-    expected
-        The checksum of each buffer, by number.
     """
 
     def __init__(self, expected: Sequence[int]) -> None:
@@ -298,10 +293,7 @@ def encode_row_counts(rows: Sequence[int]) -> CustomMetadata:
 def decode_row_counts(custom_metadata: CustomMetadata) -> list[int] | None:
     """Return the rows of each record batch that the pair of a footer claims; None without a pair.
 
-    Raises
-    ------
-    ValueError
-        The pair is malformed.
+    ValueError if the pair is malformed.
     """
     values = [value for key, value in custom_metadata if key == ROW_COUNTS_KEY]
     if not values:

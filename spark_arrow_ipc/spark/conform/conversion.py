@@ -181,13 +181,7 @@ def nulls(length: int) -> Array:
 
 
 class DictionaryBudget:
-    """The bytes of all converted dictionaries of one file, which stay in memory from batch to batch.
-
-    Parameters
-    ----------
-    nbytes
-        The most that they may take together.
-    """
+    """The bytes, `nbytes` at most, of all converted dictionaries of a file, which stay in memory between batches."""
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes

@@ -255,22 +255,7 @@ _LEAST: Final = len(_EMPTY)
 
 
 class Keys:
-    """The keys of some rows.
-
-    Parameters
-    ----------
-    metadata
-        Of each row, null where there is none.
-    names
-        The names of shredded fields.
-    path
-        The path of the column, for errors.
-
-    Raises
-    ------
-    InvalidBodyError
-        Metadata are broken.
-    """
+    """The keys of some rows, by metadata and the names of shredded fields; InvalidBodyError if metadata are broken."""
 
     def __init__(self, metadata: pa.Array, names: Sequence[str], path: str) -> None:
         encoded = metadata.dictionary_encode()

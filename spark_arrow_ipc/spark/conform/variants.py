@@ -295,24 +295,7 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
 
 
 class _Objects:
-    """The fields of objects that are bytes.
-
-    Parameters
-    ----------
-    values
-        The bytes.
-    slots
-        Those that are read.
-    keys, rows
-        The keys, and the row of each slot.
-    path
-        The path of the column, for errors.
-
-    Raises
-    ------
-    InvalidBodyError
-        A value is not an object, or broken.
-    """
+    """The fields of the objects in some slots of `values`; InvalidBodyError if one is not an object, or broken."""
 
     def __init__(self, values: pa.Array, slots: Numbers, keys: Keys, rows: Numbers, path: str) -> None:
         ends, octets = parts(values)

@@ -42,19 +42,7 @@ _COUNTS = ("count_all", "count")
 
 
 class BlockAnswers:
-    """Answers an aggregate for record batches that need not be decoded.
-
-    Parameters
-    ----------
-    partials
-        What is computed.
-    schema
-        The columns that it gets.
-    options
-        The options of the read.
-    zone
-        The session's time zone.
-    """
+    """Answers an aggregate for record batches that need not be decoded."""
 
     def __init__(self, partials: PartialAggregates, schema: s.StructType, options: ReadOptions, zone: str) -> None:
         self._partials = partials

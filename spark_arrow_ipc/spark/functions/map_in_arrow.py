@@ -96,17 +96,7 @@ class MappedSource(ArrowIpcDataSource):
 
 
 class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """Reads the batches of another reader through a function.
-
-    Parameters
-    ----------
-    inner
-        Plans and reads.
-    mapping
-        The function and its schemas.
-    nanoseconds
-        The option of the read, which holds for what the function makes.
-    """
+    """Reads the batches of another reader through a function; `nanoseconds` holds for what the function makes."""
 
     def __init__(
         self, inner: DataSourceReader, mapping: FunctionMapping, nanoseconds: Nanoseconds = Nanoseconds.FLOOR

@@ -158,17 +158,7 @@ _OPTIONS: Final = ReadOptions(missing_columns=MissingColumns.ERROR)
 
 
 class OutputCheck:
-    """Converts the batches that a function yields.
-
-    Parameters
-    ----------
-    schema
-        That was promised to Spark.
-    name
-        The name of the function, for errors.
-    nanoseconds
-        The option of the read.
-    """
+    """Converts the batches that the function `name` yields to the schema that was promised to Spark."""
 
     def __init__(self, schema: s.StructType, name: str, nanoseconds: Nanoseconds = Nanoseconds.FLOOR) -> None:
         self._options = replace(_OPTIONS, nanoseconds=nanoseconds)

@@ -65,19 +65,9 @@ class _BlockPartition(InputPartition):  # type: ignore[misc]  # PySpark is not t
 
 
 class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
-    """Yields a row of `BLOCK_SCHEMA` for each record batch.
+    """Yields a row with some columns of `BLOCK_SCHEMA`, in any order, for each record batch.
 
-    Parameters
-    ----------
-    schema
-        Some columns of `BLOCK_SCHEMA`, in any order.
-    options
-        The options of the read.
-
-    Raises
-    ------
-    ColumnNotFoundError, SchemaMismatchError
-        The table has no such column, or one of another type.
+    ColumnNotFoundError or SchemaMismatchError if the table has no such column, or one of another type.
     """
 
     def __init__(self, schema: s.StructType, options: ReadOptions) -> None:

@@ -103,16 +103,9 @@ class SessionCheck(ArrowIpcInputPartition):
 
 
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
-    """Reads files into batches of one Spark schema.
+    """Reads files into batches of one Spark schema: that of `read_spark_schema`, or the user's ``.schema(...)``.
 
-    Parameters
-    ----------
-    schema
-        The exact schema that Spark expects: from `read_spark_schema`, or the user's ``.schema(...)``.
-    options
-        The options of the read.
-    advice
-        What to do about a file that changed after it was planned, for errors.
+    `advice` says in errors what to do about a file that changed after it was planned.
     """
 
     def __init__(self, schema: s.StructType, options: ReadOptions, *, advice: str = PLANNED_ONCE) -> None:

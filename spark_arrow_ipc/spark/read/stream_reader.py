@@ -268,15 +268,7 @@ _ADVICE: Final = (
 
 
 class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """Reads what is new under the paths of a stream, batch by batch.
-
-    Parameters
-    ----------
-    schema
-        The exact schema that Spark expects.
-    options, stream
-        The options of the read, and of reading a stream.
-    """
+    """Reads what is new under the paths of a stream, batch by batch, in exactly the schema that Spark expects."""
 
     def __init__(self, schema: s.StructType, options: ReadOptions, stream: StreamOptions) -> None:
         self._options = options

@@ -55,14 +55,7 @@ class ArrowIpcCommitMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
 class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as above
     """Writes one job. Spark pickles one object for its tasks, its commit and its abort.
 
-    Parameters
-    ----------
-    job
-        The planned job.
-    plan
-        The columns and files that tasks write.
-    schema_check
-        What files that others add meanwhile must have.
+    `schema_check` tells what files that others add meanwhile must have.
     """
 
     def __init__(self, job: JobPlan, plan: WritePlan, schema_check: SchemaCheck = SchemaCheck.MERGE) -> None:
@@ -201,19 +194,7 @@ class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
 
 
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
-    """Writes the batches of a streaming query, each exactly once.
-
-    Parameters
-    ----------
-    dataset
-        The directory.
-    plan
-        The columns and files that tasks write.
-    options
-        The options of the write.
-    overwrite
-        Whether each batch replaces all before it (output mode ``complete``).
-    """
+    """Writes the batches of a streaming query, each exactly once, into a directory."""
 
     def __init__(self, dataset: DatasetDirectory, plan: WritePlan, options: SparkWriteOptions, mode: WriteMode) -> None:
         self._dataset = dataset
