@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,14 +29,25 @@ def batch_nbytes(batch: RecordBatch) -> int:
     return sum(nbytes(column) for column in batch.columns)
 
 
+class MostNbytes(NamedTuple):
+    """The most decoded bytes that rows may take; more are a LimitError."""
+
+    row: int | None = None  # a single row
+    # All rows together, beside the prices of slots once for each row: rows that share memory may stand for any number of
+    # bytes, and a reader of the slices would find no end.
+    all: int | None = None
+
+
+_ANY: Final = MostNbytes()
+
+
 def split_rows(
     batch: RecordBatch,
     *,
     max_rows: int,
     max_nbytes: int,
     decoded: bool = True,
-    max_row_nbytes: int | None = None,
-    max_all_nbytes: int | None = None,
+    most: MostNbytes = _ANY,
     slot_nbytes: Sequence[int] | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
@@ -47,9 +59,8 @@ def split_rows(
     slot of a dictionary is its index.
 
     `slot_nbytes` are for each column the bytes that a decoded slot costs, at every depth, beside those of its value.
-    LimitError if a single row exceeds `max_row_nbytes`, or all rows together `max_all_nbytes` beside `slot_nbytes` once
-    for each row: rows that share memory may stand for any number of bytes, and a reader of the slices would find no
-    end. The rows before it are yielded first. ValueError if a budget is not positive.
+    LimitError if rows take more than `most`; the rows before a single one are yielded first. ValueError if a budget is
+    not positive.
     """
     if max_rows < 1 or max_nbytes < 1:
         raise ValueError(f"expected positive budgets, found {max_rows} rows and {max_nbytes} bytes")
@@ -57,13 +68,13 @@ def split_rows(
     measures = [
         measure(column, decoded=decoded, slot_nbytes=price) for column, price in zip(batch.columns, prices, strict=True)
     ]
-    if max_all_nbytes is not None and batch.num_rows > 1:
-        _check_all(batch, measures, prices, max_all_nbytes)
+    if most.all is not None and batch.num_rows > 1:
+        _check_all(batch, measures, prices, most.all)
     start = 0
     while start < batch.num_rows:
         stop = _longest(measures, start, min(start + max_rows, batch.num_rows), max_nbytes)
-        if max_row_nbytes is not None and stop == start + 1:
-            _check_row(batch, measures, start, max_row_nbytes)
+        if most.row is not None and stop == start + 1:
+            _check_row(batch, measures, start, most.row)
         yield _rows(batch, start, stop - start)
         start = stop
     if batch.num_rows == 0:

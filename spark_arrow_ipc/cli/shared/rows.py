@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import resolve_exactly
-from spark_arrow_ipc.arrow.kernels.slice import split_rows
+from spark_arrow_ipc.arrow.kernels.slice import MostNbytes, split_rows
 from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -346,8 +346,7 @@ def _portions(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch
                     batch.slice(0, rows),
                     max_rows=_TOGETHER,
                     max_nbytes=_TOGETHER_NBYTES,
-                    max_row_nbytes=_ROW_NBYTES,
-                    max_all_nbytes=_ALL_NBYTES,
+                    most=MostNbytes(_ROW_NBYTES, _ALL_NBYTES),
                     slot_nbytes=[_VALUE_NBYTES] * len(batch.columns),
                 )
         most -= rows

@@ -73,7 +73,7 @@ class BatchLayout:
     def __init__(self, nodes: Pairs | None, buffers: Pairs | None, variadic_before: tuple[int, ...]) -> None:
         self._nodes, self._buffers = nodes, buffers
         self.variadic_before = variadic_before  # before each view field, and at the end their sum
-        # The nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
+        # Nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
         self.arrays: tuple[Int64s, Int64s] | None = None
         # By `decode.fit`, if it is not compressed: batches with the same message have the same sizes.
         self.fitted: Fitted | None = None

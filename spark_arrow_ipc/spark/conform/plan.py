@@ -22,7 +22,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import find_columns
-from spark_arrow_ipc.arrow.kernels.slice import split_rows
+from spark_arrow_ipc.arrow.kernels.slice import MostNbytes, split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch, pick
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
@@ -92,8 +92,7 @@ class Conform:
                 needed,
                 max_rows=self.max_rows,
                 max_nbytes=PIECE_NBYTES,
-                max_row_nbytes=self.max_row_nbytes,
-                max_all_nbytes=_EXPANSION * self.max_row_nbytes,
+                most=MostNbytes(self.max_row_nbytes, _EXPANSION * self.max_row_nbytes),
                 slot_nbytes=self.slot_prices,
             )
             for piece in pieces:

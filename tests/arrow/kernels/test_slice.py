@@ -48,8 +48,8 @@ def test_a_row_has_a_budget_and_the_rows_before_it_come_first():
     lists = pa.array([[1], [2], list(range(1000)), [3]], pa.list_(pa.int64()))
     batch = batch_from_pyarrow(pa.record_batch([pa.array(range(4)), lists], ["n", "l"]))
     budgets = {"max_rows": 10, "max_nbytes": 100}
-    assert 4 == sum(part.num_rows for part in slicing.split_rows(batch, **budgets, max_row_nbytes=9000))
-    portions = slicing.split_rows(batch, **budgets, max_row_nbytes=7000)
+    assert 4 == sum(part.num_rows for part in slicing.split_rows(batch, **budgets, most=slicing.MostNbytes(9000)))
+    portions = slicing.split_rows(batch, **budgets, most=slicing.MostNbytes(7000))
     assert [[1], [2]] == [value for part in [next(portions)] for value in part.columns[1].to_pylist()]
     with pytest.raises(LimitError, match=r"field l: row 2 takes 8,0\d\d bytes .* budget of a row is 7,000"):
         next(portions)
@@ -60,14 +60,16 @@ def test_all_rows_have_a_budget_whatever_their_number():
         pa.record_batch([pa.nulls(1000), pa.array(["x" * 1000] * 1000).dictionary_encode()], ["n", "d"])
     )
     budgets = {"max_rows": 10**6, "max_nbytes": 10**5, "slot_nbytes": [16, 0]}
-    assert 1000 == sum(part.num_rows for part in slicing.split_rows(values, **budgets, max_all_nbytes=1_010_000))
+    assert 1000 == sum(
+        part.num_rows for part in slicing.split_rows(values, **budgets, most=slicing.MostNbytes(all=1_010_000))
+    )
     with pytest.raises(
         LimitError, match=r"field d: the 1,000 rows take 1,0\d\d,\d{3} bytes .* all rows of a batch is 999,000"
     ):
-        next(slicing.split_rows(values, **budgets, max_all_nbytes=999_000))
+        next(slicing.split_rows(values, **budgets, most=slicing.MostNbytes(all=999_000)))
     # The budget of a single row says more of one than that of all.
     with pytest.raises(LimitError, match="row 0 takes"):
-        next(slicing.split_rows(values.slice(0, 1), **budgets, max_row_nbytes=100, max_all_nbytes=100))
+        next(slicing.split_rows(values.slice(0, 1), **budgets, most=slicing.MostNbytes(100, 100)))
 
 
 def test_slots_have_a_price_beside_their_bytes():
