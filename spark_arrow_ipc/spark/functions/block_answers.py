@@ -48,7 +48,7 @@ class BlockAnswers:
         self._partials = partials
         self._schema = schema
         self._options = options
-        self._zone = zone
+        self._zone = zone  # the session's
         added = METADATA_COLUMNS if options.metadata_columns else {}
         self._is_possible = all(part.function in (*_COUNTS, *_EXTREMES) for part in partials.parts) and not any(
             name.lower() in added for name in schema.names
