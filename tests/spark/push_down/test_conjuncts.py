@@ -41,6 +41,8 @@ TAKEN = [
     (call("<=>", column("t"), literal("string", None)), "t is null"),
     (call("=", column("b"), literal("boolean", 1)), "b = true"),
     (call(">=", column("f"), literal("double", "NaN")), "f >= nan"),
+    (call("<", column("f"), literal("double", "1.7976931348623157E308")), "f < greatest double"),
+    (call("NOT", call("<=>", column("f"), literal("double", "4.9E-324"))), "f is not the least double"),
     (call("<", column("d"), literal("decimal(9,2)", "-1750")), "d < -17.50"),
     (call("IN", column("k"), literal("long", 1), literal("long", 2), literal("long", None)), "k in"),
     (call("STARTS_WITH", column("t"), literal("string", b"a")), "a%"),
@@ -78,6 +80,12 @@ def test_conditions_that_tasks_hold(node, why):
     # Spark filters once more, so that no row has to be dropped here.
     assert selection.required == Constant(truth=True)
     assert not selection.extra
+
+
+def test_every_double_is_held_below_an_aggregate():
+    for value in ("1.0E300", "-1.7976931348623157E308", "1.0E-300", "4.9E-324", "1.0E7", "Infinity", "-0.0"):
+        node = {**call("<", column("f"), literal("double", value)), "exact": True}
+        assert narrowed_selection(None, FRAME, FRAME, (), [node]) is not None, value
 
 
 @pytest.mark.parametrize(("node", "why"), LEFT, ids=[why for _, why in LEFT])
