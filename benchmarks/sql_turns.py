@@ -86,6 +86,8 @@ def run(spark: SparkSession, folder: Path, tables: Sequence[str], queries: Mappi
     from measure import SparkProcesses
 
     names = [name for name in queries if not chosen.queries or str(name) in chosen.queries]
+    if len(names) < len(chosen.queries or ()):
+        raise SystemExit(f"the queries are {', '.join(map(str, queries))}, and not {', '.join(chosen.queries)}")
     costs: dict[Any, dict[str, list[Cost]]] = {name: {who: [] for who in chosen.contenders} for name in names}
     joins: dict[Any, dict[str, Counter[str]]] = {name: {} for name in names}
     different = []
