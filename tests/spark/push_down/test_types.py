@@ -95,3 +95,21 @@ def test_types_are_read_by_columns(pushed, folder):
     """What is compared above are columns: rows would have no step that turns columns into them."""
     frame = pushed.read.format("arrowipc").load(str(folder)).drop("c0")
     assert "ColumnarToRow" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_python_functions_keep_the_columns_of_batches_that_they_wait_for(pushed, tmp_path):
+    """Spark 4.2 sends columns to Python, and reads what it does not send once answers come: the batches are gone by then."""
+    # Rows of many lengths, so that a string of another batch is another string.
+    made = pushed.range(60_000, numPartitions=1).selectExpr("id", "repeat(cast(id AS string), id % 13) AS s")
+    made.write.format("arrowipc").mode("append").option("recordBatchRows", 1000).save(str(tmp_path / "t"))
+    of_text = f.pandas_udf(lambda text: text.str.len(), "long")
+    answers = {}
+    for is_on in ["false", "true"]:
+        pushed.conf.set("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled", is_on)
+        try:
+            frame = pushed.read.format("arrowipc").load(str(tmp_path / "t")).withColumn("n", of_text("s"))
+            answers[is_on] = frame.agg(f.expr("bit_xor(xxhash64(*))"), f.expr("count_if(n != length(s))")).collect()
+        finally:
+            pushed.conf.unset("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled")
+    assert answers["true"] == answers["false"]
+    assert answers["true"][0][1] == 0

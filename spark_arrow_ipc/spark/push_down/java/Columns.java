@@ -55,7 +55,9 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.YearMonthIntervalType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -124,17 +126,26 @@ public class Columns implements PartitionReaderFactory {
   /**
    * A vector that the reader owns: whoever reads a batch does not free it, and it is valid until the next one.
    *
+   * It holds an ArrowColumnVector and is none: of those Spark's Python UDFs keep the batches that they wait for
+   * (`spark.sql.execution.arrow.pythonUDF.columnarInput.enabled`), and would read them when they are gone.
+   *
    * Numbers and strings are read at their addresses, after one look at the sizes of the buffers: Arrow's own getters check
    * each value, and make a BigDecimal of each decimal.
    */
-  public static class Lent extends ArrowColumnVector {
+  public static class Lent extends ColumnVector {
+    private final ArrowColumnVector inner;
     private final boolean hasNulls;
     private final long values;
     private final long offsets;
     private final boolean isShortDecimal;
 
     Lent(ValueVector vector) {
-      super(vector);
+      this(vector, new ArrowColumnVector(vector));
+    }
+
+    private Lent(ValueVector vector, ArrowColumnVector inner) {
+      super(inner.dataType());
+      this.inner = inner;
       hasNulls = vector.getNullCount() > 0;
       int rows = vector.getValueCount();
       isShortDecimal = vector instanceof DecimalVector && ((DecimalVector) vector).getPrecision() <= Decimal.MAX_LONG_DIGITS();
@@ -150,24 +161,33 @@ public class Columns implements PartitionReaderFactory {
     public void close() {}
     public void closeIfFreeable() {}
     public boolean hasNull() { return hasNulls; }
-    public boolean isNullAt(int row) { return hasNulls && super.isNullAt(row); }
-    public int getInt(int row) { return values == 0 ? super.getInt(row) : Platform.getInt(null, values + 4L * row); }
-    public long getLong(int row) { return values == 0 ? super.getLong(row) : Platform.getLong(null, values + 8L * row); }
-    public float getFloat(int row) { return values == 0 ? super.getFloat(row) : Platform.getFloat(null, values + 4L * row); }
-    public double getDouble(int row) { return values == 0 ? super.getDouble(row) : Platform.getDouble(null, values + 8L * row); }
+    public int numNulls() { return inner.numNulls(); }
+    public boolean isNullAt(int row) { return hasNulls && inner.isNullAt(row); }
+    public boolean getBoolean(int row) { return inner.getBoolean(row); }
+    public byte getByte(int row) { return inner.getByte(row); }
+    public short getShort(int row) { return inner.getShort(row); }
+    public int getInt(int row) { return values == 0 ? inner.getInt(row) : Platform.getInt(null, values + 4L * row); }
+    public long getLong(int row) { return values == 0 ? inner.getLong(row) : Platform.getLong(null, values + 8L * row); }
+    public float getFloat(int row) { return values == 0 ? inner.getFloat(row) : Platform.getFloat(null, values + 4L * row); }
+    public double getDouble(int row) { return values == 0 ? inner.getDouble(row) : Platform.getDouble(null, values + 8L * row); }
 
     public Decimal getDecimal(int row, int precision, int scale) {
-      if (!isShortDecimal || values == 0) return super.getDecimal(row, precision, scale);
+      if (!isShortDecimal || values == 0) return inner.getDecimal(row, precision, scale);
       // The lower half of 16 bytes has the sign too.
       return isNullAt(row) ? null : Decimal.createUnsafe(Platform.getLong(null, values + 16L * row), precision, scale);
     }
 
     public UTF8String getUTF8String(int row) {
-      if (offsets == 0) return super.getUTF8String(row);
+      if (offsets == 0) return inner.getUTF8String(row);
       if (isNullAt(row)) return null;
       int start = Platform.getInt(null, offsets + 4L * row);
       return UTF8String.fromAddress(null, values + start, Platform.getInt(null, offsets + 4L * row + 4) - start);
     }
+
+    public byte[] getBinary(int row) { return inner.getBinary(row); }
+    public ColumnarArray getArray(int row) { return inner.getArray(row); }
+    public ColumnarMap getMap(int row) { return inner.getMap(row); }
+    public ColumnVector getChild(int i) { return inner.getChild(i); }
   }
 
   public static class Reader implements PartitionReader {
