@@ -4,13 +4,14 @@
 themselves. `-m "not slow"` leaves what a change of the codec, of plans or of commits is tried with every few minutes.
 
 `exhaustive` is said of slow tests that start clusters and environments of their own for a way of running what other
-tests run in the shared session: each way of docs/deploy.md, copies of a task. They are left out unless `-m exhaustive`
-asks for them, as .ci/run does. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
+tests run in the shared session: each way of docs/deploy.md, copies of a task; and of the whole of what another test
+samples: all files of the corpus, all rows of a long table. They are left out unless `-m exhaustive` asks for them, as
+.ci/run does for each change. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
 benchmarks; `-m nightly` asks for them, as .ci/nightly does.
 
 A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n is quick, drawn by its name, the
 others are nightly, but each value of either list is tried in every run with Spark. A table whose rows are a list of
-cases, each unlike the others, is marked `one_in(n, "slow")`: all are tried in every run with Spark, one in n without.
+cases, each unlike the others, is marked `one_in(n, "exhaustive")`: all are tried for each change, one in n in every run.
 """
 
 import contextlib

@@ -237,7 +237,7 @@ LACKS = {
 TRIED = [(library, name) for library in LACKS for name in ARRAYS if (library, name) not in MISREAD]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("library", "name"), TRIED)
 def test_types_that_a_library_lacks_are_an_error_of_its_own(library, name):
     """The page docs/read_it_with.md has the list; what leaves it is a reason to change the page."""

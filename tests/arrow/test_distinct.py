@@ -43,6 +43,7 @@ def test_first_equal(array, expected):
     assert expected == distinct.first_equal(array).tolist()
 
 
+@pytest.mark.slow
 @given(strategies.arrays())
 def test_the_first_equal_slot_is_found_for_every_type(array):
     assert by_pairs(array) == distinct.first_equal(array).tolist()
@@ -92,7 +93,7 @@ LONG = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("type_", "values"), LONG.values(), ids=LONG)
 @pytest.mark.parametrize("work", [distinct.hashes, distinct.first_equal], ids=["hashed", "compared"])
 def test_a_long_value_takes_no_multiple_of_its_bytes(work, type_, values):

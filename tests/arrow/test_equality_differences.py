@@ -27,7 +27,7 @@ def test_a_slice_equals_its_compact_copy(name, offset, length):
     assert difference(array, compact(array)) is None
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("name", ARRAYS)
 def test_values_that_pyarrow_tells_apart_differ(name):
     """Slot i against slot j: a difference is found exactly where the Python values differ."""

@@ -31,7 +31,7 @@ def test_strategies_are_total():
     assert set(LAYOUTS) == set(strategies.EVERY_CLASS) == set(strategies.ARRAYS)
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize("cls", CLASSES)
 @given(st.data())
 def test_drawn_array_is_sound_and_equal_to_itself(cls, data):
@@ -124,6 +124,7 @@ def test_arrays_differ_exactly_where_their_values_do(a, b):
         assert (repr(a.to_pylist()) == repr(b.to_pylist())) == (equality.difference(a, b) is None)
 
 
+@pytest.mark.slow
 @given(st.data(), strategies.generators)
 def test_difference_agrees_with_python_on_arrays_of_one_type(data, rng):
     type_ = data.draw(strategies.types(2).filter(lambda type_: not strategies.holds(type_, *UNIONS)))

@@ -32,7 +32,7 @@ def test_document_of_pyarrow_survives_reading_and_writing(path):
     assert_survives(path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not GOLDENS, reason=f"{corpus.VARIABLE} is not set")
 def test_goldens_survive_reading_and_writing():
     for path in GOLDENS:
@@ -46,7 +46,7 @@ def assert_survives(path):
     assert corpus.difference(document.schema, document.batches, again.schema, again.batches) is None
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not GOLDENS, reason=f"{corpus.VARIABLE} is not set")
 def test_goldens_are_written_as_they_are():
     """Member by member, but for what the format leaves open: null slots, dictionary ids, absent against empty."""

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.exhaustive,
     pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the benchmarks read Linux' /proc"),
 ]
 ROOT = Path(__file__).parents[2]

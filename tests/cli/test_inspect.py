@@ -153,7 +153,7 @@ def test_a_directory_is_an_error_in_one_line(capsys, tmp_path):
     assert str(tmp_path) in err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
 def test_every_truncation_is_an_error_or_a_shorter_stream(tmp_path, stream):
     """A stream may end between two messages; nothing else may end anywhere."""
@@ -168,7 +168,7 @@ def test_every_truncation_is_an_error_or_a_shorter_stream(tmp_path, stream):
     assert ([0, 0, 100, 200, 250] if stream else []) == sound
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_sound_file_of_the_corpus_has_the_batches_and_rows_of_its_manifest():
     folder = os.environ.get("ARROW_IPC_CORPUS")
     if not folder:

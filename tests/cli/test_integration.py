@@ -32,7 +32,7 @@ def test_files_of_pyarrow_are_what_their_json_says(capsys, path):
     assert {} == {p.name: answer for p in found if (answer := integration(capsys, "VALIDATE", path, p)) != SILENT}
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("form", ["file", "stream"])
 @pytest.mark.parametrize("path", JSONS, ids=lambda path: path.name)
 def test_json_to_arrow_and_back(capsys, tmp_path, path, form):
@@ -251,7 +251,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("document", "words"), [c[1:] for c in DIFFERENT], ids=[c[0] for c in DIFFERENT])
 def test_a_difference_is_one_sentence_and_status_1(capsys, tmp_path, arrow, document, words):
     status, out, err = validated(capsys, tmp_path, arrow, document)
@@ -314,7 +314,7 @@ def test_an_unknown_mode_is_a_mistake_of_the_caller(capsys):
 needs_corpus = pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} is not set")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_corpus
 def test_every_golden_is_what_its_json_says(capsys):
     entries = [entry for entry in corpus.entries(corpus.root()) if entry.expect == "ok" and entry.format != "json"]

@@ -83,7 +83,7 @@ WIDE = pa.table({f"column {i}": [i] for i in range(10_000)})
 BOUNDED = [("10,000 columns", WIDE, None), ("10,000 batches", pa.table({"a": range(10_000)}), 1)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("table", "step"), [c[1:] for c in BOUNDED], ids=[c[0] for c in BOUNDED])
 def test_a_picture_is_bounded(capsys, tmp_path, table, step):
     path = write(tmp_path / "x.arrow", table, "lz4", step)

@@ -35,7 +35,7 @@ def rows_of_page(command):
     return re.search(rf"^## {command}\n.*?((?:^\|[^\n]*\n)+)", PAGE, re.DOTALL | re.MULTILINE)[1].splitlines()[2:]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("command", outcomes.COMMANDS)
 def test_a_command_answers_as_the_file_says(folder, command):
     assert rows_of_page(command)[: len(outcomes.INPUTS)] == outcomes.inside(folder, command)

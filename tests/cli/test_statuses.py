@@ -63,7 +63,7 @@ def run(capsys, command, *arguments):
 FOUR_ROWS = ["one.arrow", "plain", "plain/*.arrow", "lake", "lake/k=*", "lake/**/*.arrow", "-"]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("path", FOUR_ROWS)
 @pytest.mark.parametrize("recursive", [[], ["-r"]], ids=["", "recursive"])
 @pytest.mark.parametrize("command", READING)

@@ -51,7 +51,7 @@ NARROW = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("command", "options", "first"), NARROW, ids=[c[0] for c in NARROW])
 def test_tables_are_cut_at_the_edge_of_a_terminal(path, command, options, first):
     status, lines = at_a_terminal(arrowipc(command, *options, path), 40)

@@ -304,7 +304,7 @@ def test_a_dictionary_of_many_batches_is_counted_once(capsys, tmp_path):
 needs_corpus = pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} is not set")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_corpus
 def test_the_verdicts_are_those_of_the_manifest():
     """All 878 sound files are ok, all that must be refused are bad, whatever notes there are."""
@@ -330,7 +330,7 @@ def pyarrow_refuses(entry):
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_corpus
 def test_the_goldens_that_pyarrow_refuses_are_those_with_notes():
     """ARROW-13558: values of Arrow's own files that are out of their range, which the truth in JSON holds too."""

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pauses
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("what", [(), ("--copies",), ("--recreate",), ("--recreate", "--copies")], ids=" ".join)
 @pytest.mark.parametrize("runs", [10, pytest.param(200, marks=pytest.mark.nightly)])
 def test_whoever_stands_still_loses_nothing(tmp_path, capsys, monkeypatch, what, runs):

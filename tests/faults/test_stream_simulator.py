@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from stream_simulator import MODES, run
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("late_share", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
 def test_every_file_is_read_once_whatever_dies(mode, late_share):

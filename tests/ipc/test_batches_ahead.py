@@ -47,7 +47,7 @@ def test_a_file_has_the_values_or_the_error_that_it_has_on_a_disk(path, end_nbyt
     assert local == remote
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("columns", [None, ["c6", "c1"]], ids=["all columns", "2 of 8"])
 @pytest.mark.parametrize("damage", [(5, 0), (5, 20), (0, 0), (11, 100)], ids=str)
 def test_an_error_comes_with_its_batch_and_after_all_batches_before_it(damage, columns):
@@ -167,7 +167,7 @@ def test_projected_batches_overlap():
     assert source.asked.peak >= 3
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("how", ["the iterator is closed", "it is forgotten", "the reader is closed"])
 def test_threads_end_with_the_iterator(how):
     source = WaitingSource(LARGE)

@@ -37,7 +37,7 @@ def test_one_file_in_eight_does_as_the_manifest_says():
     assert {} == {entry.name: each.kind for entry, each in outcomes.items() if each.kind not in EXPECTED[entry.expect]}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.no_cover
 @pytest.mark.parametrize("expect", EXPECTED)
 def test_files_do_as_the_manifest_says(expect):
@@ -59,14 +59,14 @@ def test_every_golden_has_its_json():
     assert missing == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_files_without_json_are_compared_with_pyarrow():
     """Decoding alone proves nothing."""
     pytest.importorskip("pyarrow")
     assert [entry.name for entry, outcome in outcomes().items() if outcome.kind == corpus.DECODED] == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_readers_disagree_about_is_decoded_no_less_than_before():
     decoded = [entry.name for entry, outcome in outcomes().items() if outcome.kind.startswith(corpus.EITHER_DECODED)]
     assert len(decoded) >= 6, decoded
@@ -76,7 +76,7 @@ def test_the_manifest_names_every_kind_of_expectation():
     assert set(EXPECTED) == {entry.expect for entry in corpus.entries(corpus.root())}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_summary(capsys):
     """Prints the counts, so that a run says how much was compared."""
     lines = corpus.table(outcomes())

@@ -155,7 +155,7 @@ def message_ends(content):
     return ends
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("columns", [None, [0]])
@@ -166,7 +166,7 @@ def test_stream_ends_between_messages_or_is_refused(name, columns):
     assert message_ends(content) & set(cuts(content)) == sound
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])
 @pytest.mark.parametrize("name", NAMES)

@@ -83,7 +83,7 @@ def test_summary(found, capsys):
         print("", *(f"{count:>6,}  {reason}" for reason, count in counts.most_common()), sep="\n")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_value_of_a_byte_is_refused_or_read_alike():
     """A sample; `python tests/differential.py --every-value --exhaustive` runs all 2.6 million."""
     cases = differential.cases_of_every_value()
@@ -157,7 +157,7 @@ def test_a_worker_that_dies_costs_its_case_only(cases, monkeypatch):
     assert second.theirs.startswith(f"{CRASH} SIGABRT")
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("form", ["file", "stream"])
 @given(

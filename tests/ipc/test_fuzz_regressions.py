@@ -144,7 +144,7 @@ def test_target_takes_its_seeds(target):
 # ---- structured mutants
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_mutants_leak_nothing():
     """A sample; `python tests/fuzz/mutants.py --count 1000000` runs more."""
     sound, leaks = mutants.run(0, 300)
@@ -172,7 +172,7 @@ LEAKS = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("program", "says"), [leak[1:] for leak in LEAKS], ids=[leak[0] for leak in LEAKS])
 def test_a_leak_is_found_and_costs_its_mutant_only(monkeypatch, program, says):
     code = compile(program, "leak", "exec")

@@ -117,7 +117,7 @@ def pyarrow_batches(reader):
     return batches
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("options", WAYS)
 @given(strategies.batches(strategies.types(only=EVERY_CLASS - set(UNBOXED))), st.lists(strategies.lengths, max_size=3))
 def test_pyarrow_reads_what_we_write(options, made, cuts):
@@ -138,7 +138,7 @@ def test_pyarrow_follows_our_deltas_and_replacements(made):
     assert_alike(made, [batch_from_pyarrow(found) for found in pyarrow_batches(reader)])
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("options", WAYS)
 @given(strategies.batches(), st.sampled_from((None, "lz4", "zstd")), st.booleans())
 def test_pyarrow_passes_on_what_we_write(options, made, codec, to_file):
@@ -204,7 +204,7 @@ RUNS = {
 BESIDE = pa.array(["k", "a string that is longer than a view", None, "n"], pa.string_view())
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
 @pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
 @pytest.mark.parametrize("column", RUNS.values(), ids=RUNS)

@@ -298,14 +298,14 @@ def of_arrow_java(tmp_path_factory):
     return outcomes(cases, command, folder, "Arrow Java", ARROW_JAVA_LACKS)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_arrow_java_reads_what_we_write(of_arrow_java, capsys):
     with capsys.disabled():
         print("", "Arrow Java:", *counted(of_arrow_java), sep="\n")
     assert {} == wrong(of_arrow_java)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_goldens
 def test_arrow_java_reads_every_type(of_arrow_java):
     """Decimals too, of 128 and 256 bits."""

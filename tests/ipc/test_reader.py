@@ -169,7 +169,7 @@ def recovered(data, **options):
     return [batch.to_pylist() for batch in found], found.lost
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(4))
 def test_exactly_the_whole_batches_survive_a_cut(seed):
@@ -246,7 +246,7 @@ def test_a_batch_whose_dictionary_is_lost_says_so():
     assert [[{"a": i}] for i in range(len(found.reader))] == [batch.to_pylist() for batch in found]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("dictionaries", ["unify", "delta"])
 @pytest.mark.parametrize("tenth", range(1, 11))
 def test_a_torn_file_with_dictionaries_has_its_rows(tenth, dictionaries):

@@ -44,7 +44,7 @@ def assert_same(expected, found):
         assert batch_difference(ours, theirs) is None
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize("options", WAYS)
 @given(made=strategies.batches(), cuts=st.lists(st.integers(0, 40), max_size=3))
 def test_written_batches_are_read(options, made, cuts):
@@ -60,7 +60,7 @@ def test_written_batches_are_read(options, made, cuts):
         assert_same(portions, list(reader))
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize("cls", [pytest.param(cls, id=cls.__name__) for cls in strategies.EVERY_CLASS])
 @given(st.data(), st.sampled_from(FORMATS), st.sampled_from((None, "lz4", "zstd")))
 def test_every_type_class_is_written_and_read(cls, data, form, codec):

@@ -97,7 +97,7 @@ EMPTY_SHAPES = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("lengths", "expected"), [c[1:] for c in EMPTY_SHAPES], ids=[c[0] for c in EMPTY_SHAPES])
 @OPTIONS
 def test_batches_without_rows_are_kept(options, lengths, expected):

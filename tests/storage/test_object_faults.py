@@ -163,7 +163,7 @@ def is_plain(error, place):
     return not any(part in text for part in ("\n", SECRET, "Debug source")) and len(str(error)) < 600
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("call", "request_", "fault", "outcome"), list(rows()))
 def test_each_call_survives_what_it_can(place, call, request_, fault, outcome):
     place.server.inject(request_, fault)

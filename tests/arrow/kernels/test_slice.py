@@ -28,7 +28,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("max_nbytes", [1, 50, 1000, 10_000, 100_000, 10**9])
 @pytest.mark.parametrize("name", TEXTS)

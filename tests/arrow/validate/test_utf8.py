@@ -44,7 +44,7 @@ def only_proof(monkeypatch):
     monkeypatch.setattr(utf8, "_SAMPLED", 1)
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 @pytest.mark.usefixtures("only_proof")

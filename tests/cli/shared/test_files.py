@@ -61,7 +61,7 @@ WAYS = {"convert": ["--to", "file"], "layout": None}
 CASES = [(command, ending) for command, endings in TARGETS.items() for ending in endings]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("command", "ending"), CASES, ids=map(".".join, CASES))
 def test_a_name_that_says_another_format_is_refused_before_anything_is_read(tmp_path, capsys, command, ending):
     """A file of Arrow under the name x.json is found out by somebody else, much later."""

@@ -157,7 +157,7 @@ def keeps_records(monkeypatch):
     monkeypatch.setattr(log, "_KEPT_NS", 3600 * 10**9)
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("pending", [False, True], ids=["", "while another was pending"])
 @pytest.mark.parametrize("moment", [1, 2, 3], ids=["root", "first partition", "second partition"])
 @pytest.mark.parametrize("case", MEANWHILE)

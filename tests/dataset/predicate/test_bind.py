@@ -279,7 +279,7 @@ FORMS = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("column", FORMS)
 def test_a_long_list_is_bound_in_seconds(column):
     """20,000 keys take a seventh of a second, so that 500,000 take a few; with the square of their number it would be minutes."""

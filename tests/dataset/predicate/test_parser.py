@@ -250,7 +250,7 @@ MANY = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("many", "count", "words"), [pytest.param(*case[1:], id=case[0]) for case in MANY])
 def test_a_predicate_of_a_few_megabytes_is_refused_within_seconds(many, count, words):
     sql, start = many(count), time.process_time()
@@ -308,7 +308,7 @@ def tried(call, *arguments):
         return error
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("name", "place"), NESTINGS)
 def test_nesting_is_bounded_and_what_is_parsed_can_be_used(name, place):
     before, inner, after = NESTED[name]

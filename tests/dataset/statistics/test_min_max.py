@@ -32,7 +32,7 @@ def test_texts_are_ordered_as_python_orders_them():
         assert found == known
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("shared", [0, 1, 5, 8, 9, 24, 31, 70, 80])
 @pytest.mark.parametrize("width", [0, 1, 6, 20])
 def test_many_texts_that_are_alike_for_long(shared, width):

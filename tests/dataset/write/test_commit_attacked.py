@@ -74,7 +74,7 @@ OBSTACLES = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("obstacle", OBSTACLES)
 @pytest.mark.parametrize("name", NAMES[:2])
@@ -216,7 +216,7 @@ RECORDS = [
 NUMBER = f"{3:020d}.json"
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("make", [case[1] for case in RECORDS], ids=[case[0] for case in RECORDS])
 def test_what_is_no_record_is_refused_by_name(places, make, action):
@@ -252,7 +252,7 @@ MARKS = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("number", [case[1] for case in MARKS], ids=[case[0] for case in MARKS])
 @pytest.mark.parametrize("suffix", ["done", "claim"])

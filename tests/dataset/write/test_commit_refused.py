@@ -237,7 +237,7 @@ def test_a_user_works_on_what_another_one_with_any_umask_left(shared, mode, umas
     as_another_user(second_user, OTHER, [GROUP], 0o022)
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
 @pytest.mark.parametrize(("does", "leaves"), list(WORKS.values())[1:], ids=list(WORKS)[1:])
 def test_a_user_who_may_not_write_changes_nothing(shared, does, leaves):

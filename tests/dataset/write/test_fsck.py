@@ -649,7 +649,7 @@ def test_what_jobs_have_left_is_a_note(place):
     assert looked(place).is_sound
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 def test_jobs_that_commit_while_it_is_listed(place):
     """It looks again; and if they never stop it says so."""
     from spark_arrow_ipc.dataset.write import inventory

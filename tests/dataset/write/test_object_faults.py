@@ -55,7 +55,7 @@ SAMPLE = [
 succeed."""
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=["append", "overwrite"])
 @pytest.mark.parametrize(
     ("request_", "fault", "key", "skip", "told"), [row[1:] for row in SAMPLE], ids=[row[0] for row in SAMPLE]

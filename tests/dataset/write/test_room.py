@@ -104,7 +104,7 @@ HISTORIES = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("limit", ["pages", "names"])
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("end", ENDS)
@@ -147,7 +147,7 @@ def test_a_job_whose_record_finds_no_room_is_aborted(place):
     assert (["a"], []) == (place.plain(), place.leftovers())
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("point", ["C3.linked", "C4.directories", "C4.renamed", "C4.synced", "C6.success"])
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
 def test_a_job_that_is_committed_is_put_in_place(place, mode, point):

@@ -65,7 +65,7 @@ def decoding():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("arrow-ipc-decode")]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("format_", FORMATS)

@@ -171,7 +171,7 @@ def outcome(read):
     return repr(rows), None, None
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @pytest.mark.parametrize("options", [case[1] for case in OPTIONS], ids=[case[0] for case in OPTIONS])

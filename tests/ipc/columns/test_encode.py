@@ -36,7 +36,7 @@ from writer_cases import (  # noqa: E402 - needs pyarrow
 )
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("name", EVERY_TYPE.schema.names)
 def test_slices_are_written_as_what_they_show(name):
     column = EVERY_TYPE.select([name])

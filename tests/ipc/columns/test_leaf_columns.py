@@ -103,7 +103,7 @@ SELECTIONS = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(("rows", "codec"), [(0, None), (1, None), (20, "lz4"), (20, "zstd"), (300, None)])
 def test_the_arrays_are_pyarrows(rows, codec, selection):
@@ -123,7 +123,7 @@ def test_the_arrays_are_those_of_columns_by_themselves(rows, codec, both):
     assert_same(*both(file_of(batch, batch.slice(0, rows // 2), compression=codec)))
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])
 @pytest.mark.parametrize(("rows", "codec"), [(20, None), (300, None), (300, "lz4"), (20, "zstd")])

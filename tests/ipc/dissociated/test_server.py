@@ -41,7 +41,7 @@ def server(request, tmp_path_factory):
         yield made
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("halves", [False, True], ids=["one", "two"])
 def test_files_of_every_type_are_what_they_are_on_disk(server, halves):
     uri = server.split_uris if halves else server.uri

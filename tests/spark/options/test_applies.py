@@ -119,7 +119,7 @@ for option in (*READING, *STREAMING, *WRITING):
 EXAMPLES = {option.name: option.example for option in (*READING, *STREAMING, *WRITING)}
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("use", list(Use), ids=lambda use: use.name)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_is_taken_where_it_applies(name, use, sources):

@@ -115,7 +115,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("case", HOSTILE)
 @pytest.mark.parametrize(("side", "parse"), [(READING, parse_read), (WRITING, parse_write)])
 def test_no_value_is_more_than_an_option_error_of_some_lines(side, parse, case):

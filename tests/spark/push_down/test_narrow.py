@@ -64,6 +64,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize(("sql", "scan"), QUERIES, ids=[sql for sql, _ in QUERIES])
 def test_a_scan_reads_what_is_asked_for(view, without, sql, scan):
     frame = view.sql(sql)
@@ -218,6 +219,7 @@ def test_rows_of_python_functions(view, without):
     assert frame.select(f.udf(lambda k: k * 2, "bigint")("k").alias("d")).agg(f.sum("d")).collect()[0][0] == 380
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize(
     "condition",
     [

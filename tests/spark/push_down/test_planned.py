@@ -54,6 +54,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize(("condition", "tasks"), CONDITIONS, ids=[c[0] for c in CONDITIONS])
 def test_tasks_start_for_partitions_that_may_match(view, without, condition, tasks):
     sql = f"SELECT k, p, name, day, x FROM lake WHERE {condition}"

@@ -48,6 +48,7 @@ def both(pushed, make, *, is_narrow):
     return seen
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("is_narrow", [False, True])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_arrow_types(pushed, folder, options, is_narrow):
@@ -60,6 +61,7 @@ def test_arrow_types(pushed, folder, options, is_narrow):
     assert by_rows == by_columns
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("name", ["interval", "struct", "list_struct", "sparse_union", "dense_union"])
 def test_each_field_of_a_struct_is_read_alone(pushed, folder, name):
     """Some columns are structs in Spark alone."""
@@ -73,6 +75,7 @@ def test_each_field_of_a_struct_is_read_alone(pushed, folder, name):
         assert by_rows == by_columns
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: ", ".join(settings) or "as they are")
 def test_spark_types(pushed, tmp_path, settings):
     pushed.sql(EVERYTHING).write.format("arrowipc").mode("append").option("recordBatchRows", 7).save(

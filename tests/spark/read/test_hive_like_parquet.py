@@ -194,6 +194,7 @@ TREES = [
 ]
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("case", [case[1:] for case in TREES], ids=[case[0] for case in TREES])
 def test_tree_is_what_spark_makes_of_it(spark, tmp_path, case):
     expected, actual = compared(spark, tmp_path, *case)

@@ -74,6 +74,7 @@ def plain(type_):
     return type_.simpleString()
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_merged_like_parquet(spark, tmp_path, seed):
     tables, conflicts = tree(seed)

@@ -134,7 +134,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("name", "options", "size"), PLANS, ids=[", ".join(plan) for plan in PLANS])
 def test_a_plan_opens_no_file_twice_and_lists_no_directory_twice(data, name, options, size):
     root = data / name

@@ -178,6 +178,7 @@ def utc(spark):
     spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("name", FILES)
 def test_spark_reads_what_the_file_holds(utc, name):
     """Every column of every row, in order; or the error that is listed."""

@@ -95,6 +95,7 @@ def kept_by_spark(spark, lake):
     return {where: sorted(str(row[:width]) for row in whole if row[width + i]) for i, where in enumerate(WHERES)}
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("where", WHERES)
 def test_the_rows_are_those_of_sparks_own_filter(spark, lake, kept_by_spark, where):
     assert rows(read(spark, lake, where=where)) == kept_by_spark[where]
@@ -155,6 +156,7 @@ IN_SESSION = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("where", IN_SESSION)
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "+00:30"])
 def test_a_time_without_a_zone_is_in_the_sessions(spark, lake, where, zone):

@@ -194,6 +194,7 @@ def unlike(frame, columns):
 FRAMINGS = [(stream, compression) for stream in (False, True) for compression in (None, "lz4", "zstd")]
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize(("stream", "compression"), FRAMINGS)
 def test_every_type_flat_and_nested(spark, tmp_path, stream, compression):
     """Arrow type by Arrow type: the Spark type and the values, in both formats, with each compression."""

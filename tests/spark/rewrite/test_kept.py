@@ -118,7 +118,7 @@ def lake(root, column, *, schema_metadata=None):
     return exact_cases.contents(exact_cases.tables_below(root)), exact_cases.files_below(root)
 
 
-@pytest.mark.one_in(4, "slow")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("column", "options", "words"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_in_place_the_files_are_the_same_or_refused(tmp_path, column, options, words):
     before, files = lake(tmp_path, column, schema_metadata={"owner": "me"})
@@ -270,6 +270,7 @@ def test_random_tables_are_the_same_or_refused(tmp_path, way):
     assert outcomes.count("kept") >= 5, outcomes
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("way", exact_cases.WAYS)
