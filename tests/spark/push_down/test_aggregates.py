@@ -55,6 +55,7 @@ LEFT = [
     ("SELECT sum(k * 2) FROM n", "an input of whole numbers that is computed"),
     ("SELECT sum(d / 3) FROM n", "a division"),
     ("SELECT sum(d * d * d * d) FROM n", "a product of which Spark cuts digits"),
+    ("SELECT sum(wide * wide * (d - d)) FROM n", "a product on the way that can have more digits than a decimal"),
     ("SELECT first(k) IS NULL FROM n", "the order of rows"),
 ]
 

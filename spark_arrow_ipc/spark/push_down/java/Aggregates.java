@@ -134,9 +134,19 @@ class Aggregates {
     boolean isProduct = expression instanceof Multiply;
     if (!isProduct && !(expression instanceof Add) && !(expression instanceof Subtract)) return false;
     Expression left = (Expression) expression.children().apply(0), right = (Expression) expression.children().apply(1);
-    if (!keepsDigits(left, schema) || !keepsDigits(right, schema)) return false;
+    if (!keepsDigits(left, schema) || !keepsDigits(right, schema) || canOverflow(left) || canOverflow(right)) return false;
     int first = ((DecimalType) left.dataType()).scale(), second = ((DecimalType) right.dataType()).scale();
     return ((DecimalType) expression.dataType()).scale() == (isProduct ? first + second : Math.max(first, second));
+  }
+
+  /** True if a step can have more digits than a decimal: there Spark ends the query, and tasks look at the last step alone. */
+  private static boolean canOverflow(Expression step) {
+    if (step.children().isEmpty()) return false;
+    DecimalType left = (DecimalType) ((Expression) step.children().apply(0)).dataType();
+    DecimalType right = (DecimalType) ((Expression) step.children().apply(1)).dataType();
+    int digits = step instanceof Multiply ? left.precision() + right.precision()
+      : Math.max(left.precision() - left.scale(), right.precision() - right.scale()) + Math.max(left.scale(), right.scale());
+    return digits + 1 > DecimalType.MAX_PRECISION();
   }
 
   private static boolean holds(Expression condition, StructType schema) {
