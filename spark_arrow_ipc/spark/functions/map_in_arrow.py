@@ -34,7 +34,7 @@ from spark_arrow_ipc.spark.process import short_errors
 #
 # The schema that Spark asks for is the function's. What the function reads is the schema that ``load`` would have, or
 # a part of it that the caller names.
-_PREFIX = "arrowipc_map_"
+_PREFIX = "arrowipc_map_"  # known to push_down/java/MappedTable.java
 
 
 @dataclass(frozen=True)

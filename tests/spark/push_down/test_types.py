@@ -7,6 +7,8 @@ from frames import EVERYTHING
 from pushed import SETTING
 from pyspark.sql import functions as f
 
+from spark_arrow_ipc import aggregate, map_in_arrow
+
 OPTIONS = {
     "as they are": {},
     "counts": {"times": "long", "nanoseconds": "long"},
@@ -116,3 +118,15 @@ def test_python_functions_keep_the_columns_of_batches_that_they_wait_for(pushed,
             pushed.conf.unset("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled")
     assert answers["true"] == answers["false"]
     assert answers["true"][0][1] == 0
+
+
+def test_what_functions_make_crosses_as_columns(pushed, folder):
+    schema = pushed.read.format("arrowipc").option("mapKeys", "lastWins").load(str(folder)).schema
+    made = map_in_arrow(pushed, str(folder), lambda batches: batches, schema, mapKeys="lastWins")
+    by_rows, by_columns = both(pushed, lambda: made.select("*"), is_narrow=False)
+    assert by_rows == by_columns
+    counted = aggregate(pushed, str(folder), aggregates={"rows": "count(*)"}, mapKeys="lastWins")
+    assert counted.collect() == [(made.count(),)]
+    for frame in made.select("c0"), counted:
+        frame.collect()  # a plan that adapts itself shows how it is read when it has run
+        assert "ColumnarToRow" in frame._jdf.queryExecution().executedPlan().toString()

@@ -64,12 +64,15 @@ public class PushDown extends Rule {
   }
 
   private static LogicalPlan withNarrowTable(DataSourceV2Relation relation, Map computed, Expression condition) {
-    if (!(relation.table() instanceof PythonTable) || !NarrowTable.takes((PythonTable) relation.table(), relation.options())) return relation;
+    if (!(relation.table() instanceof PythonTable)) return relation;
+    PythonTable table = (PythonTable) relation.table();
+    boolean isMapped = MappedTable.takes(table);
+    if (!isMapped && !NarrowTable.takes(table, relation.options())) return relation;
     if (relation.options().containsKey("metadataonly")) computed = null;
     Object[] arguments = new Object[relation.productArity()];
     for (int i = 0; i < arguments.length; i++) {
       Object argument = relation.productElement(i);
-      arguments[i] = argument == relation.table() ? new NarrowTable((PythonTable) argument, condition, computed) : argument;
+      arguments[i] = argument != table ? argument : isMapped ? new MappedTable(table) : new NarrowTable(table, condition, computed);
     }
     // The constructor has other parameters in other releases of Spark; makeCopy finds it.
     return (LogicalPlan) relation.makeCopy(arguments);
