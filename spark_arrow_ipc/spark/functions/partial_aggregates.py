@@ -31,6 +31,8 @@ _MOST_LEFT: Final = 0.85
 
 With keys at random that is up to as many groups as three batches have rows.
 """
+_LOOK_AGAIN: Final = 32
+"""A task that gave up grouping tries so many batches later again: keys that did not repeat at first may do so then."""
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
@@ -68,15 +70,16 @@ class PartialAggregates:
         """Yield partial rows, last those of `answered`, which need no batches; memory: one batch, and about 64 MiB."""
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
-        held_rows = merged_rows = 0
+        held_rows = merged_rows = to_pass = 0
         bounds = [0] * len(self.parts)
-        is_sparse = repeats = False
+        repeats = False
         for batch in batches:
             if not batch.num_rows:
                 continue
             inputs = _Inputs.of(self, batch)
             types = inputs.types
-            if is_sparse or inputs.exceeds(inputs.bounds):
+            to_pass -= 1
+            if to_pass > 0 or inputs.exceeds(inputs.bounds):
                 yield from _typed(inputs.table, types)
                 continue
             sums = [a + b for a, b in zip(bounds, inputs.bounds, strict=True)]
@@ -92,8 +95,8 @@ class PartialAggregates:
             if (is_doubted and len(held) > 1) or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
                 merged = self._merged(held)
                 if is_doubted and len(held) > 1:
-                    is_sparse = merged.num_rows > _MOST_LEFT * held_rows
-                    repeats = not is_sparse
+                    repeats = merged.num_rows <= _MOST_LEFT * held_rows
+                    to_pass = 0 if repeats else _LOOK_AGAIN
                 held, held_rows, merged_rows = [merged], merged.num_rows, merged.num_rows
                 if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
                     yield from _typed(merged, types)

@@ -127,3 +127,20 @@ def test_groups_of_few_rows_are_made_where_batches_repeat_them(keys, wanted):
     assert values.tolist() == total["k0"].to_pylist()
     assert counts.tolist() == total["a0_sum"].to_pylist()
     assert (3 * counts).tolist() == total["a1_sum"].to_pylist()
+
+
+def test_a_task_that_gave_up_grouping_looks_again():
+    """The first two batches have keys of their own, all others the same nine."""
+    size = partial_aggregates._LEAST_MERGED_ROWS
+    numbers = np.arange(100 * size)
+    keys = np.where(numbers < 2 * size, numbers, numbers % 9)
+    batches = [
+        batch(pa.array(keys[start : start + size]), pa.array(numbers[start : start + size]))
+        for start in range(0, len(keys), size)
+    ]
+    made = pa.Table.from_batches(list(PartialAggregates((0,), (Part("sum", 1),))(iter(batches))))
+    assert 2 * size < made.num_rows < 40 * size
+    whole = pa.table({"k0": keys, "a0": numbers}).group_by("k0").aggregate([("a0", "sum")]).sort_by("k0")
+    again = made.group_by("k0").aggregate([("a0", "sum")]).sort_by("k0")
+    assert whole["k0"].equals(again["k0"])
+    assert whole["a0_sum"].to_pylist() == [int(value) for value in again["a0_sum"].to_pylist()]
