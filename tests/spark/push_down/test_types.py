@@ -1,13 +1,19 @@
 """Every type of docs/types.md by columns and by rows: the same values, as Python and as Spark's own functions see them."""
 
+import sys
+
 import arrow_cases
 import pyarrow as pa
 import pytest
 from frames import EVERYTHING
 from pushed import SETTING
+from pyspark import cloudpickle
 from pyspark.sql import functions as f
 
 from spark_arrow_ipc import aggregate, map_in_arrow
+
+# Workers cannot import a test: its functions go by value.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 OPTIONS = {
     "as they are": {},
@@ -87,9 +93,9 @@ def test_spark_types(pushed, tmp_path, settings):
         pushed.conf.set(name, value)
     try:
         by_rows, by_columns = both(
-            pushed, lambda: pushed.read.format("arrowipc").load(str(tmp_path / "t")), is_narrow=True
+            pushed, lambda: pushed.read.format("arrowipc").load(str(tmp_path / "t")).drop("nothing"), is_narrow=True
         )
-        by_spark = looked_at(pushed.sql(EVERYTHING).drop("id"))
+        by_spark = looked_at(pushed.sql(EVERYTHING).drop("id", "nothing"))
     finally:
         for name in settings:
             pushed.conf.unset(name)
@@ -103,7 +109,7 @@ def test_types_are_read_by_columns(pushed, folder):
 
 
 def test_python_functions_keep_the_columns_of_batches_that_they_wait_for(pushed, tmp_path):
-    """Spark 4.2 sends columns to Python, and reads what it does not send once answers come: the batches are gone by then."""
+    """Spark 4.2 sends columns to Python, and reads the others once answers come: the batches are gone by then."""
     # Rows of many lengths, so that a string of another batch is another string.
     made = pushed.range(60_000, numPartitions=1).selectExpr("id", "repeat(cast(id AS string), id % 13) AS s")
     made.write.format("arrowipc").mode("append").option("recordBatchRows", 1000).save(str(tmp_path / "t"))
@@ -120,13 +126,43 @@ def test_python_functions_keep_the_columns_of_batches_that_they_wait_for(pushed,
     assert answers["true"][0][1] == 0
 
 
+def without_the_first(batches):
+    """Its type is void, which crosses as rows."""
+    return (batch.select(batch.schema.names[1:]) for batch in batches)
+
+
 def test_what_functions_make_crosses_as_columns(pushed, folder):
-    schema = pushed.read.format("arrowipc").option("mapKeys", "lastWins").load(str(folder)).schema
-    made = map_in_arrow(pushed, str(folder), lambda batches: batches, schema, mapKeys="lastWins")
+    schema = pushed.read.format("arrowipc").option("mapKeys", "lastWins").load(str(folder)).drop("c0").schema
+    made = map_in_arrow(pushed, str(folder), without_the_first, schema, mapKeys="lastWins")
     by_rows, by_columns = both(pushed, lambda: made.select("*"), is_narrow=False)
     assert by_rows == by_columns
     counted = aggregate(pushed, str(folder), aggregates={"rows": "count(*)"}, mapKeys="lastWins")
     assert counted.collect() == [(made.count(),)]
-    for frame in made.select("c0"), counted:
+    for frame in made.select("c1"), counted:
         frame.collect()  # a plan that adapts itself shows how it is read when it has run
         assert "ColumnarToRow" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_a_pandas_function_beside_every_type_of_spark(pushed, tmp_path):
+    """Spark makes columns again of the rows that it keeps, and not of every type."""
+    pushed.sql(EVERYTHING).selectExpr("*", "'Ab' COLLATE UTF8_LCASE AS collated").write.format("arrowipc").mode(
+        "append"
+    ).save(str(tmp_path / "t"))
+    doubled = f.pandas_udf(lambda numbers: numbers * 2, "long")
+    read = pushed.read.format("arrowipc").load(str(tmp_path / "t"))
+    for columns in [
+        read.columns,
+        ["id", "collated"],
+        ["id", *(c for c in read.columns if read.schema[c].dataType.typeName() == "void")],
+    ]:
+        by_rows, by_columns = both(
+            pushed,
+            lambda columns=columns: (
+                pushed.read.format("arrowipc")
+                .load(str(tmp_path / "t"))
+                .select(*columns)
+                .withColumn("twice", doubled("id"))
+            ),
+            is_narrow=False,
+        )
+        assert by_rows == by_columns

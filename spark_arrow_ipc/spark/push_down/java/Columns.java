@@ -45,9 +45,7 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.MapType;
-import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.ShortType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
@@ -98,6 +96,7 @@ public class Columns implements PartitionReaderFactory {
     return isKnownSpark.booleanValue() && readsType(schema);
   }
 
+  /** Without void and collations, of which Spark makes no columns again where a pandas UDF is above. */
   private static boolean readsType(DataType type) {
     if (type instanceof StructType) {
       StructField[] fields = ((StructType) type).fields();
@@ -108,8 +107,8 @@ public class Columns implements PartitionReaderFactory {
     if (type instanceof MapType) return readsType(((MapType) type).keyType()) && readsType(((MapType) type).valueType());
     return type instanceof BooleanType || type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType
       || type instanceof LongType || type instanceof FloatType || type instanceof DoubleType || type instanceof DecimalType
-      || type instanceof StringType || type instanceof BinaryType || type instanceof DateType || type instanceof TimestampType
-      || type instanceof TimestampNTZType || type instanceof NullType || type instanceof YearMonthIntervalType
+      || Typed.isPlainString(type) || type instanceof BinaryType || type instanceof DateType || type instanceof TimestampType
+      || type instanceof TimestampNTZType || type instanceof YearMonthIntervalType
       || type instanceof DayTimeIntervalType;
   }
 
