@@ -1,12 +1,5 @@
 package sparkarrowipc;
 
-import java.util.EnumSet;
-import java.util.Map;
-import java.util.Set;
-import org.apache.spark.sql.connector.catalog.Column;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -19,25 +12,14 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The output of a function or an aggregate of this package: all of it is read, as Spark plans it, and crosses as columns. */
-public class MappedTable implements SupportsRead {
+public class MappedTable extends OfPython {
   private static final String PREFIX = "arrowipc_map_";
 
-  private final PythonTable table;
-
-  MappedTable(PythonTable table) { this.table = table; }
+  MappedTable(PythonTable table) { super(table); }
 
   static boolean takes(PythonTable table) { return table.name().startsWith(PREFIX); }
 
-  public String name() { return table.name(); }
-  public StructType schema() { return table.schema(); }
-  public Column[] columns() { return table.columns(); }
-  public Transform[] partitioning() { return table.partitioning(); }
-  public Map properties() { return table.properties(); }
-  public Set capabilities() { return EnumSet.of(TableCapability.BATCH_READ); }
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new Builder(table.newScanBuilder(options)); }
-  public boolean equals(Object other) { return other instanceof MappedTable && ((MappedTable) other).table == table; }
-  public int hashCode() { return System.identityHashCode(table); }
-  public String toString() { return table.toString(); }
 
   public static class Builder implements ScanBuilder {
     private final ScanBuilder inner;
@@ -53,9 +35,7 @@ public class MappedTable implements SupportsRead {
     public Batch toBatch() { return new ByColumns(inner.toBatch()); }
     public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
     public CustomTaskMetric[] reportDriverMetrics() { return inner.reportDriverMetrics(); }
-    public Scan.ColumnarSupportMode columnarSupportMode() {
-      return Columns.reads(readSchema()) ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
-    }
+    public Scan.ColumnarSupportMode columnarSupportMode() { return Columns.mode(readSchema()); }
   }
 
   public static class ByColumns implements Batch {

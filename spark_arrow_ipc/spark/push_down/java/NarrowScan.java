@@ -182,9 +182,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   public CustomMetric[] supportedCustomMetrics() { return table.table.newScanBuilder(options).build().supportedCustomMetrics(); }
 
-  public Scan.ColumnarSupportMode columnarSupportMode() {
-    return Columns.reads(schema) ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
-  }
+  public Scan.ColumnarSupportMode columnarSupportMode() { return Columns.mode(schema); }
 
   public Statistics estimateStatistics() {
     long bytes;
