@@ -94,7 +94,7 @@ class Seen:
 
 
 def look(directory: str, storage: Storage, opens: Callable[[str], Storage], log: str | None, most: int) -> Seen:
-    """Return what a checkpoint, or a source log, says of its newest batches, `most` at most.
+    """Describe the newest batches of a checkpoint or a source log, at most `most` of them.
 
     `log` is the source log of the checkpoint's query; without it, that of `ingest`, if it is there. `opens` returns the
     storage of a path.

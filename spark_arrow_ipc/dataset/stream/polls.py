@@ -44,7 +44,7 @@ class Polls:
     """The looks of one query."""
 
     mode: StreamMode
-    interval: float  # at least so many seconds between two looks that find nothing
+    interval: float  # the least number of seconds between two looks that find nothing
     # A clock and a pause, for tests.
     seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

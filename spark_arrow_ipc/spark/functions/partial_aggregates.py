@@ -32,7 +32,7 @@ _MOST_LEFT: Final = 0.85
 With keys at random that is up to as many groups as three batches have rows.
 """
 _LOOK_AGAIN: Final = 32
-"""A task that gave up grouping tries so many batches later again: keys that did not repeat at first may do so then."""
+"""Batches after which a task that gave up grouping tries again: keys that did not repeat at first may repeat later."""
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
