@@ -17,6 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import quick_jvm
+
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
 ROWS = """
@@ -210,11 +212,13 @@ def make_tables(spark, folder):
 
 
 def answer(spark, sql):
-    """Return sorted rows, or the first line of an error."""
+    """Return sorted rows, or the first line of an error, and whether the plan has a narrowed scan."""
     try:
-        return sorted(map(repr, spark.sql(sql).collect()))
+        frame = spark.sql(sql)
+        rows = sorted(map(repr, frame.collect()))
     except Exception as error:  # noqa: BLE001 - whatever Spark answers
-        return "refused: " + str(error).splitlines()[0][:160]
+        return "refused: " + str(error).splitlines()[0][:160], False
+    return rows, "arrowipc [" in frame._jdf.queryExecution().executedPlan().toString()
 
 
 def only(rows, others):
@@ -224,10 +228,6 @@ def only(rows, others):
         if isinstance(rows, str) or isinstance(others, str)
         else sorted((Counter(rows) - Counter(others)).elements())[:5]
     )
-
-
-def is_narrowed(spark, sql):
-    return "arrowipc [" in spark.sql(sql)._jdf.queryExecution().executedPlan().toString()
 
 
 def compare(spark, queries, number):
@@ -244,12 +244,12 @@ def compare(spark, queries, number):
         for name, value in settings.items():
             spark.conf.set(name, value)
         sql = queries.query()
-        expected, found = (answer(spark, sql.replace("{t}", table)) for table in "pa")
+        (expected, _), (found, narrowed) = (answer(spark, sql.replace("{t}", table)) for table in "pa")
         counts["queries"] += 1
         if isinstance(expected, str) and isinstance(found, str):
             counts["both refuse"] += 1
             continue
-        counts["narrowed"] += is_narrowed(spark, sql.replace("{t}", "a")) if not isinstance(found, str) else 0
+        counts["narrowed"] += narrowed
         if isinstance(expected, str):
             counts["Parquet alone refuses"] += 1
         elif expected != found:
@@ -267,15 +267,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", quick_jvm.SUBMIT_ARGS)
     from pyspark.sql import SparkSession
 
     from spark_arrow_ipc import push_down
 
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-    )
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     # Spark's Parquet reader loses rows with 0.0 or -0.0 that an IN names (docs/upstream.md): the oracle filters in Spark alone.
