@@ -7,7 +7,7 @@ themselves. `-m "not slow"` leaves what a change of the codec, of plans or of co
 tests run in the shared session: each way of docs/deploy.md, copies of a task; and of the whole of what another test
 samples: all files of the corpus, all rows of a long table. They are left out unless `-m exhaustive` asks for them, as
 .ci/run does for each change. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
-benchmarks; `-m nightly` asks for them, as .ci/nightly does.
+benchmarks; `-m nightly` asks for them, as .ci/nightly does. .ci/run leaves out a test that has both marks.
 
 A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n is quick, drawn by its name, the
 others are nightly, but each value of either list is tried in every run with Spark. A table whose rows are a list of

@@ -51,7 +51,7 @@ def test_what_takes_gigabytes_is_refused_before_it_is_made():
     assert expected == outcomes(bombs, ["full", "to_pylist", "cat"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_small_bomb_does_harm_on_any_route():
     pytest.importorskip("pyspark")
     routes = ["structural", "to_pylist", "cat", "Spark task"]

@@ -38,7 +38,7 @@ def wheel(builds):
 # ---- two builds
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_builds_are_equal_byte_for_byte(builds):
     first, second = builds
     assert [".gz", ".whl"] == sorted(path.suffix for path in first.iterdir())

@@ -88,6 +88,7 @@ def test_codec_writes_and_reads_alone(where, tmp_path):
     assert "written and read\n" == printed(*script(WRITE, where), path=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("path", SOUND, ids=os.path.basename)
 def test_codec_reads_alone(where, tmp_path, path):

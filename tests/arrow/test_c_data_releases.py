@@ -100,6 +100,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ENDS.values(), ids=ENDS)
 def test_a_process_with_live_capsules_ends_cleanly(line):
     program = (

@@ -49,6 +49,7 @@ def test_the_first_equal_slot_is_found_for_every_type(array):
     assert by_pairs(array) == distinct.first_equal(array).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0, 1, 3])
 @given(strategies.arrays())
 def test_hashes_that_collide_change_nothing(bits, array):

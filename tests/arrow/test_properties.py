@@ -31,6 +31,7 @@ def test_strategies_are_total():
     assert set(LAYOUTS) == set(strategies.EVERY_CLASS) == set(strategies.ARRAYS)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize("cls", CLASSES)
 @given(st.data())
@@ -41,6 +42,7 @@ def test_drawn_array_is_sound_and_equal_to_itself(cls, data):
     assert len(array.to_pylist()) == array.length
 
 
+@pytest.mark.slow
 @given(strategies.arrays())
 def test_build_is_the_inverse_of_to_pylist(array):
     """Save for unions: a value does not tell which child it came from."""
@@ -90,6 +92,7 @@ def test_joined_arrays_are_found_in_the_whole(type_, rng, lengths):
     assert_same(b, whole.slice(a.length))
 
 
+@pytest.mark.slow
 @given(strategies.batches(), st.lists(st.integers(0, 40), max_size=4), st.integers(1, 50))
 def test_rechunked_batches_have_the_rows_of_the_whole(made, cuts, rows):
     (batch,) = made

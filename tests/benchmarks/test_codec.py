@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import codec
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_figure_is_measured_and_printed():
     found = list(codec.figures(repeats=1, batches=3, tiny_batches=5, columns=20))
     assert 17 == len(found)

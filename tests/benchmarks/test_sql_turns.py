@@ -22,6 +22,7 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("program", "words", "queries"), PROGRAMS)
 def test_answers_are_equal(program, words, queries, tmp_path):
     figures = tmp_path / "figures.json"

@@ -155,6 +155,7 @@ def message_ends(content):
     return ends
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", STREAMS)

@@ -40,7 +40,7 @@ def found(request, cases):
     return differential.report(cases, differential.outcomes(cases, cases.sample()[: request.param]))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_case_has_an_outcome(request, found):
     counts, _ = found
     assert request.node.callspec.params["found"] == sum(counts.values())

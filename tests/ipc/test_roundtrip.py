@@ -60,6 +60,7 @@ def test_written_batches_are_read(options, made, cuts):
         assert_same(portions, list(reader))
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize("cls", [pytest.param(cls, id=cls.__name__) for cls in strategies.EVERY_CLASS])
 @given(st.data(), st.sampled_from(FORMATS), st.sampled_from((None, "lz4", "zstd")))
@@ -109,12 +110,14 @@ def test_projection_is_selection(made, form, codec, data):
         assert_same([batch.select(chosen)], list(reader))
 
 
+@pytest.mark.slow
 @given(strategies.batches(), st.sampled_from(FORMATS))
 def test_structural_validation_reads_sound_files_alike(made, form):
     with ipc.open(written(made, ipc.WriteOptions(format=form)), validation="structural") as reader:
         assert_same(made, list(reader))
 
 
+@pytest.mark.slow
 @given(strategies.batches(), strategies.generators)
 def test_pipe_gives_what_memory_gives(made, rng):
     class Pipe:
@@ -130,6 +133,7 @@ def test_pipe_gives_what_memory_gives(made, rng):
         assert_same(made, list(reader))
 
 
+@pytest.mark.slow
 @given(strategies.batches(), st.sampled_from(FORMATS), st.sampled_from((None, "lz4", "zstd")))
 def test_equal_batches_give_equal_bytes(made, form, codec):
     options = ipc.WriteOptions(format=form, compression=codec)

@@ -80,6 +80,7 @@ def setting(spark):
 
 
 # (The setting of the session, rows of each of two tasks, lines of the job.)
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize(
     ("value", "rows", "lines"), [(None, 5_000_000, 1), (None, 100, 0), ("64m", 100, 0), (UNLIMITED, 5_000_000, 0)]
 )

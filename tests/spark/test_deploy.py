@@ -282,9 +282,10 @@ def read_back(directory):
     return pa.concat_tables([pa.ipc.open_file(str(path)).read_all() for path in files])
 
 
-# Of the two ways in which the driver finds a package beside its program, one is tried with each change.
+# One way in which Spark finds the package by itself and one in which it must be registered are tried with each change.
+EACH_TIME = {"a packed environment", "a zip that is registered"}
 TRIED = [
-    pytest.param(way, marks=pytest.mark.nightly if name == "a zip on both paths" else pytest.mark.exhaustive, id=name)
+    pytest.param(way, marks=pytest.mark.exhaustive if name in EACH_TIME else pytest.mark.nightly, id=name)
     for name, way in WAYS.items()
 ]
 
@@ -336,9 +337,8 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "form", [pytest.param("csv", marks=pytest.mark.nightly), pytest.param("parquet", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("form", INPUTS)
 def test_the_example_job_converts(form, environments, tmp_path):
     """With the settings of conf/, as the document runs it; nothing to read on the console but what the JVM says."""
     (tmp_path / "conf").symlink_to(ROOT / "conf")

@@ -53,6 +53,7 @@ def page_id(path):
     return path.relative_to(page_programs.ROOT).as_posix()
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("page", pages(), ids=page_id)
 def test_the_programs_of_a_page(spark, settings, folder, monkeypatch, page):
     if page.name == "streaming.md":

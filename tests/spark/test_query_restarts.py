@@ -326,6 +326,7 @@ def pruned(tmp_path, says):
     assert [(4,)] == query.next()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", CASES)
 def test_the_error_has_the_words_and_the_query_goes_on(tmp_path, says):
     CASES[says](tmp_path, says)
@@ -336,6 +337,7 @@ def test_every_error_of_the_page_is_made():
     assert sorted(CASES) == sorted(rows)
 
 
+@pytest.mark.exhaustive
 def test_a_query_of_spark_goes_on_by_what_the_command_says(spark, tmp_path, capsys):
     """The checkpoint is Spark's own; the rows are those of the sink."""
 

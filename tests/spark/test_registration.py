@@ -60,7 +60,7 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(pyspark.__version__ < "4.2", reason="this Spark dies of SIGINT in a call to the JVM")
 def test_saves_go_on_after_ctrl_c(tmp_path):
     """SIGINT in the middle of a call to the JVM, twice; each time the thread that answers is a new one."""

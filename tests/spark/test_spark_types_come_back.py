@@ -90,6 +90,7 @@ def every_type(spark, nest):
     return spark.sql(f"SELECT id, {nulls} FROM range(2)")
 
 
+@pytest.mark.one_in(3, "exhaustive")
 @pytest.mark.parametrize("nesting", NESTED)
 def test_every_type_comes_back(with_times, tmp_path, nesting):
     spark = with_times
@@ -101,6 +102,7 @@ def test_every_type_comes_back(with_times, tmp_path, nesting):
     assert rows(frame.select(*plain)) == rows(back.select(*plain))
 
 
+@pytest.mark.one_in(3, "exhaustive")
 @pytest.mark.parametrize("nesting", NESTED)
 def test_types_are_those_of_parquet(with_times, tmp_path, nesting):
     spark = with_times
@@ -235,6 +237,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("case", HOSTILE, ids=[case[0] for case in HOSTILE])
 def test_a_note_that_lies_is_read_without_it_or_named(spark, tmp_path, case):
     """It never reaches Java, and nothing that it names is imported."""

@@ -66,6 +66,7 @@ def ingested(spark, store, source, sink, checkpoint, options):
     return ingest(spark, source, sink, checkpoint=checkpoint, **given)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("run", [written, ingested])
 @pytest.mark.parametrize("mode", ["window", "log", "table"])
 def test_every_row_is_read_and_written_once_over_restarts(spark, store, client, tmp_path, mode, run):

@@ -279,6 +279,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("column", FORMS)
 def test_a_long_list_is_bound_in_seconds(column):

@@ -230,7 +230,7 @@ def test_an_error_says_where_the_mistake_is(text, words):
         parse(text)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_long_chains_and_lists_take_linear_time():
     assert len(parse(" OR ".join(["a = 1"] * 20_000)).parts) == 20_000
     assert len(parse(f"a IN ({', '.join(map(str, range(200_000)))})").options) == 200_000
@@ -250,6 +250,7 @@ MANY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("many", "count", "words"), [pytest.param(*case[1:], id=case[0]) for case in MANY])
 def test_a_predicate_of_a_few_megabytes_is_refused_within_seconds(many, count, words):

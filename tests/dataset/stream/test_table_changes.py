@@ -119,6 +119,7 @@ def rows(texts):
     return Counter((directory, row) for directory, text in pairs for row in text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_changes_add_up_to_what_is_there(tmp_path, seed):
     luck, number, sums = random.Random(seed), 0, Counter()

@@ -97,6 +97,7 @@ def swap(path, elsewhere):
     path.symlink_to(elsewhere)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("T") and point not in OF_COPIES])
 @pytest.mark.parametrize("name", [*NAMES, LOG, "the job's staging directory"])

@@ -216,6 +216,7 @@ def first_user(data, mode, umask, leaves):
     as_another_user(seed, NOBODY, [GROUP], umask)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
 @pytest.mark.parametrize(("does", "leaves"), WORKS.values(), ids=WORKS)

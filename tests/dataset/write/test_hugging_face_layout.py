@@ -117,6 +117,7 @@ STEPS = [  # point, its passage, what our reader sees, what the library opens
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [nothing, ours, theirs], ids=lambda make: make.__name__)
 @pytest.mark.parametrize(("point", "passage", "own", "of_library"), STEPS, ids=str)
 def test_a_job_that_dies_leaves_the_old_rows_or_the_new_ones(tmp_path, before, point, passage, own, of_library):

@@ -33,6 +33,7 @@ def made_anew(data, jobs, pending):
     return act
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.disk
 @pytest.mark.parametrize("pending", ["C3.linked", "C4.renamed", "C6.success"])

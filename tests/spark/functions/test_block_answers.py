@@ -101,6 +101,7 @@ def is_ordered(name):
     return not name.startswith(("float", "double", "list"))
 
 
+@pytest.mark.one_in(5, "exhaustive")
 @pytest.mark.parametrize(
     ("keys", "where", "zone"),
     [

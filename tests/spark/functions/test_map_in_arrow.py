@@ -94,6 +94,7 @@ SAME = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("function", "schema", "options"), [c[1:] for c in SAME], ids=[c[0] for c in SAME])
 def test_the_rows_and_types_are_those_of_mapinarrow(spark, lake, function, schema, options):
     options = {name: value for name, value in options.items() if value is not None}

@@ -64,7 +64,7 @@ def aggregated(frame):
     return any(" aggregated " in text for text in scans(frame))
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("sql", TAKEN)
 def test_tasks_aggregate(table, without, sql, ansi):
@@ -135,7 +135,7 @@ def test_a_lake_is_counted_without_its_bodies(pushed, tmp_path):
     assert pushed.sql("SELECT count(*), min(id), max(id) FROM lake").collect() == [(1000, 0, 999)]
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(3, "exhaustive")
 @pytest.mark.parametrize(
     ("sql", "fewer"),
     [

@@ -64,7 +64,7 @@ QUERIES = [
 ]
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("sql", "scan"), QUERIES, ids=[sql for sql, _ in QUERIES])
 def test_a_scan_reads_what_is_asked_for(view, without, sql, scan):
     frame = view.sql(sql)

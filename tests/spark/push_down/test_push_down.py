@@ -108,7 +108,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_fault_changes_no_answer(pushed, without, folder, step):
     pushed.read.format("arrowipc").load(folder).createOrReplaceTempView("faulty")
@@ -158,7 +158,7 @@ print("rules", off, left, names())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_register_enables_it_unless_it_is_told_not_to(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -95,7 +95,7 @@ def kept_by_spark(spark, lake):
     return {where: sorted(str(row[:width]) for row in whole if row[width + i]) for i, where in enumerate(WHERES)}
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("where", WHERES)
 def test_the_rows_are_those_of_sparks_own_filter(spark, lake, kept_by_spark, where):
     assert rows(read(spark, lake, where=where)) == kept_by_spark[where]
@@ -308,6 +308,7 @@ def ids_in_this_process(path, schema, **options):
     return sorted(row for batch in batches for row in batch.column(batch.schema.get_field_index("id")).to_pylist())
 
 
+@pytest.mark.exhaustive
 def test_random_predicates_on_the_origin_of_rows_keep_the_rows_that_spark_keeps(spark, origins):
     """One job evaluates all predicates in Spark."""
     wheres = origin_predicates(origins, 80)
@@ -337,6 +338,7 @@ def rewritten(spark, path, where, target):
     return read(spark, target)
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize(
     "where", ["_row_index BETWEEN 95 AND 110 AND _file_path LIKE '%a.arrow'", "_block = 2 OR _file_size < 2000"]
 )

@@ -89,6 +89,7 @@ def test_nothing_is_moved_and_no_batch_has_a_bad_file(query, tmp_path):
     assert ["0.arrow"] == [name_of(file.path) for file in query.reader._mode.batch(start, end).files]
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("name", BAD)
 def test_a_file_that_is_mended_is_read_once_and_in_no_earlier_batch(query, tmp_path, name, restarts):

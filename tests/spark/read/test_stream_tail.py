@@ -76,6 +76,7 @@ def rows_of_done_batches(checkpoint, rows):
     return rows[: 2 * json.loads(offset)["batch"]]
 
 
+@pytest.mark.exhaustive
 def test_spark_follows_a_producer_over_two_restarts(spark, tmp_path):
     check(spark, tmp_path, 120, 0.05, 1000)
 

@@ -46,6 +46,7 @@ def test_random_predicates_keep_the_rows_that_spark_keeps(spark, count):
     assert coverage.skipping_partitions > count // 5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("worlds", [10, pytest.param(25, marks=pytest.mark.nightly)])
 def test_random_predicates_in_other_sessions_are_answered_as_spark_does_or_name_the_setting(spark, worlds):
     """10,000 of them: ``python tests/where_cases.py --settings``."""
@@ -409,6 +410,7 @@ def loads(path):
     }
 
 
+@pytest.mark.one_in(3, "exhaustive")
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_predicate_is_an_error_of_load(spark, tmp_path, case):
     where, words = WRONG[case]

@@ -106,6 +106,7 @@ def follow_tail(tmp_path, spark):
     return {"tail": True}, "tail"
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("follow", [follow_log, follow_window, follow_table, follow_tail])
 def test_every_kind_of_source_is_followed(spark, tmp_path, follow):
     options, mode = follow(tmp_path, spark)
@@ -225,6 +226,7 @@ def test_a_batch_that_is_run_again_is_committed_once(spark, tmp_path):
     assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
 
 
+@pytest.mark.one_in(2, "exhaustive")
 @pytest.mark.parametrize("later", [1, 2])
 def test_a_checkpoint_that_is_older_than_the_target_is_refused(spark, tmp_path, later):
     drop(tmp_path / "in", 0)

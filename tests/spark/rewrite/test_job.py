@@ -49,7 +49,7 @@ print(json.dumps([made.files_written, made.rows_written, joined.files_read, join
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_tasks_that_fail_make_their_rows_once(tmp_path):
     """A copy of a task that is slow needs a cluster: tests/spark/write/test_write_commit.py."""
     for part in range(6):

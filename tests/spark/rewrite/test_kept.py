@@ -270,7 +270,7 @@ def test_random_tables_are_the_same_or_refused(tmp_path, way):
     assert outcomes.count("kept") >= 5, outcomes
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("way", exact_cases.WAYS)

@@ -82,6 +82,7 @@ SAME = [
 ]
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("of_read", "of_write", "changed"), [c[1:] for c in SAME], ids=[c[0] for c in SAME])
 def test_the_files_are_those_of_a_read_and_a_write(spark, lake, tmp_path, of_read, of_write, changed):
     from spark_arrow_ipc import options

@@ -35,6 +35,7 @@ def test_no_append_hides_rows(spark, tmp_path, first, then):
     assert 1010 == load(spark, tmp_path).count()
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("other", ["parquet", "csv", "json", "orc"])
 @pytest.mark.parametrize("partition", [{}, {"partitionBy": "k"}], ids=["flat", "partitioned"])
 def test_an_append_beside_files_of_another_format_is_refused(spark, tmp_path, other, partition):

@@ -121,6 +121,7 @@ RACES = [
 ]
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(
     "race", RACES, ids=[f"{late[0]} {late[1]}, {quick[0]} {quick[1]}" for late, quick, *_ in RACES]
 )

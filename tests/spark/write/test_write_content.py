@@ -108,6 +108,7 @@ def test_pairs_of_the_user_stand_in_every_file(spark, tmp_path, ipc_format):
 WORDS = "SELECT id, if(id % 7 = 0, NULL, concat('word ', id % 10)) AS w, concat('k', id) AS k, id % 5 AS n FROM range(0, 20000, 1, 2)"
 
 
+@pytest.mark.one_in(3, "exhaustive")
 @pytest.mark.parametrize("columns", ["auto", "w, n", "none"])
 @pytest.mark.parametrize("ipc_format", ["file", "stream"])
 def test_dictionary_columns_are_the_same_rows_for_every_reader(spark, tmp_path, columns, ipc_format):

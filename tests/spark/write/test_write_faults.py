@@ -248,6 +248,7 @@ COMMITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("case", COMMITS, ids=[f"{case[0]} {case[1]}" for case in COMMITS])
 @pytest.mark.usefixtures("faulty")
 def test_a_fault_before_the_record_fails_the_job_and_one_after_it_does_not(spark, old, case):

@@ -45,6 +45,7 @@ KEYS = {
 }
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_directories_are_named_as_spark_names_them(spark, tmp_path, keys):
     frame = spark.sql(f"SELECT id AS v, {keys} FROM range(0, 20, 1, 2)")
@@ -63,6 +64,7 @@ def test_directories_are_named_as_spark_names_them(spark, tmp_path, keys):
 ROWS = "SELECT id, concat('k', id % 30) AS k, id % 2 AS p, concat('text ', id % 7) AS t FROM range(0, 3000, 1, 2)"
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("columns", ["k", "k, p", "#2", "`K`"])
 @pytest.mark.parametrize("ipc_format", ["file", "stream"])
 def test_partitions_come_back_in_every_reader(spark, tmp_path, columns, ipc_format):

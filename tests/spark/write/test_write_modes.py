@@ -184,6 +184,7 @@ def numbers(spark):
     frame.unpersist()
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(
     ("options", "suffix", "codec", "rows"), [case[1:] for case in OPTIONS], ids=[case[0] for case in OPTIONS]
 )
