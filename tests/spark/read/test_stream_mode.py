@@ -120,6 +120,7 @@ LINKS = {
 TIMES = ["before the query", "before its first batch", "before an archiving", "after an archiving"]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("recursive", [False, True], ids=["", "recursive"])
 @pytest.mark.parametrize("log", [{}, {"sourceLog": "_log"}], ids=["window", "log"])
