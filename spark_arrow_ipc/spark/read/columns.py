@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +102,8 @@ def select_asked(
         )
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
 
-    def select(schema: Schema) -> list[ColumnPath]:
+    @lru_cache(maxsize=1)  # most files of a task have one schema
+    def select(schema: Schema) -> Sequence[ColumnPath]:
         with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
             whole = t.Struct(schema.fields)
             return list(

@@ -9,19 +9,21 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.types import DataType, Field, bool_, date32, int8, int16, int32, int64, utf8
+from spark_arrow_ipc.arrow.column_path import walk_fields
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import DataType, Dictionary, Field, bool_, date32, int8, int16, int32, int64, utf8
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema
+from spark_arrow_ipc.spark.conform import Conform, compile_conform, expected_arrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import (
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
 """Turns a conformed batch and the origin of its rows into the batch for Spark; None if no row is left."""
+
+Compiled: TypeAlias = tuple[Conform, Output]
+"""What is done with the batches of one schema: the conversions, and the final step."""
 
 
 def compile_output(
@@ -224,9 +229,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         chosen: SelectBlocks | None = None
         if selection is not None or answers is not None:
             chosen = select_blocks(selection, fields, answers)
+        compiled = self._compiling(needed, selection)
         with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
-                yield from self._rows(file, needed, selection, partition.newest)
+                yield from self._rows(file, compiled, selection, partition.newest)
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, chosen: SelectBlocks | None
@@ -255,20 +261,40 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             ),
         )
 
+    def _compiling(self, needed: s.StructType, selection: RowSelection | None) -> Callable[[Schema], Compiled]:
+        """Return a function that compiles what is done with the batches of a schema, once for files that have the same one."""
+        last: tuple[Schema, Compiled] | None = None
+
+        def compiled(schema: Schema) -> Compiled:
+            nonlocal last
+            if last is not None and last[0] == schema:
+                return last[1]
+            plan = compile_conform(schema, needed, self._options)
+            made = plan, compile_output(self._schema, self._own, self._added, plan.schema, selection)
+            # The budget for dictionaries is that of one file.
+            has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))
+            last = None if has_dictionary else (schema, made)
+            return made
+
+        return compiled
+
     def _rows(
-        self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None, newest: DataFile | None
+        self,
+        file: ScannedFile,
+        compiled: Callable[[Schema], Compiled],
+        selection: RowSelection | None,
+        newest: DataFile | None,
     ) -> Iterator[PyArrowBatch]:
         """Yield the batches of one range, in Spark's schema."""
         with error_context(path=file.range.path):
             try:
-                plan = compile_conform(file.schema, needed, self._options)
+                plan, finish = compiled(file.schema)
             except SchemaMismatchError as error:
                 from spark_arrow_ipc.spark.read.dataset_schema import explain_mismatch
 
                 extra = () if selection is None else selection.extra
                 explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
                 raise
-            finish = compile_output(self._schema, self._own, self._added, plan.schema, selection)
             wanted = {*map(str.lower, self._added), *(() if selection is None else selection.metadata)}
             rows_before = file.rows_before() if "_row_index" in wanted else 0
             for scanned in file.batches:

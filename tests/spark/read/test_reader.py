@@ -24,8 +24,9 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark import session_settings
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
+from spark_arrow_ipc.spark.read import reader as reader_module
 from spark_arrow_ipc.spark.read import where
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
@@ -175,6 +176,39 @@ def test_a_schema_of_ones_own_selects_and_casts_partitions(lake):
     found = batches(reader_of(lake, schema))
     assert {expected_arrow_schema(schema)} == {batch.schema for batch in found}
     assert {"1", "2"} == {value for batch in found for value in batch["k"].to_pylist()}
+
+
+NUMBERS, WIDE = pa.array([1, 2, None], pa.int32()), pa.array([3, 4, None], pa.int64())
+SCHEMAS_IN_TURN = {  # the files of one task, and how often conversions are compiled
+    "one schema": ([{"a": NUMBERS}] * 4, 1),
+    "one after the other": ([{"a": NUMBERS}] * 2 + [{"a": WIDE}] * 2, 2),
+    "by turns, but a task begins with the large ones": ([{"a": NUMBERS}, {"a": WIDE}] * 2, 2),
+    "another order of columns": ([{"a": NUMBERS, "b": WIDE}, {"b": WIDE, "a": NUMBERS}] * 2, 1),
+    "dictionaries, whose budget is that of a file": ([{"a": NUMBERS, "b": WIDE.dictionary_encode()}] * 3, 3),
+}
+
+
+@pytest.mark.parametrize("where", [None, "a >= 2"])
+@pytest.mark.parametrize("name", SCHEMAS_IN_TURN)
+def test_conversions_are_compiled_once_for_files_that_follow_with_one_schema(tmp_path, monkeypatch, name, where):
+    files, expected = SCHEMAS_IN_TURN[name]
+    for i, columns in enumerate(files):
+        write(tmp_path / f"{i}.arrow", pa.table(columns))
+    compiled = []
+    monkeypatch.setattr(
+        reader_module, "compile_conform", lambda *given: compiled.append(given) or compile_conform(*given)
+    )
+    asked = s.StructType([s.StructField(column, s.LongType()) for column in sorted(files[0])])
+    one_task = {"openCostInBytes": "0", "minPartitionNum": "1"} | ({} if where is None else {"where": where})
+    made = reader_of(tmp_path, asked, **one_task)
+    (part,) = made.partitions()
+    found = pa.Table.from_batches(made.read(part))
+    wanted = pa.concat_tables(
+        pa.table({column: files[int(Path(each.path).stem)][column].cast(pa.int64()) for column in asked.names})
+        for each in part.ranges
+    )
+    assert found.equals(wanted if where is None else wanted.filter(pc.field("a") >= 2))
+    assert expected == len(compiled)
 
 
 def test_an_empty_plan_gives_no_rows(lake):
