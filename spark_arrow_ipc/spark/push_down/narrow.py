@@ -39,6 +39,9 @@ def command(
     # The frame's names are those that the option `columns` chose; fewer of them are chosen by the schema.
     options = replace(read_options(data_source.options), columns=None)
     reader = reader_of(options)(schema, options)
+    if isinstance(reader, ArrowIpcBatchReader) and _differ_in_case(frame):
+        # The whole read takes both of such columns, and Spark asks for one of them by the frame's own name.
+        reader = ArrowIpcBatchReader(schema, options, is_case_sensitive=lambda: True)
 
     aggregated = None
     if "aggregates" in asked:
@@ -55,6 +58,14 @@ def command(
             yield from read_rows() if aggregated is None else aggregated(read_rows)
 
     return (lambda batches: _limited(read(batches), asked.get("limit"))), schema
+
+
+def _differ_in_case(type_: s.DataType) -> bool:
+    """Return True if names of a struct, at any depth, differ in case alone."""
+    if not isinstance(type_, s.StructType):
+        return False
+    folded = {name.casefold() for name in type_.names}
+    return len(folded) < len(type_.names) or any(_differ_in_case(field.dataType) for field in type_.fields)
 
 
 @dataclass(frozen=True)

@@ -110,11 +110,20 @@ class SessionCheck(ArrowIpcInputPartition):
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     """Reads files into batches of one Spark schema: that of `read_spark_schema`, or the user's ``.schema(...)``.
 
-    `advice` says in errors what to do about a file that changed after it was planned.
+    `advice` says in errors what to do about a file that changed after it was planned. `is_case_sensitive` tells whether
+    names that differ in case alone are two names; by default it is the session's setting.
     """
 
-    def __init__(self, schema: s.StructType, options: ReadOptions, *, advice: str = PLANNED_ONCE) -> None:
+    def __init__(
+        self,
+        schema: s.StructType,
+        options: ReadOptions,
+        *,
+        advice: str = PLANNED_ONCE,
+        is_case_sensitive: Callable[[], bool] | None = None,
+    ) -> None:
         self._advice = advice
+        self._is_case_sensitive = is_case_sensitive or _is_case_sensitive
         self._schema = schema
         self._options = options
         added = METADATA_COLUMNS if options.metadata_columns else {}
@@ -222,7 +231,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             () if selection is None else selection.extra,
             fields,
             skips_absent=options.fills_missing,
-            is_case_sensitive=_is_case_sensitive,
+            is_case_sensitive=self._is_case_sensitive,
         )
         # What is skipped as broken is known only once it is decoded: then nobody answers without the rows.
         answers = None if options.error_policy.skips_corrupt else answers
