@@ -114,6 +114,32 @@ def test_keys_of_a_join_leave_out_rows(view, without):
     assert frame.collect() == without(sql)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT l.a, l.b FROM by_case l JOIN (SELECT c FROM by_case WHERE b = 4) r ON l.c = r.c",
+        "SELECT a, b FROM by_case WHERE b > 3",
+        "SELECT b FROM by_case",
+        "SELECT c FROM by_case WHERE a = 2 AND pad > 'a'",
+        "SELECT s.q FROM by_case WHERE s.q = 8",
+        "SELECT max(b), count(*) FROM by_case WHERE c > 5",
+        "SELECT count(*), max(c) FROM by_case",
+    ],
+)
+def test_names_that_differ_in_case_alone(view, without, tmp_path, sql):
+    """Of a table so large that joins filter it: Spark looks for the columns that they may filter, by name."""
+    inner = [{"p": 1, "P": 2, "q": 3}, {"p": 6, "P": 7, "q": 8}]
+    ipc.write(
+        tmp_path / "t.arrow",
+        pa.table({"k": [1, 2], "K": [3, 4], "n": [5, 6], "s": inner, "pad": ["x" * (5 << 20)] * 2}),
+    )
+    frame = view.read.format("arrowipc").load(str(tmp_path))
+    frame.toDF("a", "b", "c", "s", "pad").createOrReplaceTempView("by_case")
+    rows = view.sql(sql).collect()
+    assert rows
+    assert rows == without(sql)
+
+
 def test_a_name_with_a_note_in_it_is_not_believed(pushed, tmp_path):
     """The note of a partition is found in its pickle, where the paths of files stand as well."""
     note = base64.b64encode(json.dumps({"bytes": 0, "names": ["p"], "values": [[1]]}).encode()).decode().rstrip("=")

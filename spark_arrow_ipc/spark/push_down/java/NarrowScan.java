@@ -212,9 +212,10 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   public NamedReference[] filterAttributes() {
     // Below an aggregate that tasks compute, a join has nothing to filter.
-    String[] names = aggregates == null && !isSmall() ? schema.fieldNames() : new String[0];
-    NamedReference[] columns = new NamedReference[names.length];
-    for (int i = 0; i < names.length; i++) columns[i] = Expressions.column("`" + names[i].replace("`", "``") + "`");
+    if (aggregates != null || isSmall()) return new NamedReference[0];
+    List names = Typed.distinctNames(schema);
+    NamedReference[] columns = new NamedReference[names.size()];
+    for (int i = 0; i < columns.length; i++) columns[i] = Expressions.column("`" + ((String) names.get(i)).replace("`", "``") + "`");
     return columns;
   }
 
