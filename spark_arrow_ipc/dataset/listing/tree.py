@@ -15,6 +15,7 @@ Links are followed, except those to a directory that contains them. No file is o
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -225,12 +226,12 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
             matches = _matches_of_parts(view, root, parts)
             matched.update((_path(match), match) for match in sorted(matches, key=_path))
     except OptionError:
-        if not _exists(view, pattern):
+        if not _is_name(view, pattern):
             raise
     if matched:
         view.look_up(match for match in matched.values() if isinstance(match, str))
         return [match if isinstance(match, DataFile) else _root(view, match) for match in matched.values()]
-    if _exists(view, pattern):
+    if _is_name(view, pattern):
         return [_root(view, pattern)]
     raise NoFilesError("no file or directory matches the pattern", path=pattern)
 
@@ -265,6 +266,16 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
 def _exists(view: CommittedView, path: str) -> bool:
     """Return whether a path exists, even as a dangling link."""
     return view.status(path, follow_links=False) is not None
+
+
+def _is_name(view: CommittedView, pattern: str) -> bool:
+    """Return whether a pattern is the name of something; patterns may be longer than names."""
+    try:
+        return _exists(view, pattern)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
 
 
 def _exists_or_pending(view: CommittedView, path: str) -> bool:

@@ -150,6 +150,7 @@ def test_file_that_vanishes_while_listed_is_left_out(tmp_path, monkeypatch):
 NOTHING = [
     ("missing file", (), "absent/x.arrow", ["does not exist", "nearest directory that does is"]),
     ("missing with brackets", (), "x[12].arrow", ["matches the pattern"]),
+    ("a pattern that is longer than a name", (), f"{{{'x,' * 300}y}}", ["matches the pattern"]),
     ("pattern without match", ("a.arrow",), "*.feather", ["matches the pattern", "feather"]),
     ("empty directory", ("d/",), "d", ["directory is empty"]),
     ("all hidden", ("d/_a", "d/.b", "d/c.staged"), "d", ["found none", "skipped 3 names", r"_ or \."]),
