@@ -33,8 +33,8 @@ class Ahead(Generic[_Result]):
     """The results of jobs, in their order; later jobs run in threads while earlier results are used.
 
     The threads begin with the first job, and end with the last one, with an error while iterating, and with `close`.
-    The next job is made in the thread that takes results; an error that making one raises comes in its turn. With
-    `waits`, `close` waits for the jobs under way. Each result that nobody takes is given to `discard`.
+    The next job is made in the thread that takes results; an error that making one raises comes in its turn.
+    If `waits` is True, `close` returns when the jobs under way have ended. `discard` takes the results that are left.
     """
 
     def __init__(

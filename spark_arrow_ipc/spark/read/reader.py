@@ -45,7 +45,7 @@ Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
 """Turns a conformed batch and the origin of its rows into the batch for Spark; None if no row is left."""
 
 Compiled: TypeAlias = tuple[Conform, Output]
-"""What is done with the batches of one schema: the conversions, and the final step."""
+"""For files of one schema: `Conform` converts their batches, `Output` then filters rows and adds metadata columns."""
 
 
 def compile_output(
