@@ -1,8 +1,8 @@
 """What notebooks show of schemas, record batches and readers: small, escaped, and what one looks for."""
 
-import time
 from html.parser import HTMLParser
 
+import cpu_time
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -128,9 +128,8 @@ HUGE = [
 
 @pytest.mark.parametrize(("value", "parts"), [c[1:] for c in HUGE], ids=[c[0] for c in HUGE])
 def test_what_is_large_is_cut(value, parts):
-    start = time.process_time()
-    cells = shown(value)
-    assert time.process_time() - start < 1
+    with cpu_time.at_most(1):
+        cells = shown(value)
     for part in parts:
         assert any(part in cell for cell in cells), cells
 

@@ -1,8 +1,8 @@
 """Hadoop's glob patterns: what they match, how braces unfold, and which are refused."""
 
 import re
-import time
 
+import cpu_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,10 +110,9 @@ SLOW_ONCE = [
 @pytest.mark.parametrize(("pattern", "names", "expected"), [c[1:] for c in SLOW_ONCE], ids=[c[0] for c in SLOW_ONCE])
 def test_no_pattern_takes_long(pattern, names, expected):
     """The first takes a regular expression with backtracking over 8 seconds."""
-    started = time.process_time()
-    matches = compile_name(pattern)
-    results = {bool(matches(name)) for name in names}
-    assert time.process_time() - started < 5
+    with cpu_time.at_most(5):
+        matches = compile_name(pattern)
+        results = {bool(matches(name)) for name in names}
     assert expected is None or {expected} == results
 
 
@@ -126,18 +125,14 @@ TOO_MUCH = [
 
 @pytest.mark.parametrize("pattern", [case[1] for case in TOO_MUCH], ids=[case[0] for case in TOO_MUCH])
 def test_braces_that_stand_for_too_much_are_refused(pattern):
-    started = time.process_time()
-    with pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} paths"):
+    with cpu_time.at_most(5), pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} paths"):
         expand_braces(pattern)
-    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("pattern", ["{a,aa}" * 100, "{" + ("{a,b}" * 12 + ",") * 500 + "}"])
 def test_braces_of_a_name_that_stand_for_too_much_are_refused(pattern):
-    started = time.process_time()
-    with pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} names"):
+    with cpu_time.at_most(5), pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} names"):
         compile_name(pattern)
-    assert time.process_time() - started < 5
 
 
 PARTS = {

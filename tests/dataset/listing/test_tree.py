@@ -3,9 +3,9 @@
 import itertools
 import os
 import pickle
-import time
 from pathlib import Path
 
+import cpu_time
 import pytest
 from listed_files import list_files
 
@@ -218,10 +218,9 @@ def test_listing_counts_what_it_skips(tmp_path):
 def test_many_files_are_listed_in_seconds(tmp_path):
     for i in range(10_000):
         os.close(os.open(tmp_path / f"part-{i:05d}.arrow", os.O_CREAT | os.O_WRONLY))
-    started = time.perf_counter()
-    files = list_files([str(tmp_path)])
-    assert 10_000 == len(files)
-    assert time.perf_counter() - started < 2
+    with cpu_time.at_most(2):
+        files = list_files([str(tmp_path)])
+        assert 10_000 == len(files)
     assert files == pickle.loads(pickle.dumps(files))
 
 
@@ -302,8 +301,7 @@ def test_many_partitions_are_listed_and_discovered_in_seconds(tmp_path, levels):
         directory = tmp_path.joinpath(*(f"{name}={value}" for name, value in zip("abc", values, strict=True)))
         directory.mkdir(parents=True)
         os.close(os.open(directory / "part.arrow", os.O_CREAT | os.O_WRONLY))
-    started = time.perf_counter()
-    found = discover(list_tree([str(tmp_path)]))
-    assert time.perf_counter() - started < 2
+    with cpu_time.at_most(2):
+        found = discover(list_tree([str(tmp_path)]))
     assert (1_000, ["a", "b", "c"]) == (len(found.files), [field.name for field in found.fields])
     assert (9, 9, 9) == found.files[-1].partition
