@@ -1,4 +1,4 @@
-"""A standalone cluster as docs/deploy.md starts it, one master and two workers: reads, writes, and a stream.
+"""A standalone cluster as docs/deploy.md starts it, one master and two workers: reads, writes, functions, and a stream.
 
 ::
 
@@ -39,6 +39,7 @@ PROGRAM = (
     + """
 import json, sys
 from pyspark.sql import SparkSession, functions as f
+from spark_arrow_ipc import aggregate, map_in_arrow
 
 folder = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
@@ -55,6 +56,15 @@ if spark.version >= "4.2":  # before, Spark reads no stream from a Python source
     query.awaitTermination()
     answer["batches"] = len(query.recentProgress)
 answer["both ways"] = both_ways(frame)
+
+def doubled(batches):
+    import pyarrow.compute as pc
+    return (batch.set_column(0, "id", pc.multiply(batch["id"], 2)) for batch in batches)
+
+made = map_in_arrow(spark, folder + "/in", doubled, frame.schema)
+counted = aggregate(spark, folder + "/in", group_by="word", aggregates={"rows": "count(*)", "least": "min(id)"})
+answer["of functions"] = [sorted(map(tuple, made.groupBy("word").agg(f.sum("id")).collect())), sorted(map(tuple, counted.collect()))]
+answer["as columns"] = ["ColumnarToRow" in made._jdf.queryExecution().executedPlan().toString() for made in (made, counted)]
 print(json.dumps(answer))
 spark.stop()
 """
@@ -133,7 +143,7 @@ def rows_of(paths):
 
 
 @pytest.mark.exhaustive
-def test_two_workers_read_write_and_stream(tmp_path):
+def test_two_workers_read_write_run_functions_and_stream(tmp_path):
     write_input(tmp_path)
     (tmp_path / "job.py").write_text(PROGRAM)
     mark = uuid.uuid4().hex
@@ -171,6 +181,11 @@ def test_two_workers_read_write_and_stream(tmp_path):
     red = range(0, ROWS, 3)
     assert [len(red), 2 * sum(red)] == answer["red"]
     assert [True, True] == answer["both ways"]
+    of_words = {word: range(i, ROWS, 3) for i, word in enumerate(WORDS)}
+    sums = [[word, 2 * sum(ids)] for word, ids in sorted(of_words.items())]
+    counts = [[word, len(ids), ids[0]] for word, ids in sorted(of_words.items())]
+    assert [sums, counts] == answer["of functions"]
+    assert [True, True] == answer["as columns"]
     assert list(range(ROWS)) == rows_of((tmp_path / "out").glob("word=*/*.arrow"))
     if "batches" in answer:
         assert answer["batches"] >= 2
