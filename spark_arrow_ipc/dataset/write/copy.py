@@ -341,16 +341,18 @@ def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str)
     with error_context(path=target.root):
         check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
     publisher_of(target).check(finals)
-    if target.storage.traits.directories:
-        _check_lengths(target, {part for final, _ in finals for part in final.split(SEPARATOR)})
+    _check_lengths(target, {part for final, _ in finals for part in final.split(SEPARATOR)})
 
 
 def _check_lengths(target: DatasetDirectory, names: Collection[str]) -> None:
-    """Raise if a name is longer than the file system takes, which is asked for the long ones."""
+    """Raise if a name is longer than the storage takes, which is asked for the long ones."""
+    long = sorted(name for name in names if len(os.fsencode(name)) > _SHORT_NBYTES)
+    if not long:
+        return
     storage, place = target.storage.inside(None), target.root
     while storage.status(place) is None and parent(place) != place:
         place = parent(place)
-    for name in sorted(name for name in names if len(os.fsencode(name)) > _SHORT_NBYTES):
+    for name in long:
         try:
             storage.status(join(place, name), follow_links=False)
         except OSError as error:

@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.storage.storage import Kind
+from spark_arrow_ipc.storage.storage import Kind, Storage
 
 DOCUMENTS: Final = (INFO_FILE, STATE_FILE)
 """The names of the JSON files, in the order in which they are replaced."""
@@ -90,8 +90,8 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
     Without the `names` of its files it asks for two of them; not where calls wait, and nobody writes in this layout.
     """
     if names is None:
-        traits, storage = dataset.storage.traits, dataset.storage
-        asked = (INFO_FILE, DICT_FILE) if traits.renames and not traits.waits else ()
+        storage = dataset.storage
+        asked = (INFO_FILE, DICT_FILE) if _replaces_files(storage) else ()
         names = [name for name in asked if storage.status(dataset.path(name), follow_links=False) is not None]
     for name in (INFO_FILE, DICT_FILE):
         if name in names:
@@ -103,9 +103,12 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
             )
 
 
+def _replaces_files(storage: Storage) -> bool:
+    return storage.traits.renames and not storage.traits.waits
+
+
 def _check_replaces(dataset: DatasetDirectory) -> None:
-    traits = dataset.storage.traits
-    if not traits.renames or traits.waits:
+    if not _replaces_files(dataset.storage):
         raise UnsupportedError(
             "layout=huggingface needs a file system that replaces a file by renaming another one, because state.json says "
             "which files are read; write to a local or mounted directory, and copy it when it is whole. Nothing is written",
