@@ -114,8 +114,8 @@ class Aggregates {
       || function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Max) return isColumn && isOrdered(type);
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum && !isColumn) return isComputed(child, schema, computed);
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum) return isSummed(type);
-    // Spark divides a sum by a count. Of longer whole numbers it adds up floats.
-    return function instanceof Average && isColumn && (type instanceof DecimalType || type instanceof ByteType || type instanceof ShortType);
+    // Spark divides a sum by a count: for try_avg as well, though that sum fails where it does not fit. Of longer whole numbers it adds up floats.
+    return function instanceof Average && !function.prettyName().startsWith("try_") && isColumn && (type instanceof DecimalType || type instanceof ByteType || type instanceof ShortType);
   }
 
   /** True if tasks compute an expression exactly: sums and products of decimals, where Spark's type keeps all digits behind the point. */
