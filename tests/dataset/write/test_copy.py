@@ -472,3 +472,12 @@ def test_a_name_that_a_disk_cannot_have_is_refused_before_anything_is_copied(tmp
         source.storage.delete(f"{source.root}/{name.format('x' * 256)}")
         source.copied_to(target)
         assert 2 == len(target.ours())
+
+
+@pytest.mark.parametrize("way", [("local", "s3"), ("s3", "s3")], ids="-".join)
+def test_long_names_are_copied_into_an_object_store(tmp_path, way):
+    with two_places(way, tmp_path) as (source, target):
+        source.save(APPEND, "a")
+        source.put(f"k={'x' * 240}/{'y' * 200}.arrow", "long")
+        source.copied_to(target)
+        assert source.ours() == target.ours()
