@@ -32,11 +32,12 @@ from spark_arrow_ipc.dataset.listing.hugging_face import (
     STATE_FILE,
     splits_in,
 )
+from spark_arrow_ipc.dataset.write.publisher import may_come_late
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Kind
 
 DOCUMENTS: Final = (INFO_FILE, STATE_FILE)
 """The names of the JSON files, in the order in which they are replaced."""
@@ -91,7 +92,7 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
     """
     if names is None:
         storage = dataset.storage
-        asked = (INFO_FILE, DICT_FILE) if _replaces_files(storage) else ()
+        asked = () if may_come_late(storage) else (INFO_FILE, DICT_FILE)
         names = [name for name in asked if storage.status(dataset.path(name), follow_links=False) is not None]
     for name in (INFO_FILE, DICT_FILE):
         if name in names:
@@ -103,12 +104,8 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
             )
 
 
-def _replaces_files(storage: Storage) -> bool:
-    return storage.traits.renames and not storage.traits.waits
-
-
 def _check_replaces(dataset: DatasetDirectory) -> None:
-    if not _replaces_files(dataset.storage):
+    if may_come_late(dataset.storage):
         raise UnsupportedError(
             "layout=huggingface needs a file system that replaces a file by renaming another one, because state.json says "
             "which files are read; write to a local or mounted directory, and copy it when it is whole. Nothing is written",
