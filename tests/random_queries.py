@@ -2,9 +2,9 @@
 
     python tests/random_queries.py --queries 1000 [--seed 1]
 
-The oracle is Parquet, read by Spark itself without generated code, and never a cached frame. Prints each difference with its SQL and settings,
-after each 250 queries and at the end the number of queries, of those that both refuse, and of those whose plan has a
-narrowed scan. A pushed condition may drop the row by which another one fails, so an answer where Parquet alone refuses is
+The oracle is Parquet, read by Spark itself without generated code, and never a cached frame. Prints each difference
+with its SQL and settings, after each 250 queries and at the end the number of queries, of those that both refuse, and of
+those whose plan has a narrowed scan. A pushed condition may drop the row by which another one fails, so an answer where Parquet alone refuses is
 counted, and is no difference. Ends with 1 if an answer differs, or a query fails only over this format.
 """
 
@@ -124,13 +124,13 @@ AGGREGATES = [
 NUMBERS = ["b", "h", "i", "l", "n", "wide", "year"]
 JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 KEYS = ["i", "s", "part", "pd", "d", "o", "year", "b", "h", "l", "n", "wide", "x", "f", "y", "t", "z", "st.p"]
-MANY = 500
-"""So many queries are worth a JVM that compiles well: it takes 1.3 CPU seconds for each of the first 250, and then half of that."""
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "-07:30"]
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For the oracle: compiling a query over 600 rows takes a quarter of its CPU time."""
 
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "-07:30"]
+MANY = 500
+"""So many queries are worth a JVM that compiles well: it takes 1.3 CPU seconds for each of the first 250, and then half of that."""
 
 
 class Queries:

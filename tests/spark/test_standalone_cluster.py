@@ -64,7 +64,7 @@ def doubled(batches):
 made = map_in_arrow(spark, folder + "/in", doubled, frame.schema)
 counted = aggregate(spark, folder + "/in", group_by="word", aggregates={"rows": "count(*)", "least": "min(id)"})
 answer["of functions"] = [sorted(map(tuple, made.groupBy("word").agg(f.sum("id")).collect())), sorted(map(tuple, counted.collect()))]
-answer["as columns"] = ["ColumnarToRow" in made._jdf.queryExecution().executedPlan().toString() for made in (made, counted)]
+answer["as columns"] = ["ColumnarToRow" in one._jdf.queryExecution().executedPlan().toString() for one in (made, counted)]
 print(json.dumps(answer))
 spark.stop()
 """

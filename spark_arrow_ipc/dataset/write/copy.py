@@ -75,7 +75,7 @@ _ATTEMPTS: Final = 50
 """The number of times that a copy begins again with a newer state."""
 
 _SHORT_NBYTES: Final = 140
-"""Each storage takes names of so many bytes; most disks take 255, one that encrypts names 143."""
+"""Every storage takes names of up to this many bytes: most disks take 255, and one that encrypts names takes 143."""
 
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")
 

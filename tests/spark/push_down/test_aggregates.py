@@ -100,8 +100,8 @@ def test_spark_aggregates(table, without, sql, why):
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_sums_that_do_not_fit_are_spark_s(pushed, without, tmp_path, ansi):
     path = str(tmp_path / "large")
-    rows = ", ".join(f"({k}, 9999999.99BD, {'9' * 38}BD)" for k in [9223372036854775807, 9223372036854775807, -5])
-    numbers = pushed.sql(f"SELECT col1 AS k, col2 AS d, col3 AS w FROM VALUES {rows}")
+    values = ", ".join(f"({k}, 9999999.99BD, {'9' * 38}BD)" for k in [9223372036854775807, 9223372036854775807, -5])
+    numbers = pushed.sql(f"SELECT col1 AS k, col2 AS d, col3 AS w FROM VALUES {values}")
     numbers.coalesce(1).write.format("arrowipc").mode("append").save(path)
     pushed.read.format("arrowipc").load(path).createOrReplaceTempView("large")
     pushed.conf.set("spark.sql.ansi.enabled", ansi)
