@@ -95,6 +95,7 @@ def test_rows_without_columns_are_counted():
 def test_few_partial_rows_are_held(monkeypatch):
     monkeypatch.setattr(partial_aggregates, "_LEAST_MERGED_ROWS", 10)
     monkeypatch.setattr(partial_aggregates, "_MOST_HELD_ROWS", 100)
+    monkeypatch.setattr(partial_aggregates, "_MOST_TOGETHER_ROWS", 40)
     batches = [batch(pa.array(np.arange(i, i + 40))) for i in range(0, 4000, 20)]
     made = list(PartialAggregates((0,), (Part("count_all", None),))(iter(batches)))
     assert len(made) > 10
@@ -103,6 +104,54 @@ def test_few_partial_rows_are_held(monkeypatch):
     for row in (row for each in made for row in each.to_pylist()):
         totals[row["k0"]] = totals.get(row["k0"], 0) + row["a0"]
     assert {i: 2 if 20 <= i < 4000 else 1 for i in range(4020)} == totals
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """A list of the numbers of rows that are grouped at once."""
+    made = []
+    reduced = partial_aggregates._Inputs.reduced
+    monkeypatch.setattr(
+        partial_aggregates._Inputs, "reduced", lambda inputs: made.append(inputs.table.num_rows) or reduced(inputs)
+    )
+    return made
+
+
+FIVE = pa.array(np.arange(20_000) % 5)
+TOGETHER = [
+    ("few groups, behind the first batch", [FIVE] * 9, 2),
+    ("up to so many rows", [FIVE] * 6 + [pa.array(np.arange(500_000) % 5)] + [FIVE] * 2, 4),
+    ("sums that could pass 64 bits together", [pa.array([2**59] * 4)] * 9, 4),
+    ("sums that could in one batch", [pa.array([2**62] * 4)] * 3, 0),
+    ("groups that do not repeat", [pa.array(np.arange(20_000) + 20_000 * i) for i in range(6)], 2),
+    ("groups that two batches repeat", [pa.array(np.arange(20_000))] * 9, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "wanted"), [c[1:] for c in TOGETHER], ids=[c[0] for c in TOGETHER])
+def test_batches_are_grouped_together(columns, wanted, turns):
+    made = rows((0,), [Part("sum", 1, pa.int64())], *(batch(column, column) for column in columns))
+    assert wanted == len(turns)
+    values, counts = np.unique(np.concatenate(columns), return_counts=True)
+    totals = dict.fromkeys(values.tolist(), 0)
+    for row in made:
+        totals[row["k0"]] += row["a0"]
+    assert {value: value * count for value, count in zip(values.tolist(), counts.tolist(), strict=True)} == totals
+
+
+def test_batches_of_many_bytes_are_fewer_together(turns, monkeypatch):
+    monkeypatch.setattr(partial_aggregates, "_MOST_TOGETHER_NBYTES", 2 * FIVE.nbytes)
+    rows((0,), [Part("count", 0)], *map(batch, [FIVE] * 4))
+    assert [20_000, 20_000, 20_000, 20_000] == turns
+    turns.clear()
+    rows((0,), [], *map(batch, [FIVE] * 4))
+    assert [20_000, 40_000, 20_000] == turns
+
+
+def test_sums_of_large_and_of_small_numbers_are_of_two_types_and_agree():
+    columns = [pa.array([value] * 4) for value in (1, 2**62, 2, 2**62, 3)]
+    (row,) = rows((), [SUM], *map(batch, columns))
+    assert 4 * (1 + 2 + 3) + 8 * 2**62 == row["a0"]
 
 
 DRAWN = np.random.default_rng(0).integers(0, 120_000, (12, 65_536))
