@@ -140,14 +140,13 @@ class BlockAnswers:
         extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
         described = tuple((i, column.described()) for i, column in extremes.items())
         kept = self._kept.setdefault((tuple(fields), part.partition, described), _Kept(part.path, tuple(fields), part))
-        rows = headers.rows(answered)
         for number, each in enumerate(self._partials.parts):
             if each.function in _EXTREMES:
                 continue
             nulls = 0
             if each.column is not None:
                 nulls = sum(columns[each.column].nulls(i, headers) or 0 for i in answered)
-            kept.counts[number] = kept.counts.get(number, 0) + rows - nulls
+            kept.counts[number] = kept.counts.get(number, 0) + headers.rows(answered) - nulls
         for i, column in extremes.items():
             kept.add(i, column, answered)
 
