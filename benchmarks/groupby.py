@@ -1,6 +1,7 @@
 """The ten questions of the H2O group-by benchmark, and counts over many files, as `sql_turns` measures.
 
     python benchmarks/groupby.py --folder /data/groupby [--rows 10000000] [--files 8] [--turns 5]
+    python benchmarks/groupby.py --folder /data/links --rows 250000 --files 1 --links 1000 --queries count extremes
 
 Data are those of the benchmark (https://h2oai.github.io/db-benchmark): three strings and three integers as keys, with 100
 or rows / 100 values, two integers and a float. Sums and averages of floats, medians, deviations, correlations and the
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from sql_turns import parser, run, session, write_copies
+from sql_turns import FORMATS, parser, run, session, write_copies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,18 +53,33 @@ def make(spark: SparkSession, folder: Path, rows: int, files: int) -> None:
     spark.range(0, rows, 1, files).selectExpr(*columns).write.parquet(str(folder / "parquet" / "x"))
 
 
+def link(folder: Path, to: Path, number: int) -> None:
+    """Make tables of so many links to the first file of each table."""
+    for format_ in set(FORMATS.values()):
+        first = min(path for path in (folder / format_ / "x").glob("part-*") if path.is_file())
+        (to / format_ / "x").mkdir(parents=True)
+        for i in range(number):
+            (to / format_ / "x" / f"part-{i:05}{first.suffix}").hardlink_to(first)
+
+
 def main(words: list[str] | None = None) -> int:
     """Make the data if they are not there, and compare."""
     arguments = parser(__doc__.splitlines()[0])
     arguments.add_argument("--rows", type=int, default=10_000_000)
     arguments.add_argument("--files", type=int, default=8)
+    arguments.add_argument("--links", type=int, default=0, help="ask tables of so many links to one of the files")
     chosen = arguments.parse_args(words)
     spark = session()
     try:
         if not (chosen.folder / "parquet").exists():
             make(spark, chosen.folder, chosen.rows, chosen.files)
         write_copies(spark, chosen.folder, ["x"])
-        return run(spark, chosen.folder, ["x"], QUESTIONS, chosen)
+        asked = chosen.folder
+        if chosen.links:
+            asked = chosen.folder / f"links_{chosen.links}"
+            if not asked.exists():
+                link(chosen.folder, asked, chosen.links)
+        return run(spark, asked, ["x"], QUESTIONS, chosen)
     finally:
         spark.stop()
 
