@@ -106,6 +106,10 @@ def write_table(table, folder, r):
             write_described(str(path), batches, batches[0].schema)
         else:
             arrow_files.write(path, part, rows=most)
+    # Record batches, and no rows.
+    (folder / "p=3").mkdir(exist_ok=True)
+    with pa.ipc.new_file(str(folder / "p=3" / "none.arrow"), table.schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_pylist([], table.schema))
 
 
 def quoted(name):

@@ -53,6 +53,7 @@ class BlockAnswers:
         self._is_possible = all(part.function in (*_COUNTS, *_EXTREMES) for part in partials.parts) and not any(
             name.lower() in added for name in schema.names
         )
+        self._counts = any(part.function in _COUNTS for part in partials.parts)
         self._kept: dict[tuple[object, ...], _Kept] = {}
 
     @property
@@ -136,6 +137,10 @@ class BlockAnswers:
         fields: Sequence[t.Field],
     ) -> None:
         """Add the answers of record batches of a file to those of its schema and partition."""
+        # Extremes alone need no header.
+        rows = headers.rows(answered) if self._partials.keys or self._counts else 0
+        if self._partials.keys and not rows:
+            return  # a group has rows
         of_extremes = {part.column for part in self._partials.parts if part.function in _EXTREMES}
         extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
         described = tuple((i, column.described()) for i, column in extremes.items())
@@ -146,7 +151,7 @@ class BlockAnswers:
             nulls = 0
             if each.column is not None:
                 nulls = sum(columns[each.column].nulls(i, headers) or 0 for i in answered)
-            kept.counts[number] = kept.counts.get(number, 0) + headers.rows(answered) - nulls
+            kept.counts[number] = kept.counts.get(number, 0) + rows - nulls
         for i, column in extremes.items():
             kept.add(i, column, answered)
 

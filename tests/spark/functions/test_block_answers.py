@@ -202,6 +202,30 @@ def test_only_record_batches_that_are_not_known_are_decoded(tmp_path, monkeypatc
     assert wanted == list(made[0].values())
 
 
+def test_extremes_of_statistics_need_no_header(tmp_path, monkeypatch):
+    path = described(tmp_path / "a.arrow", NUMBERS, rows=10)
+    counted = []
+    monkeypatch.setattr(ipc.FileReader, "row_counts", lambda _, numbers: counted.append(numbers) or [10] * len(numbers))
+    assert ([{"a0": 0, "a1": 99}], []) == run(path, [LEAST, MOST], monkeypatch)
+    assert [] == counted
+    run(path, [LEAST, COUNT], monkeypatch)
+    assert [ALL] == [list(numbers) for numbers in counted]
+
+
+def test_a_partition_without_rows_is_no_group(spark, tmp_path):
+    """A file may have record batches, and no rows."""
+    described(tmp_path / "p=1" / "a.arrow", NUMBERS)
+    empty = bridge.batch_from_pyarrow(NUMBERS.to_batches()[0][:0])
+    for path in (tmp_path / "p=1" / "b.arrow", tmp_path / "p=2" / "a.arrow"):
+        path.parent.mkdir(exist_ok=True)
+        write_described(str(path), [empty, empty], empty.schema)
+    texts = ["count(*)", "count(id)", "min(id)", "max(name)", "count(p)"]
+    for some in (texts, texts[:2], texts[2:3]):
+        ours = aggregate(spark, tmp_path, group_by=["p"], aggregates={f"a{i}": text for i, text in enumerate(some)})
+        assert sparks(spark, tmp_path, ["p"], some, None).collect() == ours.collect()
+    assert [(100,)] == [tuple(row) for row in aggregate(spark, tmp_path, aggregates={"n": "count(*)"}).collect()]
+
+
 def test_headers_know_the_nulls_of_foreign_files(tmp_path, monkeypatch):
     path = tmp_path / "a.arrow"
     arrow_files.write(path, NUMBERS, rows=10)

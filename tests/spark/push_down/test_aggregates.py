@@ -119,6 +119,22 @@ def test_sums_that_do_not_fit_are_spark_s(pushed, without, tmp_path, ansi):
         pushed.conf.unset("spark.sql.ansi.enabled")
 
 
+@pytest.mark.parametrize("functions", ["count(*)", "min(id)", "count(id), max(p)", "sum(id)"])
+def test_a_partition_without_rows_is_no_group(pushed, without, tmp_path, functions):
+    """A file may have record batches, and no rows."""
+    for part, rows in ((1, 3), (2, 0)):
+        (tmp_path / f"p={part}").mkdir()
+        batch = pa.record_batch({"id": pa.array(range(rows), pa.int64())})
+        with pa.ipc.new_file(str(tmp_path / f"p={part}" / "a.arrow"), batch.schema) as writer:
+            writer.write(batch)
+    pushed.read.format("arrowipc").load(str(tmp_path)).createOrReplaceTempView("parts")
+    sql = f"SELECT p, {functions} FROM parts GROUP BY p"
+    assert aggregated(pushed.sql(sql))
+    (row,) = pushed.sql(sql).collect()
+    assert 1 == row["p"]
+    assert [row] == without(sql)
+
+
 def test_a_lake_is_counted_without_its_bodies(pushed, tmp_path):
     path = tmp_path / "lake"
     pushed.range(0, 1000, 1, 2).selectExpr("id", "cast(id AS string) AS s").write.format("arrowipc").mode(
