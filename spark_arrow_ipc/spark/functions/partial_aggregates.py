@@ -1,13 +1,13 @@
 """`PartialAggregates`: counts, least and greatest values and sums of batches, by pyarrow, in a worker.
 
-Batches are grouped by pyarrow, some together, into rows of partial values. These are held, grouped again when they have
-doubled, and yielded when they are many, so that a task holds at most about 64 MiB of them, however many groups there are.
-Groups need not be complete, as Spark groups the partial rows: two payloads of NaN may be two groups here.
+Batches are grouped by pyarrow, small ones together, into rows of partial values. These are held, grouped again when they
+have doubled, and yielded when they are many, so that a task holds at most about 64 MiB of them, however many groups there
+are. Groups need not be complete, as Spark groups the partial rows: two payloads of NaN may be two groups here.
 
-Sums never wrap: whole numbers are summed in 64 bits if the extremes of the batches allow it, and as decimals of 38
-digits otherwise. Of decimals a bound of the sums is kept; before it could pass the digits of the partial column, the
-held rows are yielded. If a batch alone could pass them its rows go to Spark as they are, and Spark's own rules for
-overflow apply.
+Sums never wrap. For `aggregate` whole numbers are summed in 64 bits if the extremes of a batch allow it, and as decimals
+of 38 digits otherwise. Of decimals, and of all that push-down sums, a bound of the sums is kept; before it could pass what
+the partial column holds, the held rows are yielded. If a batch alone could pass it, its rows go to Spark as they are, and
+Spark's own rules for overflow apply.
 """
 
 from __future__ import annotations
@@ -23,23 +23,28 @@ import pyarrow.compute as pc
 from spark_arrow_ipc.spark import bridge
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
-_MOST_TOGETHER_NBYTES: Final = 16 << 20
-"""Batches are grouped together up to these, once it is known that groups are worth to be made.
+"""Rows of batches that are grouped at once.
 
-Of 100,000 strings at random a batch of 65,536 rows has 48,000, eight batches 99,500: grouping them at once costs 0.6 of the
-CPU, and an eighth of the partial rows is left to merge.
+Of 100,000 strings at random eight batches of 65,536 rows have 48,000 each, and 99,500 together: to group them at once
+takes 0.6 of the CPU, and leaves a quarter of the rows to merge.
 """
+_MOST_TOGETHER_NBYTES: Final = 32 << 20
+"""Bytes of these batches, or of their partial values, if these are more."""
+_MOST_TOGETHER: Final = 1024
+"""These batches."""
+_VALUE_NBYTES: Final = 16
+"""Bytes of the largest partial value."""
 _MOST_HELD_ROWS: Final = 1 << 18
 _MOST_HELD_NBYTES: Final = 32 << 20
 _LEAST_MERGED_ROWS: Final = 1 << 14
 _FEW_ROWS: Final = 8
-_MOST_LEFT: Final = 0.85
-"""A task goes on grouping while merging two batches leaves a smaller share of their groups than this.
+_MOST_ADDED: Final = 0.7
+"""A task goes on grouping while a batch adds a smaller share of its groups than this to those of the batches before.
 
 With keys at random that is up to as many groups as three batches have rows.
 """
 _LOOK_AGAIN: Final = 32
-"""Batches after which a task that gave up grouping tries again: keys that did not repeat at first may repeat later."""
+"""Turns after which a task that gave up grouping tries again: keys that did not repeat at first may repeat later."""
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
@@ -74,19 +79,19 @@ class PartialAggregates:
     def __call__(
         self, batches: Iterable[pa.RecordBatch], answered: Callable[[], Iterable[PartialRows]] = tuple
     ) -> Iterator[pa.RecordBatch]:
-        """Yield partial rows, last those of `answered`, which need no batches; memory: one batch, and about 80 MiB."""
+        """Yield partial rows, last those of `answered`, which need no batches; memory: two batches, and about 128 MiB."""
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = to_pass = 0
         bounds = [0] * len(self.parts)
-        repeats = is_settled = False
-        for inputs in self._together(batches, lambda: is_settled):
+        repeats = pays = False
+        for inputs in self._together(batches, lambda: pays):
             types, rows = inputs.types, inputs.table.num_rows
             to_pass -= 1
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
                 yield from _typed(inputs.table, types)
                 continue
-            sums = [a + b for a, b in zip(bounds, inputs.bounds, strict=True)]
+            sums = _added(bounds, inputs.bounds)
             if inputs.exceeds(sums):
                 yield from _typed(self._merged(held), types)
                 held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
@@ -99,7 +104,8 @@ class PartialAggregates:
             if (is_doubted and len(held) > 1) or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
                 merged = self._merged(held)
                 if is_doubted and len(held) > 1:
-                    repeats = merged.num_rows <= _MOST_LEFT * held_rows
+                    added = merged.num_rows - (held_rows - held[-1].num_rows)
+                    repeats = added <= _MOST_ADDED * held[-1].num_rows
                     to_pass = 0 if repeats else _LOOK_AGAIN
                     is_doubted = not repeats
                 held, held_rows, merged_rows = [merged], merged.num_rows, merged.num_rows
@@ -107,38 +113,45 @@ class PartialAggregates:
                     yield from _typed(merged, types)
                     held, held_rows, merged_rows, bounds = [], 0, 0, [0] * len(self.parts)
                     repeats = False
-            is_settled = not is_doubted
+            pays = bool(self.keys) and not is_doubted
         for known in answered():
             held.append(known.table)
             types = known.types
         if held:
             yield from _typed(self._merged(held), types)
 
-    def _together(self, batches: Iterable[pa.RecordBatch], is_settled: Callable[[], bool]) -> Iterator[_Inputs]:
-        """Yield the inputs of batches, of several at once while `is_settled` returns True."""
+    def _together(self, batches: Iterable[pa.RecordBatch], pays: Callable[[], bool]) -> Iterator[_Inputs]:
+        """Yield the inputs of batches, of several at once: of many rows only while `pays` returns True.
+
+        `pays` is asked anew for each batch, as whoever takes the inputs learns whether grouping pays.
+        """
         waiting: list[_Inputs] = []
         rows = nbytes = 0
-        bounds: list[int] = []
+        bounds = [0] * len(self.parts)
         for batch in batches:
             if not batch.num_rows:
                 continue
             inputs = _Inputs.of(self, batch)
-            rows, nbytes = rows + batch.num_rows, nbytes + inputs.table.nbytes
-            bounds = [a + b for a, b in zip(bounds, inputs.bounds, strict=True)] if waiting else inputs.bounds
+            # Columns of a batch may share one memory, so that a key keeps all of it.
+            size = max(batch.nbytes, _VALUE_NBYTES * batch.num_rows * inputs.table.num_columns)
+            sums = _added(bounds, inputs.bounds)
+            most_rows = _MOST_TOGETHER_ROWS if pays() else _LEAST_MERGED_ROWS
             if waiting and (
-                rows > _MOST_TOGETHER_ROWS
-                or nbytes > _MOST_TOGETHER_NBYTES
-                or not inputs.table.schema.equals(waiting[0].table.schema)
-                or inputs.exceeds(bounds)
+                rows + batch.num_rows > most_rows
+                or nbytes + size > _MOST_TOGETHER_NBYTES
+                or len(waiting) == _MOST_TOGETHER
+                or inputs.table.schema != waiting[0].table.schema
+                or inputs.exceeds(sums)
             ):
-                yield _Inputs.joined(waiting)
-                waiting, rows, nbytes, bounds = [], batch.num_rows, inputs.table.nbytes, inputs.bounds
+                yield _Inputs.joined(waiting, bounds)
+                waiting, rows, nbytes, sums = [], 0, 0, inputs.bounds
             waiting.append(inputs)
-            if not is_settled():
-                yield _Inputs.joined(waiting)
-                waiting, rows, nbytes = [], 0, 0
+            rows, nbytes, bounds = rows + batch.num_rows, nbytes + size, sums
+            if rows >= most_rows or nbytes >= _MOST_TOGETHER_NBYTES:
+                yield _Inputs.joined(waiting, bounds)
+                waiting, rows, nbytes, bounds = [], 0, 0, [0] * len(self.parts)
         if waiting:
-            yield _Inputs.joined(waiting)
+            yield _Inputs.joined(waiting, bounds)
 
     def of_extremes(self, batch: pa.RecordBatch, counts: Mapping[int, int]) -> PartialRows:
         """Return the partial row of a batch that has the extremes of many rows, of one group, and their counts by part."""
@@ -168,14 +181,14 @@ class _Input:
     values: pa.Array  # one for each row, of a type that pyarrow can sum or compare
     function: str
     type: pa.DataType  # of the partial value
-    # The greatest possible sum of the batch, and of the type; 0 for others.
+    # The greatest possible sum of these rows, and of the type; 0 for others.
     bound: int = 0
     limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """The columns of a batch as they are aggregated."""
+    """The columns of one or more batches as they are aggregated."""
 
     table: pa.Table  # keys ``k0...``, then inputs ``a0...``
     num_keys: int
@@ -202,9 +215,8 @@ class _Inputs:
         )
 
     @classmethod
-    def joined(cls, many: list[_Inputs]) -> _Inputs:
-        """Return inputs as one, sharing all memory."""
-        bounds = [sum(each) for each in zip(*(inputs.bounds for inputs in many), strict=True)]
+    def joined(cls, many: list[_Inputs], bounds: list[int]) -> _Inputs:
+        """Return inputs as one of such bounds, sharing all memory."""
         return replace(many[0], table=pa.concat_tables([inputs.table for inputs in many]), bounds=bounds)
 
     def exceeds(self, bounds: list[int]) -> bool:
@@ -214,12 +226,16 @@ class _Inputs:
     def reduced(self) -> pa.Table:
         """Return one row for each group."""
         table = _reduce(self.table, self.num_keys, list(self.functions))
-        # Sums of 64 bits are exact in a batch, and not in many.
+        # Sums of 64 bits are exact in what is grouped at once, and not in all.
         columns = [
             column.cast(_wide(type_)) if pa.types.is_decimal(type_) and not pa.types.is_decimal(column.type) else column
             for column, type_ in zip(table.columns, self.types, strict=True)
         ]
         return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _added(bounds: list[int], more: list[int]) -> list[int]:
+    return [a + b for a, b in zip(bounds, more, strict=True)]
 
 
 def _typed(table: pa.Table, types: tuple[pa.DataType, ...]) -> list[pa.RecordBatch]:

@@ -25,6 +25,7 @@ WHOLE = [
     ("small", pa.array([1, -2, None], pa.int8())),
     ("64 bits that fit", pa.array([2**61, -(2**61), 5])),
     ("64 bits that do not", pa.array([2**63 - 1, 2**63 - 1, 1])),
+    ("64 bits that do not fit together", pa.array([2**60] * 4)),
     ("the least", pa.array([-(2**63), -(2**63)])),
     ("nulls alone", pa.nulls(3, pa.int64())),
 ]
@@ -107,7 +108,7 @@ def test_few_partial_rows_are_held(monkeypatch):
 
 
 @pytest.fixture
-def turns(monkeypatch):
+def grouped_rows(monkeypatch):
     """A list of the numbers of rows that are grouped at once."""
     made = []
     reduced = partial_aggregates._Inputs.reduced
@@ -121,17 +122,17 @@ FIVE = pa.array(np.arange(20_000) % 5)
 TOGETHER = [
     ("few groups, behind the first batch", [FIVE] * 9, 2),
     ("up to so many rows", [FIVE] * 6 + [pa.array(np.arange(500_000) % 5)] + [FIVE] * 2, 4),
-    ("sums that could pass 64 bits together", [pa.array([2**59] * 4)] * 9, 4),
+    ("sums that could pass 64 bits together", [pa.array([2**59] * 4)] * 9, 3),
     ("sums that could in one batch", [pa.array([2**62] * 4)] * 3, 0),
     ("groups that do not repeat", [pa.array(np.arange(20_000) + 20_000 * i) for i in range(6)], 2),
     ("groups that two batches repeat", [pa.array(np.arange(20_000))] * 9, 3),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("columns", "wanted"), [c[1:] for c in TOGETHER], ids=[c[0] for c in TOGETHER])
-def test_batches_are_grouped_together(columns, wanted, turns):
+@pytest.mark.parametrize(("columns", "groupings"), [c[1:] for c in TOGETHER], ids=[c[0] for c in TOGETHER])
+def test_batches_are_grouped_together(columns, groupings, grouped_rows):
     made = rows((0,), [Part("sum", 1, pa.int64())], *(batch(column, column) for column in columns))
-    assert wanted == len(turns)
+    assert groupings == len(grouped_rows)
     values, counts = np.unique(np.concatenate(columns), return_counts=True)
     totals = dict.fromkeys(values.tolist(), 0)
     for row in made:
@@ -139,13 +140,36 @@ def test_batches_are_grouped_together(columns, wanted, turns):
     assert {value: value * count for value, count in zip(values.tolist(), counts.tolist(), strict=True)} == totals
 
 
-def test_batches_of_many_bytes_are_fewer_together(turns, monkeypatch):
-    monkeypatch.setattr(partial_aggregates, "_MOST_TOGETHER_NBYTES", 2 * FIVE.nbytes)
-    rows((0,), [Part("count", 0)], *map(batch, [FIVE] * 4))
-    assert [20_000, 20_000, 20_000, 20_000] == turns
-    turns.clear()
-    rows((0,), [], *map(batch, [FIVE] * 4))
-    assert [20_000, 40_000, 20_000] == turns
+def sized(*sizes):
+    return [batch(pa.array(np.arange(size) % 5)) for size in sizes]
+
+
+LIMITED = [
+    ("bytes of partial values", "_MOST_TOGETHER_NBYTES", 2 * 32 * 20_000, sized(*[20_000] * 6), [20_000, 40_000, 40_000, 20_000]),
+    ("bytes of batches", "_MOST_TOGETHER_NBYTES", 2 * 32 * 20_000, [each.append_column("s", pa.array(["x" * 50] * 20_000)) for each in sized(*[20_000] * 3)], [20_000] * 3),
+    ("batches", "_MOST_TOGETHER", 3, sized(*[10] * 7), [30, 30, 10]),
+    ("rows before grouping is known to pay", "_LEAST_MERGED_ROWS", 20, sized(*[10] * 7), [20, 20, 30]),
+    ("rows", "_MOST_TOGETHER_ROWS", 50_000, sized(*[20_000] * 7), [20_000, 40_000, 40_000, 40_000]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "most", "batches", "wanted"), [c[1:] for c in LIMITED], ids=[c[0] for c in LIMITED])
+def test_batches_are_grouped_together_up_to_a_limit(limit, most, batches, wanted, grouped_rows, monkeypatch):
+    monkeypatch.setattr(partial_aggregates, limit, most)
+    rows((0,), [Part("count", 0)], *batches)
+    assert wanted == grouped_rows
+
+
+def test_large_batches_without_keys_are_aggregated_one_by_one(grouped_rows):
+    rows((), [Part("count", 0)], *sized(*[20_000] * 4, 10, 10))
+    assert [20_000] * 4 + [20] == grouped_rows
+
+
+def test_a_small_batch_of_known_keys_repeats_them():
+    """Of 9,500 keys, 90 % of the rows, all are among those of the batches before."""
+    many, few = np.arange(100_000) % 60_000, np.arange(10_000) % 9_500
+    made = list(PartialAggregates((0,), (Part("count_all", None),))([batch(pa.array(many)), batch(pa.array(few))]))
+    assert 60_000 == sum(each.num_rows for each in made)
 
 
 def test_sums_of_large_and_of_small_numbers_are_of_two_types_and_agree():
