@@ -1,6 +1,6 @@
 """The ten questions of the H2O group-by benchmark, and counts over many files, as `sql_turns` measures.
 
-    python benchmarks/groupby.py --folder /data/groupby [--rows 10000000] [--files 8] [--turns 5]
+    python benchmarks/groupby.py --folder /data/groupby [--rows 10000000] [--files 8] [--turns 6]
     python benchmarks/groupby.py --folder /data/links --rows 250000 --files 1 --links 1000 --queries count extremes
 
 Data are those of the benchmark (https://h2oai.github.io/db-benchmark): three strings and three integers as keys, with 100

@@ -3,8 +3,8 @@
 A contender is a format and a setting: `pushed` and `plain` read this format, with and without push-down. Each has a session
 of its own in one application, with views that are made once, as a person makes them; a view of this format is planned by
 its first query. Every turn runs each query by each contender, one after the other, and every second turn in reversed order:
-Spark compiles the code of a query once for all sessions, keeps that of 100 parts of plans, and so whoever comes second finds
-most of it compiled. Answers are compared in each turn: rows in any order, floats to nine digits.
+Spark keeps the compiled code of 100 stages for all sessions, and who runs a query second finds much of its code there.
+Answers are compared in each turn: rows in any order, floats to nine digits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--folder", type=Path, required=True, help="where the data are, or are made if they are not there"
     )
-    made.add_argument("--turns", type=int, default=5)
+    made.add_argument("--turns", type=int, default=6, help="an even number, so that each contender is first as often")
     made.add_argument("--contenders", nargs="+", choices=FORMATS, default=["pushed", "parquet"])
     made.add_argument("--queries", nargs="*", help="their names; all by default")
     made.add_argument("--json", type=Path, help="where the figures are written")

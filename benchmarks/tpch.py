@@ -1,6 +1,6 @@
 """TPC-H: the 22 queries over this format and over Parquet, as `sql_turns` measures.
 
-    python benchmarks/tpch.py --folder /data/tpch1 [--scale 1] [--turns 5] [--contenders pushed plain parquet]
+    python benchmarks/tpch.py --folder /data/tpch1 [--scale 1] [--turns 6] [--contenders pushed plain parquet]
 
 Data are made by tpchgen-cli (``pip install tpchgen-cli``) as Parquet, and written in this format by Spark.
 """
