@@ -137,11 +137,13 @@ class BlockAnswers:
         fields: Sequence[t.Field],
     ) -> None:
         """Add the answers of record batches of a file to those of its schema and partition."""
-        # Extremes alone need no header.
-        rows = headers.rows(answered) if self._partials.keys or self._counts else 0
-        if self._partials.keys and not rows:
-            return  # a group has rows
         of_extremes = {part.column for part in self._partials.parts if part.function in _EXTREMES}
+        # Extremes that statistics know need no header.
+        is_constant = any(column.is_constant for i, column in columns.items() if i in of_extremes)
+        needs_rows = self._partials.keys or self._counts or is_constant
+        rows = headers.rows(answered) if needs_rows else 0
+        if needs_rows and not rows:
+            return  # the value of a partition is none of its rows, and no group
         extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
         described = tuple((i, column.described()) for i, column in extremes.items())
         kept = self._kept.setdefault((tuple(fields), part.partition, described), _Kept(part.path, tuple(fields), part))

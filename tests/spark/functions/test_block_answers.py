@@ -220,10 +220,13 @@ def test_a_partition_without_rows_is_no_group(spark, tmp_path):
         path.parent.mkdir(exist_ok=True)
         write_described(str(path), [empty, empty], empty.schema)
     texts = ["count(*)", "count(id)", "min(id)", "max(name)", "count(p)"]
-    for some in (texts, texts[:2], texts[2:3]):
-        ours = aggregate(spark, tmp_path, group_by=["p"], aggregates={f"a{i}": text for i, text in enumerate(some)})
-        assert sparks(spark, tmp_path, ["p"], some, None).collect() == ours.collect()
-    assert [(100,)] == [tuple(row) for row in aggregate(spark, tmp_path, aggregates={"n": "count(*)"}).collect()]
+    extremes = ["max(p)", "min(id)", "max(id)"]
+    asked = [(texts, ["p"]), (texts[:2], ["p"]), (texts[2:3], ["p"]), (texts[:1], []), (["max(p)"], []), (extremes, [])]
+    for some, keys in asked:
+        for where in (None, "p = 2"):
+            named = {f"a{i}": text for i, text in enumerate(some)}
+            ours = aggregate(spark, tmp_path, group_by=keys, aggregates=named, **({"where": where} if where else {}))
+            assert sparks(spark, tmp_path, keys, some, where).collect() == ours.collect()
 
 
 def test_headers_know_the_nulls_of_foreign_files(tmp_path, monkeypatch):

@@ -119,8 +119,21 @@ def test_sums_that_do_not_fit_are_spark_s(pushed, without, tmp_path, ansi):
         pushed.conf.unset("spark.sql.ansi.enabled")
 
 
-@pytest.mark.parametrize("functions", ["count(*)", "min(id)", "count(id), max(p)", "sum(id)"])
-def test_a_partition_without_rows_is_no_group(pushed, without, tmp_path, functions):
+NO_ROWS = [
+    "SELECT p, count(*) FROM parts GROUP BY p",
+    "SELECT p, min(id) FROM parts GROUP BY p",
+    "SELECT p, count(id), max(p) FROM parts GROUP BY p",
+    "SELECT p, sum(id) FROM parts GROUP BY p",
+    "SELECT max(p) FROM parts",
+    "SELECT max(p), count(*), count(p) FROM parts",
+    "SELECT min(p), max(p), count(id) FROM parts WHERE p > 1",
+    "SELECT count(*) FROM parts HAVING max(p) = 1",
+    "SELECT min(id), max(id), min(p), max(p) FROM parts WHERE p = 2",
+]
+
+
+@pytest.mark.parametrize("sql", NO_ROWS)
+def test_a_partition_without_rows_has_no_value_and_is_no_group(pushed, without, tmp_path, sql):
     """A file may have record batches, and no rows."""
     for part, rows in ((1, 3), (2, 0)):
         (tmp_path / f"p={part}").mkdir()
@@ -128,11 +141,8 @@ def test_a_partition_without_rows_is_no_group(pushed, without, tmp_path, functio
         with pa.ipc.new_file(str(tmp_path / f"p={part}" / "a.arrow"), batch.schema) as writer:
             writer.write(batch)
     pushed.read.format("arrowipc").load(str(tmp_path)).createOrReplaceTempView("parts")
-    sql = f"SELECT p, {functions} FROM parts GROUP BY p"
     assert aggregated(pushed.sql(sql))
-    (row,) = pushed.sql(sql).collect()
-    assert 1 == row["p"]
-    assert [row] == without(sql)
+    assert without(sql) == pushed.sql(sql).collect()
 
 
 def test_a_lake_is_counted_without_its_bodies(pushed, tmp_path):
