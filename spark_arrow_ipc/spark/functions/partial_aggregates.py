@@ -85,7 +85,11 @@ class PartialAggregates:
         held_rows = merged_rows = to_pass = 0
         bounds = [0] * len(self.parts)
         repeats = pays = False
-        for inputs in self._together(batches, lambda: pays):
+
+        def grouping_pays() -> bool:
+            return pays
+
+        for inputs in self._together(batches, grouping_pays):
             types, rows = inputs.types, inputs.table.num_rows
             to_pass -= 1
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
