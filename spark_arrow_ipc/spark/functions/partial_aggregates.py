@@ -23,15 +23,15 @@ import pyarrow.compute as pc
 from spark_arrow_ipc.spark import bridge
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
-"""Rows of batches that are grouped at once.
+"""The most rows that are grouped at once, but for a larger batch.
 
 Of 100,000 strings at random eight batches of 65,536 rows have 48,000 each, and 99,500 together: to group them at once
 takes 0.6 of the CPU, and leaves a quarter of the rows to merge.
 """
 _MOST_TOGETHER_NBYTES: Final = 32 << 20
-"""Bytes of these batches, or of their partial values, if these are more."""
+"""The most bytes of batches that are grouped at once, or of their partial values if these are more."""
 _MOST_TOGETHER: Final = 1024
-"""These batches."""
+"""The most batches that are grouped at once."""
 _VALUE_NBYTES: Final = 16
 """Bytes of the largest partial value."""
 _MOST_HELD_ROWS: Final = 1 << 18
@@ -125,9 +125,9 @@ class PartialAggregates:
             yield from _typed(self._merged(held), types)
 
     def _together(self, batches: Iterable[pa.RecordBatch], pays: Callable[[], bool]) -> Iterator[_Inputs]:
-        """Yield the inputs of batches, of several at once: of many rows only while `pays` returns True.
+        """Yield the inputs of batches, of several at once; while `pays` returns False, of few rows at once.
 
-        `pays` is asked anew for each batch, as whoever takes the inputs learns whether grouping pays.
+        `pays` is called for each batch: its answer changes as inputs are grouped.
         """
         waiting: list[_Inputs] = []
         rows = nbytes = 0
