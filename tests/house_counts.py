@@ -9,9 +9,9 @@ A line of code is one that has a token that is neither a comment nor a docstring
 first quotes to its last; a comment at the line is any comment but `type:`, `noqa`, `fmt:` and section rules (`# ----`).
 
 A participle names a function if it is the first word of its name (`written_files`). A vague name is one of `VAGUE` that
-is bound as a variable or parameter; its share is of all bindings. A private function of at
-most three lines is used once if its name stands in its module once outside its definition. Sentences are counted in docstrings, comments, README and the pages of docs/,
-without its decisions (docs/adr).
+is bound as a variable or parameter; its share is of all bindings. A private function of at most three lines is used
+once if its name stands in its module once outside its definition. Sentences are counted in docstrings, comments, README
+and the pages of docs/ without its decisions (docs/adr).
 """
 
 import argparse
