@@ -29,7 +29,7 @@ import warnings
 from bombs import BOMBS, MIB
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli import cat, inspect, integration, main, repair, rewrite, validate  # noqa: F401 - before the fork
+from spark_arrow_ipc.cli import cat, inspect, main, repair, rewrite, validate  # noqa: F401 - before the fork
 from spark_arrow_ipc.errors import ArrowIpcError
 
 MOST_MEMORY = 1536 * MIB
@@ -103,7 +103,6 @@ ROUTES: dict[str, Callable[[str], str]] = {
     "count": command("count", "{path}"),
     "concat": command("concat", "--batch-rows", "1000000", "{path}", "{target}"),
     "repair": command("repair", "{path}", "{target}"),
-    "integration": command("integration", "--mode", "ARROW_TO_JSON", "--json", "{target}", "--arrow", "{path}"),
     "Spark task": task(),
     "where": task(where="a IS NULL OR a IS NOT NULL", metadataColumns="true"),
     "metadataOnly": task(metadataOnly="true"),

@@ -19,7 +19,9 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from spark_arrow_ipc import arrow_json, ipc
+import integration_json
+
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError
@@ -127,15 +129,15 @@ def _compare(entry, schema, batches):
     expected = golden_json(entry)
     if expected is None:
         return _compare_with_pyarrow(entry, schema, batches)
-    document = arrow_json.read(expected)
+    document = integration_json.read(expected)
     renames = entry.name.endswith(RENAMED_MAPS)
     found = difference(document.schema, document.batches, schema, batches, renames_maps=renames)
     return Outcome(EQUAL_TO_JSON) if found is None else Outcome(FAILED, f"unlike JSON: {found}")
 
 
 def _check_json(entry):
-    document = arrow_json.read(entry.path)
-    again = arrow_json.read(arrow_json.to_json(document.schema, document.batches))
+    document = integration_json.read(entry.path)
+    again = integration_json.read(integration_json.to_json(document.schema, document.batches))
     found = difference(document.schema, document.batches, again.schema, again.batches)
     return Outcome(JSON_READ) if found is None else Outcome(FAILED, found)
 

@@ -1,14 +1,13 @@
 """What pyarrow reads from an IPC file or stream, as our schema and record batches.
 
-The way goes through Arrow's integration JSON (integration_from_pyarrow, then arrow_json, which is itself tested
+The way goes through Arrow's integration JSON (integration_from_pyarrow, then integration_json, which is itself tested
 against the goldens), so nothing of our IPC reader takes part.
 """
 
 import integration_from_pyarrow
+import integration_json
 import pyarrow as pa
 from pyarrow import ipc
-
-from spark_arrow_ipc import arrow_json
 
 MAGIC = b"ARROW1"
 
@@ -25,6 +24,8 @@ def read(path):
             reader = ipc.open_stream(source)
             batches = list(reader)
         # One document a batch: a stream may grow or replace its dictionaries.
-        documents = [arrow_json.read(integration_from_pyarrow.to_json(reader.schema, [batch])) for batch in batches]
-        empty = arrow_json.read(integration_from_pyarrow.to_json(reader.schema, []))
+        documents = [
+            integration_json.read(integration_from_pyarrow.to_json(reader.schema, [batch])) for batch in batches
+        ]
+        empty = integration_json.read(integration_from_pyarrow.to_json(reader.schema, []))
         return empty.schema, [document.batches[0] for document in documents]

@@ -33,7 +33,7 @@ def printed(*arguments, path):
 
 
 READ = """
-from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc import ipc
 with ipc.open({path!r}) as reader:
     print(sum(batch.num_rows for batch in reader))
 """

@@ -87,7 +87,7 @@ def layers() -> Picture:
     )
     picture.box(20, 120, 440, 58, ["dataset", "which files, blocks and rows; safe publishing"])
     picture.box(20, 208, 440, 58, ["ipc", "bytes of files and streams to values, and back"])
-    picture.box(480, 208, 220, 58, ["arrow_json", "the integration JSON"])
+    picture.box(480, 208, 220, 58, ["arrow_json", "types as JSON"])
     picture.box(20, 296, 330, 58, ["storage", "files by path: local, objects, HDFS"])
     picture.box(370, 296, 330, 58, ["arrow", "columns in memory, numpy alone"])
     picture.box(20, 384, 680, 40, ["errors: each says what, where, and what to do next"])

@@ -9,24 +9,17 @@ using the bare value, so every error names its place. This module knows JSON and
 
 from __future__ import annotations
 
-import io
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, InvalidMetadataError, LimitError
-
-Source: TypeAlias = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
-"""A path, the document's bytes (plain or gzip), or the parsed document."""
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidMetadataError, LimitError
 
 MAX_NBYTES = 1 << 30
-"""Most bytes of JSON after decompression. The goldens have up to 1 MB; a gzip bomb must not fill the memory."""
+"""Most bytes of JSON. The goldens have up to 1 MB."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _DECIMAL_INTEGER = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 _SHOWN = 60
 """Characters of a wrong value that an error message shows."""
@@ -111,17 +104,11 @@ class Node:
         return self.value if isinstance(self.value, bool) else self.fail("true or false")
 
 
-def load(source: Source) -> Node:
-    """Return the document's root from a path, bytes (plain or gzip) or a parsed document.
+def load(content: bytes) -> Node:
+    """Return the root of a JSON document.
 
-    InvalidFramingError if the gzip stream is broken or truncated, InvalidMetadataError if the source is not JSON or is
-    nested too deeply, LimitError if it is larger than `MAX_NBYTES`.
+    InvalidMetadataError if the bytes are not JSON or are nested too deeply, LimitError if they are more than `MAX_NBYTES`.
     """
-    if isinstance(source, Mapping):
-        return Node(source, "$")
-    content = Path(source).read_bytes() if isinstance(source, str | Path) else bytes(source)
-    if content.startswith(_GZIP_MAGIC):
-        content = _decompressed(content)
     if len(content) > MAX_NBYTES:
         raise LimitError(expected=f"at most {MAX_NBYTES:,} bytes of JSON", found="more")
     try:
@@ -129,13 +116,3 @@ def load(source: Source) -> Node:
         return Node(parse_json(content, most_memory=16 * MAX_NBYTES), "$")
     except ValueError as error:
         raise InvalidMetadataError(expected="a JSON document", found=str(error)) from error
-
-
-def _decompressed(content: bytes) -> bytes:
-    import gzip  # documents are rarely zipped, and field metadata never is
-
-    try:
-        with gzip.open(io.BytesIO(content)) as stream:
-            return stream.read(MAX_NBYTES + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InvalidFramingError(expected="a whole gzip stream", found=str(error)) from error

@@ -55,7 +55,6 @@ COMMANDS: Mapping[str, Command] = {
     "fsck": Command("compare the records of a data set with its files, and mend it", "fsck"),
     "stream": Command("show the batches of a streaming query, and what keeps it from going on", "stream"),
     "vacuum": Command("remove what failed jobs left in a dataset's directory", "vacuum"),
-    "integration": Command("read and write Arrow's integration JSON, for its harness", "integration"),
     "completion": Command("print a script for the shell to complete commands", "main"),
     "doctor": Command("check this environment, and name the fixes", "doctor"),
 }

@@ -4,9 +4,10 @@ import gzip
 import json
 
 import pytest
+from integration_json.reader import load
 
 from spark_arrow_ipc.arrow_json import document
-from spark_arrow_ipc.arrow_json.document import Node, integer, load, shown
+from spark_arrow_ipc.arrow_json.document import Node, integer, shown
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, InvalidMetadataError, LimitError
 
 DOCUMENT = {"a": [1, {"b": "x"}], "c": None}

@@ -4,9 +4,9 @@ import copy
 import json
 from decimal import Decimal
 
+import integration_json
 import pytest
 
-from spark_arrow_ipc import arrow_json
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
@@ -162,7 +162,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("document_", "expected"), [case[1:] for case in VALUES], ids=[case[0] for case in VALUES])
 def test_values_are_those_of_the_document(document_, expected):
-    (batch,) = arrow_json.read(document_).batches
+    (batch,) = integration_json.read(document_).batches
     assert expected == batch.columns[0].to_pylist()
 
 
@@ -172,7 +172,7 @@ def test_shared_dictionary_is_decoded_once():
     made = document(encoded, indices, dictionary(7, column(1, VALIDITY=[1], OFFSET=[0, 1], DATA=["a"])))
     made["schema"]["fields"] *= 2
     made["batches"][0]["columns"] *= 2
-    first, second = arrow_json.read(made).batches[0].columns
+    first, second = integration_json.read(made).batches[0].columns
     assert first.dictionary is second.dictionary
 
 
@@ -189,7 +189,7 @@ METADATA = [
 def test_custom_metadata_keeps_order_and_duplicates(members, expected):
     made = document(field(INT8, **members), column(0, VALIDITY=[], DATA=[]))
     made["schema"] |= members
-    schema = arrow_json.read(made).schema
+    schema = integration_json.read(made).schema
     assert (expected, expected) == (schema.custom_metadata, schema.fields[0].custom_metadata)
 
 
@@ -205,7 +205,7 @@ TYPES = [
 @pytest.mark.parametrize(("spelled", "expected"), [case[1:] for case in TYPES], ids=[case[0] for case in TYPES])
 def test_type_is_read_by_its_name(spelled, expected):
     schema = {"fields": [field(spelled)]}
-    assert expected == arrow_json.read({"schema": schema, "batches": []}).schema.fields[0].type
+    assert expected == integration_json.read({"schema": schema, "batches": []}).schema.fields[0].type
 
 
 SOUND = document(
@@ -289,12 +289,12 @@ def test_wrong_document_is_refused_with_the_place(place, value, error, words):
     else:
         parent[place[-1]] = value
     with pytest.raises(error) as caught:
-        arrow_json.read(made)
+        integration_json.read(made)
     assert words in str(caught.value)
 
 
 def test_document_that_is_broken_in_the_table_above_is_sound_before():
-    assert [["b"], ["a"]] == arrow_json.read(SOUND).batches[0].columns[0].to_pylist()
+    assert [["b"], ["a"]] == integration_json.read(SOUND).batches[0].columns[0].to_pylist()
 
 
 def test_dictionary_that_needs_itself_is_refused():
@@ -305,7 +305,7 @@ def test_dictionary_that_needs_itself_is_refused():
         dictionary(7, column(1, column(1, VALIDITY=[1], DATA=[0]), VALIDITY=[1], OFFSET=[0, 1])),
     )
     with pytest.raises(InvalidDictionaryError, match="needs itself"):
-        arrow_json.read(made)
+        integration_json.read(made)
 
 
 def deep(levels):
@@ -324,17 +324,17 @@ BYTES = [
 @pytest.mark.parametrize(("content", "error", "words"), [case[1:] for case in BYTES], ids=[case[0] for case in BYTES])
 def test_bytes_that_are_no_document_are_refused(content, error, words):
     with pytest.raises(error, match=words.replace("$", r"\$")):
-        arrow_json.read(content)
+        integration_json.read(content)
 
 
 def test_wide_null_slot_takes_no_memory():
     wide = field({"name": "fixedsizebinary", "byteWidth": (1 << 31) - 1})
-    assert arrow_json.read(document(wide, column(0, VALIDITY=[], DATA=[]))).batches[0].num_rows == 0
+    assert integration_json.read(document(wide, column(0, VALIDITY=[], DATA=[]))).batches[0].num_rows == 0
     with pytest.raises(LimitError, match="columns"):
-        arrow_json.read(document(wide, column(1, VALIDITY=[0], DATA=[""])))
+        integration_json.read(document(wide, column(1, VALIDITY=[0], DATA=[""])))
 
 
 def test_error_names_the_file(tmp_path):
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(ArrowIpcError, match=r"a\.json: expected a member 'schema'"):
-        arrow_json.read(tmp_path / "a.json")
+        integration_json.read(tmp_path / "a.json")

@@ -4,10 +4,10 @@ import struct
 import sys
 
 import pytest
+from integration_json.values import SCALARS, TEXTS, WRONG_VALUE, int_to_json
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
-from spark_arrow_ipc.arrow_json.types import SCALARS, TEXTS, WRONG_VALUE, int_to_json
 
 
 def test_every_type_with_values_has_a_row():

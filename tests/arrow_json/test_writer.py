@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import corpus
+import integration_json
 import numpy as np
 import pytest
 
-from spark_arrow_ipc import arrow_json
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
@@ -40,8 +40,8 @@ def test_goldens_survive_reading_and_writing():
 
 
 def assert_survives(path):
-    document = arrow_json.read(path)
-    again = arrow_json.read(json.loads(json.dumps(arrow_json.to_json(document.schema, document.batches))))
+    document = integration_json.read(path)
+    again = integration_json.read(json.loads(json.dumps(integration_json.to_json(document.schema, document.batches))))
     assert document.schema == again.schema
     assert corpus.difference(document.schema, document.batches, again.schema, again.batches) is None
 
@@ -51,8 +51,8 @@ def assert_survives(path):
 def test_goldens_are_written_as_they_are():
     """Member by member, but for what the format leaves open: null slots, dictionary ids, absent against empty."""
     for path in GOLDENS:
-        document = arrow_json.read(path)
-        written = json.loads(json.dumps(arrow_json.to_json(document.schema, document.batches)))
+        document = integration_json.read(path)
+        written = json.loads(json.dumps(integration_json.to_json(document.schema, document.batches)))
         assert plain(loaded(path)) == plain(written), path
 
 
@@ -126,21 +126,21 @@ def test_dictionaries_are_numbered_in_the_pre_order_of_fields():
     words = t.dictionary(t.int8, t.utf8)
     nested = t.dictionary(t.int16, t.list_(words))
     schema = Schema.of([t.field("a", nested), t.field("b", t.struct([("c", words)])), t.field("d", words)])
-    made = arrow_json.to_json(schema, [])
+    made = integration_json.to_json(schema, [])
     a, b, d = made["schema"]["fields"]
     found = [encoded["dictionary"]["id"] for encoded in (a, a["children"][0], b["children"][0], d)]
     assert found == [0, 1, 2, 3]
     assert sorted(entry["id"] for entry in made["dictionaries"]) == [0, 1, 2, 3]
-    assert schema == arrow_json.read(made).schema
+    assert schema == integration_json.read(made).schema
 
 
 def test_grown_dictionary_is_written_once_and_whole():
     short, long_ = from_pylist.array(["a", "b"], t.utf8), from_pylist.array(["a", "b", "c"], t.utf8)
     schema, batches = batches_of(indices([0, 1], short), indices([2, None], long_))
-    made = arrow_json.to_json(schema, batches)
+    made = integration_json.to_json(schema, batches)
     assert [entry["data"]["columns"][0]["DATA"] for entry in made["dictionaries"]] == [["a", "b", "c"]]
     assert [[{"a": "a"}, {"a": "b"}], [{"a": "c"}, {"a": None}]] == [
-        batch.to_pylist() for batch in arrow_json.read(made).batches
+        batch.to_pylist() for batch in integration_json.read(made).batches
     ]
 
 
@@ -149,7 +149,7 @@ def test_replaced_dictionary_is_refused():
         indices([0], from_pylist.array(["a"], t.utf8)), indices([0], from_pylist.array(["b", "c"], t.utf8))
     )
     with pytest.raises(UnsupportedError, match="field a: a dictionary that is replaced"):
-        arrow_json.to_json(schema, batches)
+        integration_json.to_json(schema, batches)
 
 
 SLICED = [
@@ -167,7 +167,7 @@ SLICED = [
 @pytest.mark.parametrize(("type_", "values"), [case[1:] for case in SLICED], ids=[case[0] for case in SLICED])
 def test_slice_is_written_as_if_it_stood_alone(type_, values):
     schema, (batch,) = batches_of(from_pylist.array(values, type_))
-    made = arrow_json.to_json(schema, [batch.slice(1, 2)])
+    made = integration_json.to_json(schema, [batch.slice(1, 2)])
     assert made["batches"][0]["columns"][0]["count"] == 2
     _, (alone,) = batches_of(from_pylist.array(values[1:3], type_))
-    assert arrow_json.to_json(schema, [alone]) == made
+    assert integration_json.to_json(schema, [alone]) == made

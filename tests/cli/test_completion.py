@@ -23,7 +23,7 @@ CASES = [
     ("the words of an argument", "completion z", ["zsh"]),
     ("no words of an option that takes any", "head --columns ", []),
     ("paths", "head --where a>1 pypro", ["pyproject.toml"]),
-    ("paths of an option", "integration --mode VALIDATE --json pypro", ["pyproject.toml"]),
+    ("paths of an option", "stream --source-log pypro", ["pyproject.toml"]),
 ]
 
 

@@ -156,8 +156,6 @@ STATUSES = [
     ("stream", [], 2),
     ("vacuum", ["lake"], 0),
     ("vacuum", ["lost.arrow"], 1),
-    ("integration", ["--mode", "ARROW_TO_JSON", "--json", "x.json", "--arrow", "one.arrow"], 0),
-    ("integration", ["--mode", "ARROW_TO_JSON", "--json", "x.json", "--arrow", "bad.arrow"], 1),
     ("cat", ["--limit", "many", "one.arrow"], 2),
     ("cat", [], 2),
     ("repair", ["one.arrow"], 2),
@@ -191,15 +189,6 @@ def test_the_doctor_prints_no_control_character_of_a_path(capsys, monkeypatch, f
     assert 1 == main(["doctor", *form])
     out = capsys.readouterr().out
     assert all(line.isprintable() for line in out.splitlines())
-
-
-def test_contents_that_differ_are_status_1(capsys, data):
-    arguments = ["integration", "--json", "x.json", "--arrow"]
-    assert 0 == main([*arguments, "one.arrow", "--mode", "ARROW_TO_JSON"])
-    assert 0 == main([*arguments, "one.arrow", "--mode", "VALIDATE"])
-    other = next((data / "plain").glob("*.arrow"))
-    assert 1 == main([*arguments, str(other), "--mode", "VALIDATE"])
-    capsys.readouterr()
 
 
 def test_the_page_has_a_row_for_every_command():

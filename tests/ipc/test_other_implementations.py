@@ -23,11 +23,12 @@ from functools import cache
 from pathlib import Path
 
 import corpus
+import integration_json
 import pytest
 import quick_jvm
 import strategies
 
-from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
@@ -94,7 +95,7 @@ def documents():
 
 @cache
 def content(name):
-    return arrow_json.read(documents()[name])
+    return integration_json.read(documents()[name])
 
 
 def types_of(name):
@@ -172,7 +173,7 @@ def difference(case, side):
 
 def contents_of(path):
     if path.suffix == ".json":
-        document = arrow_json.read(path)
+        document = integration_json.read(path)
         return document.schema, document.batches
     with ipc.open(path) as reader:
         return reader.schema, tuple(reader)

@@ -3,13 +3,14 @@
 import io
 import json
 
+import integration_json
 import pytest
 import strategies
 from batch_difference import batch_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
@@ -147,8 +148,8 @@ def test_equal_batches_give_equal_bytes(made, form, codec):
 def test_integration_json_is_written_and_read(made, cuts):
     (batch,) = made
     portions = strategies.portions(batch, cuts)
-    document = json.dumps(arrow_json.to_json(batch.schema, portions))
-    found = arrow_json.read(json.loads(document))
+    document = json.dumps(integration_json.to_json(batch.schema, portions))
+    found = integration_json.read(json.loads(document))
     assert batch.schema.fields == found.schema.fields
     assert batch.schema.custom_metadata == found.schema.custom_metadata
     assert len(portions) == len(found.batches)
@@ -159,10 +160,10 @@ def test_integration_json_is_written_and_read(made, cuts):
 @given(strategies.batches(count=2))
 def test_integration_json_refuses_only_replaced_dictionaries(made):
     try:
-        document = arrow_json.to_json(made[0].schema, made)
+        document = integration_json.to_json(made[0].schema, made)
     except UnsupportedError as error:
         if "replaced" not in str(error):
             raise
         return
-    for ours, theirs in zip(made, arrow_json.read(document).batches, strict=True):
+    for ours, theirs in zip(made, integration_json.read(document).batches, strict=True):
         assert batch_difference(ours, theirs) is None

@@ -6,9 +6,10 @@ import struct
 from pathlib import Path
 
 import corpus
+import integration_json
 import pytest
 
-from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -34,14 +35,14 @@ def assert_equal(expected, schema, batches):
 def test_sound_file_has_the_values_that_pyarrow_wrote(row):
     with ipc.open(DATA / row["path"]) as reader:
         assert row["format"] == reader.format
-        assert_equal(arrow_json.read(DATA / row["contents"]), reader.schema, list(reader))
+        assert_equal(integration_json.read(DATA / row["contents"]), reader.schema, list(reader))
 
 
 @pytest.mark.parametrize("row", SOUND, ids=by_path)
 def test_sound_file_reads_the_same_from_memory(row):
     content = (DATA / row["path"]).read_bytes()
     with ipc.open(content, validation="structural") as reader:
-        assert_equal(arrow_json.read(DATA / row["contents"]), reader.schema, list(reader))
+        assert_equal(integration_json.read(DATA / row["contents"]), reader.schema, list(reader))
 
 
 @pytest.mark.parametrize("row", BROKEN, ids=by_path)
@@ -107,7 +108,7 @@ def test_make_data_writes_these_bytes_with_this_pyarrow():
 def test_comparison_sees_a_single_changed_value():
     """The tests above are worth what the comparison is."""
     content = (DATA / "integers.arrow").read_bytes()
-    expected = arrow_json.read(DATA / "integers.json.gz")
+    expected = integration_json.read(DATA / "integers.json.gz")
     last_row, changed = (struct.pack("<3i", 2, 3, n) for n in (4, 5))
     with ipc.open(content.replace(last_row, changed)) as reader:
         found = corpus.difference(expected.schema, expected.batches, reader.schema, list(reader))

@@ -21,9 +21,9 @@ from pyspark.errors import PySparkException
 if corpus.root() is None:
     pytest.skip(f"{corpus.VARIABLE} is not set", allow_module_level=True)
 
+import integration_json
 import pyarrow_contents
 
-from spark_arrow_ipc import arrow_json
 from spark_arrow_ipc.arrow import types as t
 
 NEWEST, FIRST = "integration/cpp-21.0.0/", "integration/1.0.0-littleendian/"
@@ -93,7 +93,7 @@ def contents(entry):
         for pattern, name in corpus.SAME_CONTENTS:
             path = path.with_name(pattern.sub(name, path.name))
         return pyarrow_contents.read(path)
-    document = arrow_json.read(golden)
+    document = integration_json.read(golden)
     return document.schema, document.batches
 
 

@@ -10,11 +10,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import integration_json
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
 
-from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.spark.options.options import parse_write
@@ -73,7 +74,7 @@ def test_the_files_of_a_task_are_read_equal(tmp_path, program, ipc_format):
     found = []
     for file, (source, target) in zip(files, jobs, strict=True):
         key = str(Path(file.final).parent).removeprefix("k=")
-        rows = [row for batch in arrow_json.read(target).batches for row in batch.to_pylist()]
+        rows = [row for batch in integration_json.read(target).batches for row in batch.to_pylist()]
         with ipc.open(source) as reader:
             assert [row for batch in reader for row in batch.to_pylist()] == rows
         found += [{"k": None if key.startswith("__") else int(key), **row} for row in rows]

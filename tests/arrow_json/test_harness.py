@@ -1,4 +1,4 @@
-"""``arrowipc integration`` does in its three modes what Arrow's harness asks, and sees every difference."""
+"""The program for Arrow's harness does in its three modes what the harness asks, and sees every difference."""
 
 import copy
 import gzip
@@ -6,17 +6,18 @@ import json
 from pathlib import Path
 
 import corpus
+import integration_json
 import pytest
+from integration_json import harness
 
-from spark_arrow_ipc import arrow_json, ipc
-from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc import ipc
 
 DATA = Path(__file__).parents[1] / "data"
 JSONS = sorted(DATA.glob("*.json.gz"))
 
 
 def integration(capsys, mode, json_path, arrow_path, *more):
-    status = main(["integration", "--mode", mode, "--json", str(json_path), "--arrow", str(arrow_path), *more])
+    status = harness.main(["--mode", mode, "--json", str(json_path), "--arrow", str(arrow_path), *more])
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -182,7 +183,7 @@ SAME = [
 
 @pytest.fixture
 def arrow(tmp_path):
-    document = arrow_json.read(DOCUMENT)
+    document = integration_json.read(DOCUMENT)
     ipc.write(tmp_path / "contents.arrow", document.batches, document.schema)
     return tmp_path / "contents.arrow"
 
@@ -280,7 +281,7 @@ def test_a_shorter_batch_is_a_difference(capsys, tmp_path, arrow):
 
 BAD = [
     ("JSON that is none", b"{", None, "expected a JSON document"),
-    ("gzip that is cut", gzip.compress(json.dumps(DOCUMENT).encode())[:-9], None, "expected a whole gzip stream"),
+    ("gzip that is cut", gzip.compress(json.dumps(DOCUMENT).encode())[:-9], None, "expected a complete gzip stream"),
     ("Arrow that is none", None, b"a,b\n1,2\n1234567", "what looks like text"),
 ]
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from integration_json.reader import INLINE_NBYTES
+from integration_json.values import SCALARS, TEXTS, bytes_to_hex, int_from_bytes, int_to_json
 from spark_arrow_ipc.arrow import array_data, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
@@ -25,16 +27,7 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow_json.reader import INLINE_NBYTES
-from spark_arrow_ipc.arrow_json.types import (
-    SCALARS,
-    TEXTS,
-    bytes_to_hex,
-    custom_metadata_to_json,
-    field_to_json,
-    int_from_bytes,
-    int_to_json,
-)
+from spark_arrow_ipc.arrow_json.types import custom_metadata_to_json, field_to_json
 from spark_arrow_ipc.errors import UnsupportedError
 
 Members: TypeAlias = dict[str, Any]

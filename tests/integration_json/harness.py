@@ -1,8 +1,8 @@
-"""``arrowipc integration``: the commands of Arrow's integration tests.
+"""The commands of Arrow's integration tests, as `PYTHONPATH=tests python -m integration_json.harness --mode VALIDATE ...`.
 
 The harness (archery) runs one program for each implementation, in three modes, with a file of Arrow's integration
 JSON and one of Arrow IPC: convert JSON to Arrow, Arrow to JSON, or compare both and name the first difference. The
-JSON is read whole, because it is a format for tests.
+JSON is read into memory, because it is a format for tests.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import argparse
 import gzip
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from spark_arrow_ipc import arrow_json, ipc
+import integration_json
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared.differences import Comparison
-from spark_arrow_ipc.errors import LimitError, printable
+from spark_arrow_ipc.errors import ArrowIpcError, LimitError, printable
 
 _STREAM_SUFFIXES = (".stream", ".arrows")
 """Endings of stream files, by the harness and by Arrow's recommendation; all others are files."""
@@ -30,8 +31,9 @@ _MOST_SLOTS: Final = 1 << 23
 _COMPARISON = Comparison("the JSON", "the Arrow file")
 
 
-def integration_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``arrowipc integration``."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the mode; return 1 if the contents differ, or one of the files cannot be read."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--mode",
         required=True,
@@ -45,27 +47,28 @@ def integration_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(form.value for form in ipc.Format),
         help=f"what JSON_TO_ARROW writes; by default a stream where the name ends in {' or '.join(_STREAM_SUFFIXES)}",
     )
-
-
-def run_integration(arguments: argparse.Namespace) -> int:
-    """Run the mode; return 1 if the contents differ."""
-    return _MODES[arguments.mode](arguments)
+    chosen = parser.parse_args(arguments)
+    try:
+        return _MODES[chosen.mode](chosen)
+    except (ArrowIpcError, OSError) as error:
+        print(f"integration: {printable(str(error))}", file=sys.stderr)
+        return 1
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    document = arrow_json.read(arguments.json)
+    document = integration_json.read(arguments.json)
     with ipc.open(arguments.arrow) as reader:
         difference = _COMPARISON.of_schemas(document.schema, reader.schema)
         difference = difference or _COMPARISON.of_batches(document.batches, reader)
     if difference is None:
         return 0
-    print(f"arrowipc: {printable(f'{arguments.json} and {arguments.arrow} differ: {difference}')}", file=sys.stderr)
+    print(f"integration: {printable(f'{arguments.json} and {arguments.arrow} differ: {difference}')}", file=sys.stderr)
     return 1
 
 
 def _arrow_to_json(arguments: argparse.Namespace) -> int:
     with ipc.open(arguments.arrow) as reader:
-        document = arrow_json.to_json(reader.schema, tuple(_within_budget(reader)))
+        document = integration_json.to_json(reader.schema, tuple(_within_budget(reader)))
     content = json.dumps(document).encode()
     path = Path(arguments.json)
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
@@ -88,7 +91,7 @@ def _stored_slots(array: Array) -> int:
 
 
 def _json_to_arrow(arguments: argparse.Namespace) -> int:
-    document = arrow_json.read(arguments.json)
+    document = integration_json.read(arguments.json)
     form = arguments.format or ("stream" if arguments.arrow.endswith(_STREAM_SUFFIXES) else "file")
     options = ipc.WriteOptions(format="stream" if form == "stream" else "file")
     ipc.write(arguments.arrow, document.batches, document.schema, options)
@@ -100,3 +103,7 @@ _MODES: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "ARROW_TO_JSON": _arrow_to_json,
     "JSON_TO_ARROW": _json_to_arrow,
 }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,29 +11,37 @@ become zero bytes, whatever the document has there. All arrays are validated in 
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from integration_json.values import SCALARS, TEXTS, WRONG_VALUE, bytes_from_hex, int_to_bytes
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow_json.document import MAX_NBYTES, Node, Source, integer, load, shown
-from spark_arrow_ipc.arrow_json.types import (
-    SCALARS,
-    TEXTS,
-    WRONG_VALUE,
-    bytes_from_hex,
-    custom_metadata_from_json,
-    field_from_json,
-    int_to_bytes,
+from spark_arrow_ipc.arrow_json import document
+from spark_arrow_ipc.arrow_json.document import Node, integer, shown
+from spark_arrow_ipc.arrow_json.types import custom_metadata_from_json, field_from_json
+from spark_arrow_ipc.errors import (
+    InvalidBodyError,
+    InvalidDictionaryError,
+    InvalidFramingError,
+    LimitError,
+    error_context,
 )
-from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, LimitError, error_context
+
+Source: TypeAlias = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
+"""A path, the document's bytes (plain or gzip), or the parsed document."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
 
 INLINE_NBYTES = 12
 """Longest value, in bytes, in the view itself (Columnar.rst, "Variable-size Binary View Layout")."""
@@ -78,6 +86,20 @@ def read(source: Source) -> ArrowJson:
             with error_context(block_number=number):
                 batches.append(_batch(node, schema, fields, dictionaries))
         return ArrowJson(schema, tuple(batches))
+
+
+def load(source: Source) -> Node:
+    """Return the document's root. InvalidFramingError if the gzip stream is broken or truncated, else as `document.load`."""
+    if isinstance(source, Mapping):
+        return Node(source, "$")
+    content = Path(source).read_bytes() if isinstance(source, str | Path) else bytes(source)
+    if not content.startswith(_GZIP_MAGIC):
+        return document.load(content)
+    try:
+        with gzip.open(io.BytesIO(content)) as stream:
+            return document.load(stream.read(document.MAX_NBYTES + 1))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidFramingError(expected="a complete gzip stream", found=str(error)) from error
 
 
 def _encoded(node: Node, field_: t.Field) -> EncodedField:
@@ -233,8 +255,8 @@ def _data(slots: _Slots, wanted: BufferLayout) -> _Buffers:
         return [array_data.pack_bits([bit != b"\x00" for bit in bits])]
     scalar = SCALARS[type(slots.type)]
     nbytes = bit_width_of(slots.type, wanted) // 8
-    if nbytes * slots.length > MAX_NBYTES:
-        raise LimitError(expected=f"at most {MAX_NBYTES:,} bytes", found=f"more at {slots.node.path}")
+    if nbytes * slots.length > document.MAX_NBYTES:
+        raise LimitError(expected=f"at most {document.MAX_NBYTES:,} bytes", found=f"more at {slots.node.path}")
     null = bytes(nbytes) if slots.null_count else b""
     return [memoryview(b"".join(slots.decode("DATA", lambda value: scalar.decode(value, slots.type), null)))]
 
