@@ -56,6 +56,15 @@ def test_every_page_is_in_the_navigation_once(pages):
     assert sorted(page.relative_to(pages).as_posix() for page in pages.rglob("*.md")) == sorted(named)
 
 
+def test_the_page_of_decisions_names_every_number(pages):
+    """A number in an old link or comment leads to the page that now has its content."""
+    text = (pages / "adr" / "index.md").read_text()
+    numbers = [int(page.name[:4]) for page in (ROOT / "docs" / "adr").glob("0*.md")]
+    gone = {f"{number:04}" for number in set(range(1, max(numbers))) - set(numbers)}
+    assert gone == set(re.findall(r"\b0\d{3}\b", text.partition("\n- [")[0].replace("adr/0", "")))
+    assert len(numbers) == len(re.findall(r"^- \[\d+\. ", text, re.MULTILINE))
+
+
 def sections(rows):
     """The sections of the navigation's YAML, each with the text below it."""
     return re.findall(r"^  - ([\w ]+):((?:.(?!^  - ))*)", rows, re.DOTALL | re.MULTILINE)

@@ -145,10 +145,11 @@ def notebook_page(notebook: Mapping[str, Any]) -> str:
 
 
 def decisions() -> str:
-    """Return the page that lists the decisions, by the first line of each."""
-    pages = sorted((DOCS / "adr").glob("0*.md"))
+    """Return the page of decisions: its own text, and a list of them by the first line of each."""
+    index = DOCS / "adr" / "index.md"
+    pages = sorted(index.parent.glob("0*.md"))
     rows = [f"- [{page.read_text('utf-8').splitlines()[0].removeprefix('# ')}]({page.name})" for page in pages]
-    return "\n".join(["# Decisions", "", "What one could doubt, and why it is so.", "", *rows, ""])
+    return "\n".join([fitted(index.read_text("utf-8"), index), *rows, ""])
 
 
 def commands() -> str:
