@@ -6,11 +6,11 @@ name, not by value. A package that only this interpreter can import (a wheel giv
 cause. So `register` asks Spark once to make the source without a path. Our own error about the missing path proves
 that the import works; after a failed import `register` raises an error that lists the remedies.
 
-Spark tells a Python source neither the columns nor the filters of a query. A source of the JVM is told both, so a rule
-of the optimizer puts a table of the JVM in the place of ours before Spark pushes down, and that table hands what it is
-told to our Python code (docs/adr/0040-push-down-without-a-jar.md). The rule is Java, in the folder ``push_down/java``, and
-is compiled in the driver by Janino, the compiler that Spark ships for its own generated code. Executors get the compiled
-classes in a jar.
+Spark tells a Python source neither the columns nor the filters of a query, but a source of the JVM both. So a rule of the
+optimizer replaces our table by one of the JVM before Spark pushes down, and that table passes on what it gets to our
+Python code (`spark.push_down` describes how, docs/adr/0040-push-down-without-a-jar.md why). The rule is Java, in the folder
+``push_down/java``, and is compiled in the driver by Janino, the compiler that Spark ships for its own generated code.
+Executors get the compiled classes in a jar.
 """
 
 from __future__ import annotations

@@ -1,9 +1,22 @@
 """Decode the header and body of a record batch into arrays, in one loop over a plan.
 
-First the header is checked against the plan and the body. Then each buffer becomes a view into the body, or is
-decompressed. Then the plan's steps run backwards, children before parents: each checks that its buffers are large
-enough for its slots, takes its children from a stack, and puts its `Array` there. The values in the buffers are
-checked by `arrow.validate`, not here. Buffers of the other byte order are swapped, by one function for each `Swap`.
+How it works
+------------
+A plan (`ipc.columns.plan`) lists the fields of a schema in pre-order, one `Step` for each, and is compiled once.
+
+1. `batch_layout.check_header` has compared the header with the plan and the body: as many nodes and buffers as the
+   schema implies, and every buffer inside the body.
+2. `read_buffers` makes a view of each buffer, compares it with its checksum, and decompresses it.
+3. `fit` runs the steps backwards, so children come before their parents, and checks that the buffers and children of
+   each step are large enough for its slots. The result depends on the sizes only and is reused for equal headers.
+4. `_build` runs the steps backwards once more: each takes its children from a stack and leaves its `Array` there.
+
+Rule 1: sizes are checked here, values (value offsets, UTF-8, dictionary indices) by `arrow.validate`. Between the two no
+code may follow a value into memory.
+
+Rule 2: an uncompressed buffer is never copied. Its view keeps the body alive as long as any array of the batch.
+
+Rule 3: a batch costs a few operations for each step and none for each value, except to decompress and to swap bytes.
 """
 
 from __future__ import annotations
@@ -63,6 +76,8 @@ def _swap_views(data: memoryview, _: int, *, from_native: bool = False) -> memor
     slots: npt.NDArray[Any] = swapped[: len(data) - len(data) % 16].reshape(-1, 16)
     before = slots[:, 0:4].copy()
     slots[:, 0:4] = before[:, ::-1]
+    # A view starts with its length. Only a long one has a buffer index and an offset behind its prefix; the bytes of a
+    # short one are the value and stay in their order.
     native = before if from_native else slots[:, 0:4].copy()
     long = native.view(np.int32)[:, 0] > _INLINE_MOST_NBYTES
     for start in (8, 12):
@@ -115,7 +130,7 @@ def read_buffers(
 ) -> Sequence[memoryview]:
     """Return the decompressed buffers by number, compared with their checksums; those that no step uses are empty."""
     layout, body = batch.layout, batch.body
-    if compression is None and plan.is_whole:
+    if compression is None and plan.is_whole:  # one call instead of one for each buffer
         whole = body.buffers(layout.buffers)
         _check_buffers(whole, batch, plan)
         return whole
@@ -124,7 +139,7 @@ def read_buffers(
     regions = [NO_BYTES] * len(buffers)
     for number, _ in wanted:
         regions[number] = body.buffer(number, *buffers[number])
-    _check_buffers(regions, batch, plan)
+    _check_buffers(regions, batch, plan)  # before decompression, because checksums are of the bytes as they are stored
     if compression is not None:
         decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in wanted))
         for number, path in wanted:
@@ -188,6 +203,7 @@ def decode_columns(
     header, layout = batch.header, batch.layout
     buffers = read_buffers(batch, plan, header.compression, limits)
     regions = Regions(layout, buffers, batch.body.byte_offset)
+    # Batches with equal headers share a layout. The sizes of decompressed buffers are in the body, so these are checked anew.
     fitted = layout.fitted
     if fitted is None or fitted.plan is not plan or header.compression is not None:
         fitted = layout.fitted = fit(header.length, plan, regions)
@@ -217,10 +233,12 @@ def fit(num_rows: int, plan: Plan, regions: Regions) -> Fitted:
             if step.is_top and length != num_rows:
                 raise InvalidBodyError(expected=f"a column of {num_rows:,} rows", found=f"{length:,}")
             if step.children:
+                # The last child was pushed first, so children are popped in the order of the schema.
                 _check_children(step, length, [lengths.pop() for _ in range(step.children)])
             if null_count and step.drops_validity:
                 raise UnsupportedError("a union of metadata V4 with nulls of its own, which V5 cannot express")
             for buffer in step.buffers:
+                # Writers may omit the validity bitmap of an array without nulls: its buffer then has 0 bytes.
                 nbytes = len(by_number[stop])
                 # The bits that `buffer.nbytes` rounds up, without its two calls, which small batches would notice.
                 if nbytes << 3 < (length + buffer.extra if length else 0) * buffer.bit_width and (

@@ -1,10 +1,11 @@
 """`Conversion`: from arrays of one field to the pyarrow arrays of Spark.
 
-Conversions are compiled once a file schema and called once a batch. Each looks only at whole buffers.
+Conversions are compiled once for each file schema and called once for each batch (`plan`). They work on complete buffers.
 
-Slots that are not visible (null ones, and all below a null struct or outside a list) may hold any value. A check
-(overflow, a decimal's digits, NOT NULL) must ignore them, so a conversion that `checks` gets the *live* slots: those
-whose parents are valid. Whether a live slot is itself null, its own validity bitmap says.
+Slots that are not visible (null slots, slots below a null struct or outside any list) may hold any value. A check
+(overflow, the digits of a decimal, NOT NULL) must ignore them, so a conversion that `checks` gets a mask of *live* slots:
+those whose parents are all valid. A live slot may itself be null, by its own validity bitmap. Parents compute the mask only
+for children that check, since most conversions do not.
 """
 
 from __future__ import annotations

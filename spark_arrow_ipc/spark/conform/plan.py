@@ -1,11 +1,25 @@
 """`compile_conform`: the plan that converts a file's batches to Spark's schema.
 
-Columns are found by name. For each, the natural Spark type (``spark/types/arrow_to_spark.py``) must be the requested one
-or widen to it (``spark/types/merge.py``); nested types compare their children. A mismatch is an error here, before
-any value is read, that names the column, both types, and an option that resolves it if there is one.
+How it works
+------------
+1. `compile_conform` walks a file's schema once. It finds columns by name and picks a conversion for each field from the
+   tables at the end of this module. The natural Spark type of a field (``spark/types/arrow_to_spark.py``) must be the
+   requested type or widen to it (``spark/types/merge.py``); nested types compare their children. A mismatch is an error
+   here, before any value is read: it names the column, both types, and an option that resolves it if there is one.
+2. `Conform.conform` adds a column of nulls for columns that the file lacks, and cuts the batch if its decoded size may
+   exceed 64 MiB: first by a cheap upper bound, and only if that fails by the exact size of each row.
+3. It calls one `Conversion` for each column. They share the memory of the file's batch where Spark's layout is the same.
 
-Compiling costs one walk of the schema; a batch costs one call a field, and no Python a value, except decimals of
-more than 38 digits and map keys of nested types.
+Rule 1: every batch has exactly the schema that Spark expects, because Spark compares only the first batch of a task, and a
+later one of another type breaks the JVM.
+
+Rule 2: sizes come before values. Dictionary values, runs and views let a few bytes stand for billions of slots, so a
+batch is measured and cut before anything is decoded.
+
+Rule 3: checks see visible values only (`conversion` describes live slots).
+
+A batch costs one call for each field and no Python for each value, except decimals of more than 38 digits and map keys of
+nested types.
 """
 
 from __future__ import annotations
@@ -84,6 +98,7 @@ class Conform:
             batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
         try:
             columns = tuple(pick(batch.columns, self.positions))
+            # Almost every batch fits, and the bound reads buffer sizes only; the exact size would read dictionary indices.
             if batch.num_rows <= self.max_rows and self.bound is not None and self.bound(columns) <= PIECE_NBYTES:
                 yield self._piece(columns, batch.num_rows)
                 return
@@ -193,6 +208,7 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
         raise _mismatch(field, target, site)
     narrow = leaf(field.type, natural, site)
     to = expected_type(target, site.path)
+    # Not a cast: for a date beyond the range of microseconds pyarrow's error would not name the column.
     if isinstance(target, s.TimestampNTZType):
         return Conversion(
             lambda array, live: primitive.days_to_microseconds(narrow.convert(array, live), to, site.path),

@@ -1,8 +1,9 @@
-"""Pushed conditions: bind those that are held exactly, and weaken or leave out the others.
+"""Pushed conditions: bind those with an exact meaning, and weaken or leave out the others (rules 1 and 2 of `push_down`).
 
-Spark keeps its own filter above the scan, so a condition that is left out costs time and changes no row. Literals come
-with Spark's types and values, and comparisons of different types come with casts, which are left out; so a condition is
-bound where the literal has its column's own type, and no setting of the session decides what it means.
+A leaf is bound only if its literal has the type of the column: Spark writes comparisons of different types as casts, which
+are left out, so no setting of the session decides what a bound condition means. An AND may lose parts, because each part is
+true wherever the AND is; an OR may not, because a row may match the lost part. Below NOT everything is exact, because the
+negation of a weaker condition is a stronger one and would drop rows.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def narrowed_selection(
         columns = [*frame.fields, *whole.extra]
         for position in whole.positions.values():
             places.add(columns[position])
-    # Below an aggregate that tasks compute, Spark does not ask for the columns of the filter.
+    # Below an aggregate that tasks compute, Spark does not request the columns of the filter, so they come from the frame.
     fields = {field.name: field for field in [*frame.fields, *own.fields, *places.extra]}
     fields |= {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in added}
     bindable = predicate_fields(s.StructType(list(fields.values())))
@@ -119,11 +120,11 @@ def _weakened(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Pre
     parts = node.get("children", ())
     if name in _CHAINS:
         kept = [held for part in parts if (held := _weakened(part, fields, is_exact=is_exact)) is not None]
-        # A part of an AND is true wherever the whole is.
+        # A part of an AND is true wherever the AND is.
         if not kept or (len(kept) < len(parts) and (is_exact or name == "OR")):
             return None
         return kept[0] if len(kept) == 1 else _CHAINS[name](tuple(kept))
-    if name == "NOT":
+    if name == "NOT":  # a weakened condition under NOT would drop rows that match
         held = _weakened(parts[0], fields, is_exact=True)
         return None if held is None else p.Not(held)
     condition = _condition(node)
@@ -131,6 +132,7 @@ def _weakened(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Pre
 
 
 def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
+    # `noted` gets the settings of the session on which the meaning depends; a doubt is a local time of an unknown zone.
     noted: dict[str, str] = {}
     try:
         bound = bind(predicate, fields, UNKNOWN_ZONE, noted=noted)

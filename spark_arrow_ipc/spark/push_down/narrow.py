@@ -1,7 +1,8 @@
-"""Tasks of a narrowed scan: read the columns, and the rows that pushed conditions may keep.
+"""Tasks of a narrowed scan: read the required columns, and the rows that pushed conditions do not exclude.
 
-The optimizer's rule (`push_down`) makes the pickle of a call of `command`, which a task's worker loads in the place of
-the function that Spark's planner makes for a whole read. The partitions are those of the whole read.
+Step 4 of `push_down` pickles a call of `command`. A worker loads it in place of the function that Spark's planner made for
+the complete read, so a narrowed scan needs no planner process. The partitions are those of the complete read, some of them
+wrapped: `Filtered` adds conditions that a join found, `Combined` joins partitions that headers can answer.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import scala.runtime.AbstractFunction1;
 /**
  * Puts a table that takes columns, predicates and limits in the place of each Python table of this format.
  *
- * Runs before Spark's own push-down, which then hands them to `NarrowTable` as it does to any source of the JVM.
+ * Runs before Spark's own push-down, which then hands them to `NarrowTable` as it does to any source of the JVM. The steps and
+ * rules of push-down are in `spark_arrow_ipc/spark/push_down/__init__.py`.
  */
 public class PushDown extends Rule {
   static final String SETTING = "spark.arrowipc.pushDown";
