@@ -5,8 +5,11 @@ removed one is not, and a directory that exists only for such files is listed to
 (``lake/k=1``) is corrected by its records, from wherever the read begins.
 
 Jobs may be committed while directories are listed. So after listing, `catch_up` reads the records that came meanwhile,
-and the caller lists again: the storage lists each directory only once, and all changes since correct it. Where each call
-of the storage waits for a network, `look_ahead` and `look_up` ask for all that comes next at once.
+and the caller lists again: the storage lists each directory only once, and all changes since correct it. The result is the
+state of the newest record *n* that was read, whenever a directory was listed: names are never used again, so every file that
+was listed or added by a record up to *n* belongs to it, unless a record up to *n* removed the file.
+
+Where each call of the storage waits for a network, `look_ahead` and `look_up` ask for all that comes next at once.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ files that tasks reported are published: the file of a second attempt is deleted
 
 A record's name can be taken only once, on network storage too: of two jobs that both checked against record *n* only
 one becomes *n + 1*, and the other checks again. The record *n + 1* is made only when *n* is done, so that removed files
-never come back.
+never come back. Old records are removed, so a job that paused before C3 may take a number below the head. It reads the head
+after C3: its record counts only if the head's record names the job, and is removed otherwise.
 """
 
 from __future__ import annotations
