@@ -41,6 +41,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -87,6 +88,24 @@ def printable(string: str) -> str:
     if string.isprintable():
         return string
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
+
+
+_URL_USER = re.compile(
+    r"(?<![A-Za-z])((?!github:)[A-Za-z][A-Za-z0-9+.-]*:/+(?=[^\s/@:'\"]*:(?!\d+/))|(?:s3a?|gs|https?|hf)://(?=[^\s/@:'\"]*@))"
+    r"[^\s@]*@"
+)
+"""What stands before an @: a user and a password, and a token where no user has a place."""
+
+_URL_QUERY = re.compile(
+    r"([?&][^=&\s'\"]*(?:sig|signature|token|credential|secret|key|password)[^=&\s'\"]*=)[^&\s'\"]+", re.IGNORECASE
+)
+
+
+def without_url_secrets(text: str) -> str:
+    """Return a text with three stars for passwords and signatures of URLs: a path may be wrong because of them."""
+    if ":/" not in text:
+        return text
+    return _URL_QUERY.sub(r"\1***", _URL_USER.sub(r"\1***@", text))
 
 
 class ArrowIpcError(Exception):
@@ -152,7 +171,7 @@ class ArrowIpcError(Exception):
         if self.spec is not None:
             tail.append(self.spec)
         end = f" ({'; '.join(tail)})" if tail else ""
-        return printable(": ".join([*head, *what]) + end)
+        return printable(without_url_secrets(": ".join([*head, *what]) + end))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

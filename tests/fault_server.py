@@ -253,6 +253,8 @@ class FaultServer:
         body = await reader.readexactly(head.nbytes)
         if head.path == "/-/counts":
             return await self._send(writer, head, Answer(200, json.dumps(self.counts).encode()), Fault())
+        if head.method == "HEAD" and head.path == "/":  # whether anything answers: no request to a store
+            return await self._send(writer, head, Answer(403), Fault())
         request = s3.kind_of(head)
         self.requests[request] += 1
         self.requests_by_key[request, head.key] += 1

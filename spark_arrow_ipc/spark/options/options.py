@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile
-from spark_arrow_ipc.errors import OptionError, cut_repr
+from spark_arrow_ipc.errors import OptionError, cut_repr, without_url_secrets
 from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
@@ -241,11 +241,12 @@ def _stands_for(option: Option, key: str) -> bool:
 def _value(option: Option, string: str) -> Any:
     try:
         return option.parse(string)
-    except ValueError as error:
+    except ValueError:  # its text repeats the value, which may be a secret
+        given = "" if option.is_secret else f", and is {cut_repr(without_url_secrets(string), _SHOWN)}"
         raise OptionError(
-            f"the option {option.name} must be {option.expected}, and is {cut_repr(string, _SHOWN)}; "
+            f"the option {option.name} must be {option.expected}{given}; "
             f"for example: {_list_of_python(string) or option.example}"
-        ) from error
+        ) from None
 
 
 def _list_of_python(string: str) -> str | None:
@@ -263,7 +264,7 @@ def _check_text(key: str, string: str) -> None:
             raise OptionError(
                 f"the {what} of the option {cut_repr(key)} is not Unicode: it has the lone surrogate "
                 f"{text[error.start]!r} at character {error.start:,}"
-            ) from error
+            ) from None
 
 
 def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> None:
@@ -276,7 +277,7 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
     for other in others:
         option = other.option(key)
         if option is not None:
-            given = "" if option.is_secret else f" ({key}={string[:_SHOWN]})"
+            given = "" if option.is_secret else f" ({key}={without_url_secrets(string)[:_SHOWN]})"
             raise OptionError(
                 f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
             )
