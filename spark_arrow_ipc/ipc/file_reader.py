@@ -14,7 +14,7 @@ import numpy as np
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context, printable
 from spark_arrow_ipc.ipc.batch_reader import (
     BatchesAhead,
     BatchReader,
@@ -445,4 +445,4 @@ class FileReader(BatchReader):
             return values
 
     def __repr__(self) -> str:
-        return f"<Arrow IPC file {self.path or 'in memory'}: {len(self):,} record batches>\n{self.schema}"
+        return f"<Arrow IPC file {printable(self.path or 'in memory')}: {len(self):,} record batches>\n{self.schema}"

@@ -133,7 +133,7 @@ def repetitions(options: StorageOptions) -> int:
 def connect(path: str, options: StorageOptions, *, copies: bool = False) -> ObjectStore:
     """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role."""
     load_obstore()
-    from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
+    from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
     root, kind = split_url(path)[0], kind_of(path)
     groups = _grouped(options, kind)
@@ -144,16 +144,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         _check(not options, options, kind)
         return MemoryStore()
     if kind is StoreKind.HTTP:
-        _check(not groups.store, tuple(groups.store.items()), kind)
-        if root.startswith("http:"):
-            groups.client.setdefault("allow_http", True)
-        check_reachable(root, "", path, groups.client, repetitions(options))
-        of_web: Any = HTTPStore
-        return _made(
-            lambda: cast("ObjectStore", of_web(root, client_options=groups.client, retry_config=groups.retry)),
-            options,
-            kind,
-        )
+        return _web_server(path, root, groups, options)
     cls: Any = {StoreKind.S3: S3Store, StoreKind.GCS: GCSStore, StoreKind.AZURE: AzureStore}[kind]
     arguments: dict[str, Any] = {"client_options": groups.client, "retry_config": groups.retry}
 
@@ -178,6 +169,21 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         return store
     arguments["credential_provider"] = provider
     return _made(make, options, kind)
+
+
+def _web_server(path: str, root: str, groups: _Groups, options: StorageOptions) -> ObjectStore:
+    from obstore.store import HTTPStore
+
+    _check(not groups.store, tuple(groups.store.items()), StoreKind.HTTP)
+    if root.startswith("http:"):
+        groups.client.setdefault("allow_http", True)
+    check_reachable(root, "", path, groups.client, repetitions(options))
+    make: Any = HTTPStore
+    return _made(
+        lambda: cast("ObjectStore", make(root, client_options=groups.client, retry_config=groups.retry)),
+        options,
+        StoreKind.HTTP,
+    )
 
 
 def _region() -> str | None:
