@@ -122,23 +122,7 @@ for seconds in (0.01, 3):  # while it is planned, and in the middle of its job
     print(save(slow), active(), files(), flush=True)
     register(spark)
 print(save(slow), active(), len(files()), spark.read.format("arrowipc").load(str(target)).count(), flush=True)
-
-# A signal that comes when the files are published, before the call has returned.
-def when_published(number):
-    while len(files()) <= number:
-        pass
-    os.kill(os.getpid(), signal.SIGINT)
-
-threading.Thread(target=when_published, args=(len(files()),)).start()
-said = save(spark.range(8, numPartitions=2).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 1L) AS slept"))
-register(spark)
-print(said, spark.read.format("arrowipc").load(str(target)).count(), flush=True)
 spark.stop()
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    threading.Event().wait(5)
-except KeyboardInterrupt:
-    print("ended", flush=True)
 """
 
 
@@ -156,6 +140,3 @@ def test_a_write_that_is_stopped_publishes_nothing_and_a_repeated_one_does_not_d
     assert ["stopped [] []"] * 2 == lines[:2], done.stderr[-3000:]
     assert lines[2].startswith("saved [] ")
     assert lines[2].endswith(" 8")
-    assert lines[3:4], done.stderr[-3000:]
-    assert lines[3] in {"stopped this came too late to stop the w 16", "saved 16"}, done.stderr[-3000:]
-    assert "ended" == lines[4]

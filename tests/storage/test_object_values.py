@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from obstore.store import AzureStore, GCSStore, S3Store
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage import object_options
@@ -105,21 +104,13 @@ def test_a_right_value_is_as_the_library_takes_it(name, value, expected):
 @pytest.mark.parametrize("value", ["minio:9000", f"http://user:{SECRET}@minio:9000"])
 def test_a_variable_of_the_environment_is_checked_likewise(monkeypatch, value):
     monkeypatch.setenv("AWS_ENDPOINT_URL", value)
-    with pytest.raises(OptionError, match="the variable AWS_ENDPOINT_URL (must be a URL|holds a user)") as caught:
+    with pytest.raises(OptionError, match=r"the variable AWS_ENDPOINT_URL (must be a URL|holds a user)") as caught:
         connect("s3://bucket", KEYS)
     assert SECRET not in str(caught.value)
     check_endpoint("AWS_ENDPOINT_URL", "http://minio:9000")
 
 
-STORES = {
-    StoreKind.S3: (lambda options, client: S3Store("b", config=options, client_options=client)),
-    StoreKind.GCS: (lambda options, client: GCSStore("b", config=options, client_options=client)),
-    StoreKind.AZURE: (
-        lambda options, client: AzureStore(
-            "c", config={"account_name": "a", "account_key": "a2V5"} | options, client_options=client
-        )
-    ),
-}
+STORES = {StoreKind.S3: "s3://b", StoreKind.GCS: "gs://b", StoreKind.AZURE: "az://c"}
 
 FREE = [
     "access_key_id",
@@ -168,7 +159,8 @@ def test_every_option_has_a_rule_or_is_known_to_have_none():
 @pytest.mark.parametrize("value", [SECRET, "minio:9000", f"http://user:{SECRET}@h:1", "\x00", "", "ü"])
 def test_no_value_of_any_option_is_repeated_or_a_panic(monkeypatch, kind, value):
     monkeypatch.setattr(object_options, "check_reachable", lambda *_: None)
-    url = {StoreKind.S3: "s3://b", StoreKind.GCS: "gs://b", StoreKind.AZURE: "az://c"}[kind]
+    url = STORES[kind]
+    said = []
     for name in [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS]:
         given = (
             {"skip_signature": "true", "account_name": "a"} if kind is StoreKind.AZURE else {"skip_signature": "true"}
@@ -176,5 +168,6 @@ def test_no_value_of_any_option_is_repeated_or_a_panic(monkeypatch, kind, value)
         try:
             connect(url, tuple((given | {name: value}).items()))
         except OptionError as error:
-            assert SECRET not in f"{error} {error!r}"
-            assert "minio:9000" not in str(error).replace("://minio:9000", "")
+            said.append(f"{error} {error!r}".replace("://minio:9000", ""))
+    assert said
+    assert [] == [text for text in said if SECRET in text or "minio:9000" in text]
