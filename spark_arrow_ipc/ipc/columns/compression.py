@@ -210,7 +210,9 @@ def _check_zstd_frames(frames: memoryview, nbytes: int) -> None:
         size = zstandard.frame_content_size(frame)
         frame_nbytes, parts = _zstd_frame_nbytes(frame, parts) if size else _empty_frame_nbytes(frame, parts)
         if parts > MOST_ZSTD_PARTS:
-            raise LimitError(f"a buffer of {len(frames):,} bytes has more than {MOST_ZSTD_PARTS:,} zstd frames and blocks")
+            raise LimitError(
+                f"a buffer of {len(frames):,} bytes has more than {MOST_ZSTD_PARTS:,} zstd frames and blocks"
+            )
         if frame_nbytes > len(frame):
             raise InvalidBodyError(expected="a complete zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
         tells_size = tells_size and size >= 0
