@@ -191,7 +191,7 @@ class FaultServer:
             self._late = [each for each in self._late if not of(each[1])]
             return [(head.key, s3.perform(self.objects, head, request, body).status) for head, request, body in late]
 
-        return asyncio.run_coroutine_threadsafe(carry_out(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(carry_out(), self._loop).result(120)
 
     def reset_counts(self):
         """Count from here on: requests by kind, by kind and key, bytes of bodies out and in, most at once."""
@@ -324,7 +324,7 @@ def fault_server(server=None, *, latency=0.0, nbytes_per_second=None):
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(listening), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(listening), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
