@@ -170,7 +170,7 @@ def _rows(reader: ipc.FileReader, number: int) -> int | None:
 class _Report:
     """What became of a file: the record batches that were copied, those that cannot be read, and what follows them."""
 
-    kept: int
+    copied: int
     lost: list[Lost]
     recovered: Recovered
     rest: Rest | None
@@ -195,8 +195,8 @@ class _Report:
             case RestKind.END if why is None:
                 return None
             case RestKind.END:
-                kept = "" if self.lost else f"; all {_batches(self.kept)} are kept"
-                return f"the footer was damaged, and custom metadata in it is lost{kept}: {why}"
+                rest_of_it = "" if self.lost else f"; all {_batches(self.copied)} are kept"
+                return f"the footer was damaged, and custom metadata in it is lost{rest_of_it}: {why}"
             case RestKind.CUT:
                 return (
                     f"lost: what followed {at}, if anything did: the {noun} ends there without its end-of-stream marker"

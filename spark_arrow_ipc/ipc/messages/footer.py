@@ -435,8 +435,8 @@ def split_block(metadata: memoryview, block: Block) -> memoryview:
     metadata_nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
     if metadata_nbytes != block.metadata_nbytes or not prefix.flatbuffer_nbytes:
         expected = f"a message whose metadata takes {block.metadata_nbytes:,} bytes, as the footer says"
-        found, spec = f"{metadata_nbytes:,}; {_DISAGREES}", "File.fbs, Block.metaDataLength"
-        raise InvalidFramingError(expected=expected, found=found, byte_offset=block.byte_offset, spec=spec)
+        actual, spec = f"{metadata_nbytes:,}; {_DISAGREES}", "File.fbs, Block.metaDataLength"
+        raise InvalidFramingError(expected=expected, found=actual, byte_offset=block.byte_offset, spec=spec)
     return metadata[prefix.nbytes :]
 
 
@@ -444,5 +444,5 @@ def check_body(body_nbytes: int, block: Block) -> None:
     """Refuse a message whose body is not as long as its block says."""
     if body_nbytes != block.body_nbytes:
         expected = f"a body of {block.body_nbytes:,} bytes, as the footer says"
-        found = f"{body_nbytes:,} in the message; {_DISAGREES}"
-        raise InvalidFramingError(expected=expected, found=found, spec="File.fbs, Block.bodyLength")
+        actual = f"{body_nbytes:,} in the message; {_DISAGREES}"
+        raise InvalidFramingError(expected=expected, found=actual, spec="File.fbs, Block.bodyLength")
