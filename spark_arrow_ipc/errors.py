@@ -43,8 +43,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, islice
 from types import TracebackType
 
 __all__ = [
@@ -410,14 +410,18 @@ def absent_name(name: str, names: Sequence[str], above: str | None = None) -> st
     above
         Path of the struct whose fields they are; None for columns.
     """
+    what, place = ("column", "") if above is None else ("field", f" in {above}")
+    hint = did_you_mean(name, names) or f"the {what}s are {listed([cut_repr(one) for one in names])}"
+    return f"there is no {what} {cut_repr(name)}{place}; {hint}"
+
+
+def did_you_mean(name: str, names: Iterable[str], *, show: Callable[[str], str] = cut_repr, most: int = 3) -> str:
+    """Return the question that suggests the names like an absent one; empty if none is like it."""
     import difflib  # only for errors, so that workers start without it
 
-    what, place = ("column", "") if above is None else ("field", f" in {above}")
-    known = {one[:_COMPARED].lower(): one for one in reversed(names[:_SEARCHED])}
-    near = difflib.get_close_matches(name[:_COMPARED].lower(), known)
-    shown = listed([cut_repr(one) for one in (map(known.get, near) if near else names)])
-    hint = f"did you mean {shown}" if near else f"the {what}s are {shown}"
-    return f"there is no {what} {cut_repr(name)}{place}; {hint}"
+    by_text = {one[:_COMPARED].lower(): one for one in reversed([*islice(names, _SEARCHED)])}
+    near = difflib.get_close_matches(name[:_COMPARED].lower(), by_text, n=most)
+    return f"did you mean {listed([show(by_text[text]) for text in near])}?" if near else ""
 
 
 def listed(texts: Sequence[str]) -> str:

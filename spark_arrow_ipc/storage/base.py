@@ -20,7 +20,7 @@ from threading import Lock
 from typing import BinaryIO, Final, Generic, Self, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
-from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
 StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
@@ -177,10 +177,7 @@ def _forms(part: str) -> tuple[str, ...]:
 
 def unknown_option(name: str, names: Iterable[str], of: str, otherwise: str) -> OptionError:
     """Return the error of an option that is not there; without one of a similar name it says something else."""
-    import difflib  # only for errors
-
-    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
-    hint = f"did you mean {PREFIX}{near[0]}" if near else otherwise
+    hint = did_you_mean(name, names, show=PREFIX.__add__, most=1) or otherwise
     return OptionError(f"there is no option {PREFIX}{name[:100]} for {of}; {hint}")
 
 

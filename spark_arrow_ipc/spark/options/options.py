@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile
-from spark_arrow_ipc.errors import OptionError, cut_repr, without_url_secrets
+from spark_arrow_ipc.errors import OptionError, cut_repr, did_you_mean, without_url_secrets
 from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
@@ -281,15 +281,12 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
             raise OptionError(
                 f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
             )
-    import difflib  # only for errors, so that workers start without it
-
     meant = _MEANT.get(key.lower().replace("_", ""), {}).get(side.done.split()[0])
     if meant is not None:
         raise OptionError(f"there is no option {key}; {meant}")
-    names = {option.name.lower(): option.name for option in side}
-    near = difflib.get_close_matches(key[:_SHOWN].lower(), names, n=1)
-    if near:
-        raise OptionError(f"there is no option {key[:_SHOWN]}; did you mean {names[near[0]]}")
+    hint = did_you_mean(key, (option.name for option in side), show=str, most=1)
+    if hint:
+        raise OptionError(f"there is no option {key[:_SHOWN]}; {hint}")
     raise OptionError(
         f"there is no option {key[:_SHOWN]} for {side.doing}; docs/options.md has all of them, and "
         "'python -m spark_arrow_ipc.spark.options' prints them"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,10 +78,15 @@ def select_referenced(
     Of a column that has fields in Spark alone, such as a union, the whole is read.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
+    names = [field.name for field in partition_fields]
 
     def select(schema: Schema) -> list[ColumnPath]:
         with error_context(asked_by=asked_by):
-            return list(resolve_all(schema.fields, own, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive))
+            return list(
+                resolve_all(
+                    schema.fields, own, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive, others=names
+                )
+            )
 
     return select
 
@@ -101,14 +106,17 @@ def select_asked(
             paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
         )
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
+    find = partial(
+        find_columns,
+        absent=-1 if skips_absent else None,
+        is_case_sensitive=is_case_sensitive,
+        others=[field.name for field in partition_fields],
+    )
 
     @lru_cache(maxsize=1)  # most files of a task have one schema
     def select(schema: Schema) -> Sequence[ColumnPath]:
         with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
-            whole = t.Struct(schema.fields)
-            return list(
-                _below(whole, s.StructType(own), None, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive)
-            )
+            return list(_below(t.Struct(schema.fields), s.StructType(own), None, find))
 
     return select
 
@@ -140,29 +148,21 @@ def select_needed(
 
 
 def _below(
-    type_: t.DataType,
-    asked: s.DataType,
-    path: str | None,
-    *,
-    skips_absent: bool,
-    is_case_sensitive: IsCaseSensitive | None,
+    type_: t.DataType, asked: s.DataType, path: str | None, find: Callable[..., list[int]]
 ) -> Iterator[tuple[int, ...]]:
     """Yield the paths to the requested fields of a struct, or to a whole column."""
     if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or (path and not asked.fields):
         yield ()
         return
     names = [field.name for field in type_.fields]
-    absent = -1 if skips_absent else None
-    positions = find_columns(names, asked.names, path, absent=absent, is_case_sensitive=is_case_sensitive)
+    positions = find(names, asked.names, path)
     present = [(position, field) for position, field in zip(positions, asked.fields, strict=True) if position >= 0]
     if path and not present:  # the file has none of the fields, and the validity of the struct is needed
         yield ()
     for position, field in present:
         here = field.name if path is None else f"{path}.{field.name}"
         inside = type_.fields[position].type
-        for below in _below(
-            inside, field.dataType, here, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
-        ):
+        for below in _below(inside, field.dataType, here, find):
             yield (position, *below)
 
 

@@ -14,7 +14,7 @@ from spark_arrow_ipc.spark.options.options import (
 )
 
 READ_ERRORS = {
-    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
+    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns?"),
     "far miss": ({"zzz": "true"}, "there is no option zzz for reading; docs/options.md has all of them, and 'python -m spark_arrow_ipc.spark.options' prints"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "what Spark adds to a sink": ({"queryname": "q"}, "the option queryName is for writeStream, and here data is read; remove it"),
@@ -51,7 +51,7 @@ def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
 
 
 WRITE_ERRORS = {
-    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression"),
+    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression?"),
     "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
     "partitions of no columns": (

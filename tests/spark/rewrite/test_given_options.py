@@ -34,8 +34,8 @@ def test_every_option_is_taken_but_paths():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wheer", "did you mean where"),
-        ("compresion", "did you mean compression"),
+        ("wheer", "did you mean where?"),
+        ("compresion", "did you mean compression?"),
         ("sortBy", "docs/options.md has all"),
         ("paths", "here paths are arguments"),
         ("startingFrom", "for reading streams, and here data is rewritten"),
