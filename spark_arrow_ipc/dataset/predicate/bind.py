@@ -42,6 +42,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
+    LOCAL_TIMESTAMP,
     UTC_TIMESTAMP,
     common_type,
     cut,
@@ -146,11 +147,9 @@ class _Binder:
         return self._compare(predicate.operator, left, right, predicate)
 
     def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
-        made = self._as_common(
-            operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)), predicate
-        )
+        made = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
         for name, read in other_readings(left, right, predicate, self._session):
-            self._note(name, predicate, partial(self._read_as, operator, read, predicate), made)
+            self._note(name, predicate, partial(self._read_as, operator, read), made)
         return made
 
     def _note(
@@ -164,15 +163,13 @@ class _Binder:
         if not is_same:
             self._session.noted.setdefault(name, str(predicate))
 
-    def _read_as(self, operator: Operator, read: Callable[[], Sides], predicate: p.Comparison) -> BoundPredicate:
+    def _read_as(self, operator: Operator, read: Callable[[], Sides]) -> BoundPredicate:
         left, right, common = read()
-        return self._as_common(operator, left, right, common, predicate)
+        return self._as_common(operator, left, right, common)
 
-    def _as_common(
-        self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None, predicate: p.Comparison
-    ) -> BoundPredicate:
+    def _as_common(self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None) -> BoundPredicate:
         if common is None or not is_comparable(common):
-            raise _incomparable(predicate, left, right)
+            raise _incomparable(left, right)
         if isinstance(left, p.Literal):
             assert isinstance(right, p.Literal)
             return self._of_literals(operator, left, right, common)
@@ -271,7 +268,7 @@ class _Binder:
         options = [fold(option, self._session) for option in predicate.options]
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
-            raise _incomparable(predicate, operand, *options)
+            raise _incomparable(operand, *options)
         for name in settings_of_list(predicate, operand, options, common):
             self._session.noted.setdefault(name, str(predicate))
         made = self._in_common(operand, options, common)
@@ -406,6 +403,41 @@ def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def _incomparable(predicate: p.Predicate, *operands: _Known) -> OptionError:
-    types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
-    return OptionError(f"expected values of types that are compared, found {types} in {predicate}")
+_EXAMPLES: Final[Mapping[type[t.DataType], str]] = {
+    t.Bool: "TRUE",
+    t.Int: "5",
+    t.FloatingPoint: "0.5D",
+    t.Decimal: "0.5",
+    t.Utf8: "'text'",
+    t.Binary: "X'1F'",
+    t.Date: "DATE '2026-01-05'",
+    t.Timestamp: "TIMESTAMP '2026-01-05 12:00:00Z'",
+    t.Duration: "INTERVAL 1 DAY",
+}
+"""A literal that is compared with columns of a type."""
+
+_LOCAL_EXAMPLE: Final = "TIMESTAMP_NTZ '2026-01-05 12:00:00'"
+
+
+def _incomparable(first: _Known, *others: _Known) -> OptionError:
+    """Return the error of sides that have no common type; it names one of each type."""
+    other_types = {other.type: other for other in reversed(others) if other.type != first.type}
+    shown = [_with_type(side) for side in reversed(other_types.values())] or [_with_type(others[0])]
+    example = _LOCAL_EXAMPLE if first.type == LOCAL_TIMESTAMP else _EXAMPLES.get(type(first.type))
+    is_column = isinstance(first, BoundColumn)
+    if not is_column or example is None or any(isinstance(other, BoundColumn) for other in others):
+        way_out = "filter the DataFrame for that"
+    else:
+        way_out = f"write a literal of the column's type, such as {example}"
+    return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {way_out}")
+
+
+def _with_type(side: _Known) -> str:
+    text = str(side) if len(str(side)) <= _SHOWN else f"{str(side)[:_SHOWN]}..."
+    return (
+        f"`{text}` ({spark_name(side.type)})" if isinstance(side, BoundColumn) else f"{text} ({spark_name(side.type)})"
+    )
+
+
+_SHOWN: Final = 80
+"""Characters of a column's name or of a literal in an error."""
