@@ -314,9 +314,9 @@ class StreamOffsetError(ArrowIpcError):
 
 
 class SourceOverwrittenError(ArrowIpcError):
-    """A job removed rows of a data set that a stream reads.
+    """A job removed rows of a dataset that a stream reads.
 
-    Start the query with a new checkpoint, which reads the data set as it is now; the message says what else there is.
+    Start the query with a new checkpoint, which reads the dataset as it is now; the message says what else there is.
     """
 
 

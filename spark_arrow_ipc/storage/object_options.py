@@ -308,4 +308,4 @@ def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreK
 def _unknown(name: str, kind: StoreKind) -> OptionError:
     names = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
     names += [_PROFILE] if kind is StoreKind.S3 else []
-    return unknown_option(name, names, kind.value, "docs/object_stores.md lists those that there are")
+    return unknown_option(name, names, kind.value, '"Object stores" in the documentation lists them')

@@ -57,7 +57,7 @@ def test_options_make_a_connection(url, options):
     ("url", "options", "message"),
     [
         ("s3://b", (("acces_key_id", "A"), *KEYS), "no option storage.acces_key_id for S3; did you mean storage.access_key_id"),
-        ("s3://b", (("zzz", "A"), *KEYS), "no option storage.zzz for S3; docs/object_stores.md"),
+        ("s3://b", (("zzz", "A"), *KEYS), 'no option storage.zzz for S3; "Object stores" in the documentation lists them'),
         ("gs://b", KEYS, "no option storage.access_key_id for Google Cloud Storage"),
         ("https://host", KEYS, "no option storage.access_key_id for a web server"),
         ("memory://x", (("region", "A"),), "no option storage.region for memory"),

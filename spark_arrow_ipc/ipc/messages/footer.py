@@ -1,6 +1,6 @@
 """``Footer`` of File.fbs: the schema, and the `Block` of each message; and a cache of decoded schemas.
 
-The files of a data set have one schema, and to decode it takes most of the time of opening one of them: 10 ms for 1,000
+The files of a dataset have one schema, and to decode it takes most of the time of opening one of them: 10 ms for 1,000
 columns. `decode_schema_once` keeps what the last schemas decode to, by their bytes.
 
 A file with bytes of batches that no block covers is refused (`check_covered`).

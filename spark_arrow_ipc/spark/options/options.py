@@ -288,6 +288,6 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
     if hint:
         raise OptionError(f"there is no option {key[:_SHOWN]}; {hint}")
     raise OptionError(
-        f"there is no option {key[:_SHOWN]} for {side.doing}; docs/options.md has all of them, and "
-        "'python -m spark_arrow_ipc.spark.options' prints them"
+        f"there is no option {key[:_SHOWN]} for {side.doing}; 'python -m spark_arrow_ipc.spark.options' prints all of "
+        "them"
     )

@@ -314,7 +314,7 @@ class StreamOptions:
     )
     read_change_feed: bool = d.flag(
         "false",
-        "Reads a data set's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the "
+        "Reads a dataset's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the "
         "number of the record. Compactions change no row.",
         applies=Use.RECORDS,
     )

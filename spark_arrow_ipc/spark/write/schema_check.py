@@ -365,7 +365,7 @@ _WITH_KERNEL: Final = frozenset({
 
 # `check_features`: refuse columns for which ``layout=huggingface`` has no feature, before any task runs.
 #
-# HuggingFace's `datasets` makes a feature of each Arrow type when it opens a data set, and fails for a type that is not
+# HuggingFace's `datasets` makes a feature of each Arrow type when it opens a dataset, and fails for a type that is not
 # among them: maps, unions, intervals of months, layouts of dictionaries and runs, and extension types that pyarrow itself
 # knows.
 FEATURES: Final = frozenset({

@@ -74,7 +74,7 @@ def typed_columns():
 
 @pytest.fixture(scope="module")
 def every_type(tmp_path_factory):
-    """Return a data set of all types and the same with torn bodies."""
+    """Return a dataset of all types and the same with torn bodies."""
     root = tmp_path_factory.mktemp("answers")
     fields, arrays = zip(*typed_columns(), strict=True)
     fields += (pa.field("nulls", pa.int32()), pa.field("list", pa.list_(pa.int32())))

@@ -15,7 +15,7 @@ from spark_arrow_ipc.spark.options.options import (
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns?"),
-    "far miss": ({"zzz": "true"}, "there is no option zzz for reading; docs/options.md has all of them, and 'python -m spark_arrow_ipc.spark.options' prints"),
+    "far miss": ({"zzz": "true"}, "there is no option zzz for reading; 'python -m spark_arrow_ipc.spark.options' prints all of them"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "what Spark adds to a sink": ({"queryname": "q"}, "the option queryName is for writeStream, and here data is read; remove it"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),

@@ -57,7 +57,7 @@ def publish(root, files):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Data sets of each kind: few small files, large ones, streams, partitions, other schemas, a pending commit."""
+    """Datasets of each kind: few small files, large ones, streams, partitions, other schemas, a pending commit."""
     root = tmp_path_factory.mktemp("plans")
     for i in range(4):
         write_with_statistics(root / "plain" / f"{i}.arrow", table(2000 * i, 2000), 300 + 600 * i)

@@ -36,7 +36,7 @@ def test_every_option_is_taken_but_paths():
     [
         ("wheer", "did you mean where?"),
         ("compresion", "did you mean compression?"),
-        ("sortBy", "docs/options.md has all"),
+        ("sortBy", "'python -m spark_arrow_ipc.spark.options' prints all of them"),
         ("paths", "here paths are arguments"),
         ("startingFrom", "for reading streams, and here data is rewritten"),
     ],
