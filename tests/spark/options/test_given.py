@@ -29,15 +29,20 @@ READ_ERRORS = {
     "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
     "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
     "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
-    "filter": ({"filter": "a = 1"}, "there is no option filter; the option where takes a predicate in Spark's SQL"),
-    "predicate": ({"predicate": "a = 1"}, "there is no option predicate; the option where takes"),
-    "select": ({"select": "a"}, "there is no option select; the option columns takes the names of the columns"),
-    "limit": ({"limit": "5"}, "there is no option limit; take the first rows of the DataFrame with limit(n)"),
-    "schema": ({"schema": "a int"}, "there is no option schema; give the types of columns to schema(...)"),
-    "inferSchema": ({"inferSchema": "true"}, "there is no option inferSchema; Arrow files have their schema"),
-    "batch_size": ({"batch_size": "10"}, "there is no option batch_size; the option outputBatchRows"),
-    "batchSize": ({"batchSize": "10"}, "there is no option batchSize; the option outputBatchRows"),
-    "header": ({"header": "true"}, "there is no option header; it is for text files"),
+    "filter": ({"filter": "a = 1"}, "there is no option filter for reading; the option where takes a predicate in Spark's SQL"),
+    "predicate": ({"predicate": "a = 1"}, "there is no option predicate for reading; the option where takes"),
+    "select": ({"select": "a"}, "there is no option select for reading; the option columns takes the names of the columns"),
+    "limit": ({"limit": "5"}, "there is no option limit for reading; take the first rows of the DataFrame with limit(n)"),
+    "schema": ({"schema": "a int"}, "there is no option schema for reading; give the types of columns to schema(...)"),
+    "inferSchema": ({"inferSchema": "true"}, "there is no option inferSchema for reading; Arrow files have their schema"),
+    "batch_size": ({"batch_size": "10"}, "there is no option batch_size for reading; the option outputBatchRows"),
+    "batchSize": ({"batchSize": "10"}, "there is no option batchSize for reading; the option outputBatchRows"),
+    "header": ({"header": "true"}, "there is no option header for reading; it is for text files"),
+    "split-size": ({"split-size": "1"}, "there is no option split-size for reading; the option maxPartitionBytes"),
+    "datetimeRebaseMode": ({"datetimeRebaseMode": "LEGACY"}, "there is no option datetimeRebaseMode for reading; Arrow files have one calendar"),
+    "ignoreChanges": ({"ignoreChanges": "true"}, "there is no option ignoreChanges for reading; the option onOverwrite"),
+    "startingTimestamp": ({"startingTimestamp": "2026-01-01"}, "there is no option startingTimestamp for reading; the option startingFrom"),
+    "replaceWhere": ({"replaceWhere": "day = 1"}, "there is no option replaceWhere for reading; 'python -m"),
     "a list of Python's": ({"columns": "['id', 'a b']"}, """is "['id', 'a b']"; for example: ["id", "a b"]"""),
 }  # fmt: skip
 
@@ -60,9 +65,49 @@ WRITE_ERRORS = {
     ),
     "batch_size": (
         {"batch_size": "10"},
-        "there is no option batch_size; the options recordBatchRows and recordBatchBytes",
+        "there is no option batch_size for writing; the options recordBatchRows and recordBatchBytes",
     ),
-    "codec": ({"codec": "zstd"}, "there is no option codec; the option compression names the codec"),
+    "codec": ({"codec": "zstd"}, "there is no option codec for writing; the option compression names the codec"),
+    "replaceWhere": (
+        {"replaceWhere": "day = 1"},
+        "there is no option replaceWhere for writing; partitionOverwriteMode=dynamic with mode overwrite replaces the "
+        "partitions of the rows that are written",
+    ),
+    "overwriteSchema": (
+        {"overwriteSchema": "true"},
+        "there is no option overwriteSchema for writing; mode overwrite takes the columns",
+    ),
+    "mergeSchema": ({"mergeSchema": "true"}, "there is no option mergeSchema for writing; the option schemaCheck says"),
+    "merge-schema": (
+        {"merge-schema": "true"},
+        "there is no option merge-schema for writing; the option schemaCheck says",
+    ),
+    "dataChange": (
+        {"dataChange": "false"},
+        "there is no option dataChange for writing; compact(spark, path) joins small files",
+    ),
+    "optimizeWrite": (
+        {"optimizeWrite": "true"},
+        "there is no option optimizeWrite for writing; repartition the DataFrame",
+    ),
+    "txnAppId": ({"txnAppId": "etl"}, "there is no option txnAppId for writing; the option commitToken"),
+    "target-file-size-bytes": (
+        {"target-file-size-bytes": "1"},
+        "there is no option target-file-size-bytes for writing; the option maxFileBytes",
+    ),
+    "parquet.block.size": (
+        {"parquet.block.size": "1"},
+        "there is no option parquet.block.size for writing; the option maxFileBytes",
+    ),
+    "compression-codec": (
+        {"compression-codec": "zstd"},
+        "there is no option compression-codec for writing; the option compression names",
+    ),
+    "zOrderBy": (
+        {"zOrderBy": "a"},
+        "there is no option zOrderBy for writing; sort the DataFrame with sortWithinPartitions",
+    ),
+    "userMetadata": ({"userMetadata": "a"}, "there is no option userMetadata for writing; the options metadata.*"),
     "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
     "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
 }
