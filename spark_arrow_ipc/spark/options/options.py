@@ -63,6 +63,7 @@ _TOKEN = {"written": "the option commitToken makes a job that runs twice commit 
 _SPLITS = {"read": "the option maxPartitionBytes bounds the bytes of a task"}
 _FILE_BYTES = {"written": "the option maxFileBytes bounds the bytes of a file"}
 _SORTED = {"written": "sort the DataFrame with sortWithinPartitions(...) before the write"}
+_CODEC = {"written": "the option compression names the codec"}
 _REMOVED = {"read": "the option onOverwrite says what a stream does when rows that it read are removed"}
 _CALENDAR = {"read": "Arrow files have one calendar; remove it"}
 _MEANT: Mapping[str, Mapping[str, str]] = {
@@ -87,7 +88,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
     **dict.fromkeys(("batchsize", "batchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
-    **dict.fromkeys(("codec", "compressioncodec"), {"written": "the option compression names the codec"}),
+    **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},
 }  # fmt: skip
 """By an option that other sources have, in lower case and without _ and -: what stands for it here where data is read or written."""

@@ -6,10 +6,11 @@ by the rules of `arrow.column_path`. A user's ``.schema(subset)`` is a projectio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from pyspark.sql import types as s
@@ -20,10 +21,12 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.dataset.stream.mode import CHANGE_COLUMNS
-from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, cut_repr, error_context, listed, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_LOG: Final = logging.getLogger(__name__)
 
 SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 """Callback from a file's schema to the columns to read, for `ipc.open`."""
@@ -145,6 +148,26 @@ def select_needed(
         is_case_sensitive=is_case_sensitive,
     )
     return lambda schema: [*own(schema), *others(schema)]
+
+
+def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
+    """Return a callback that selects as another one, and warns once of columns that are not among the `names` of a read."""
+    read = {name.casefold() for name in names}
+    pending = True
+
+    def select_and_warn(schema: Schema) -> Sequence[ColumnPath]:
+        nonlocal pending
+        others = [name for name in schema.names if name.casefold() not in read] if pending else []
+        if others:
+            pending = False
+            _LOG.warning(
+                "files have columns that this read leaves out (%s), because it takes those of the newest file: set "
+                "mergeSchema=true to read the columns of all files, or name the columns to read with the option columns",
+                printable(listed([cut_repr(name) for name in others])),
+            )
+        return select(schema)
+
+    return select_and_warn
 
 
 def _below(

@@ -70,6 +70,9 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
     ColumnNotFoundError or SchemaMismatchError if the table has no such column, or one of another type.
     """
 
+    is_inferred = False
+    """As for `ArrowIpcBatchReader`; it plans the same."""
+
     def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options

@@ -33,6 +33,7 @@ from spark_arrow_ipc.spark.read.columns import (
     hidden_columns,
     metadata_schema,
     select_needed,
+    warned_of_others,
 )
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None  # of the rows for Spark; None for all
     newest: DataFile | None = None  # as in `PartitionPlan`
+    names: tuple[str, ...] = ()  # the columns of the read, for the one task that warns of others; empty in all else
     # For the optimizer's rule, which reads it in the pickle (`_notes`); empty if the bytes are unknown.
     note: str = ""  # the last field: in the pickle nothing that others choose stands behind it
 
@@ -113,6 +115,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     `advice` says in errors what to do about a file that changed after it was planned. `is_case_sensitive` tells whether
     names that differ in case alone are two names; by default it is the session's setting.
     """
+
+    is_inferred = False
+    """Whether the schema is the one that was inferred, and not a user's."""
 
     def __init__(
         self,
@@ -142,7 +147,11 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
-        return self._input_partitions(plan_partitions(self._own, self._options), planned_at)
+        partitions = self._input_partitions(plan_partitions(self._own, self._options), planned_at)
+        if partitions and self.is_inferred and self._options.columns is None and not self._options.merge_schema:
+            # One task of a read is enough, and it opens its files anyway.
+            partitions[0] = replace(partitions[0], names=tuple(self._own.names))
+        return partitions
 
     def partitions_of(
         self, files: Sequence[DataFile], roots: Sequence[str], changes: Sequence[tuple[str, int]] = ()
@@ -185,7 +194,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         tune_worker()
         notes = _notes(plan.splits, plan.fields, self._own)
         partitions = [
-            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note)
+            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note=note)
             for ranges, note in zip(plan.splits, notes, strict=True)
         ]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
@@ -233,6 +242,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             skips_absent=options.fills_missing,
             is_case_sensitive=self._is_case_sensitive,
         )
+        if partition.names:
+            columns = warned_of_others(columns, partition.names)
         # What is skipped as broken is known only once it is decoded: then nobody answers without the rows.
         answers = None if options.error_policy.skips_corrupt else answers
         chosen: SelectBlocks | None = None

@@ -70,8 +70,7 @@ WRITE_ERRORS = {
     "codec": ({"codec": "zstd"}, "there is no option codec for writing; the option compression names the codec"),
     "replaceWhere": (
         {"replaceWhere": "day = 1"},
-        "there is no option replaceWhere for writing; partitionOverwriteMode=dynamic with mode overwrite replaces the "
-        "partitions of the rows that are written",
+        "there is no option replaceWhere for writing; partitionOverwriteMode=dynamic with mode overwrite replaces the partitions of the rows that are written",
     ),
     "overwriteSchema": (
         {"overwriteSchema": "true"},
