@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from statistics import median
 from typing import Any, Final, Self
 
 from pyspark import TaskContext
@@ -179,7 +178,7 @@ def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partit
     directories = len({parent(file.final) for file in files})
     if len(files) < _MANY_FILES or len(files) <= _MANY_FILES_A_DIRECTORY * directories:
         return
-    if median(file.nbytes for file in files) >= _SMALL_NBYTES:
+    if sorted(file.nbytes for file in files)[len(files) // 2] >= _SMALL_NBYTES:
         return
     by = ", ".join(f'"{name}"' for name in partition_by) or f"{max(1, sum(f.nbytes for f in files) >> 27)}"
     _LOG.warning(
