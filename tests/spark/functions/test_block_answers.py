@@ -187,7 +187,8 @@ DECODED = [
     ("where of nulls", [COUNT], {"where": "maybe IS NULL"}, ALL[5:], [75]),
     ("nanoseconds that must be whole microseconds", [COUNT, Part("max", 3)], {"nanoseconds": "error"}, ALL, [100, datetime(1970, 1, 1, 0, 0, 0, 99)]),
     ("rows alone", [COUNT], {}, [], [100]),
-    ("only counted", [Part("count", 3)], {"nanoseconds": "error"}, [], [100]),
+    ("nanoseconds that are only counted", [Part("count", 3)], {}, [], [100]),
+    ("and that must be whole microseconds", [Part("count", 3)], {"nanoseconds": "error"}, ALL, [100]),
     ("files with errors are skipped", [COUNT, LEAST], {"ignoreCorruptFiles": "true"}, ALL, [100, 0]),
 ]  # fmt: skip
 
