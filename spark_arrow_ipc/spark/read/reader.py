@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import types as s
@@ -134,6 +134,16 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         added = METADATA_COLUMNS if options.metadata_columns else {}
         self._added = [name for name in schema.names if name.lower() in added]
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
+        self._decoded = self._own
+
+    def decoding(self, frame: s.StructType) -> Self:
+        """Return the reader as one of a query that needs some columns of a frame.
+
+        Where broken files are skipped all columns of the frame are decoded, so that each query of it has the same rows.
+        """
+        if self._options.error_policy.skips_corrupt:
+            self._decoded = ArrowIpcBatchReader(frame, self._options).own
+        return self
 
     @property
     def schema(self) -> s.StructType:
@@ -147,7 +157,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
-        partitions = self._input_partitions(plan_partitions(self._own, self._options), planned_at)
+        partitions = self._input_partitions(plan_partitions(self._own, self._options, self._decoded), planned_at)
         if partitions and self.is_inferred and self._options.columns is None and not self._options.merge_schema:
             # One task of a read is enough, and it opens its files anyway.
             partitions[0] = replace(partitions[0], names=tuple(self._own.names))
@@ -236,7 +246,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         needed = _beside(self._own, selection)
         columns = select_needed(
             options.column_paths,
-            self._own,
+            self._decoded,
             () if selection is None else selection.extra,
             fields,
             skips_absent=options.fills_missing,
@@ -244,10 +254,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         )
         if partition.names:
             columns = warned_of_others(columns, partition.names)
-        # What is skipped as broken is known only once it is decoded: then nobody answers without the rows.
-        answers = None if options.error_policy.skips_corrupt else answers
         chosen: SelectBlocks | None = None
-        if selection is not None or answers is not None:
+        # What is skipped as broken is known only once it is decoded (`error_policy`): then every record batch is.
+        if (selection is not None or answers is not None) and not options.error_policy.skips_corrupt:
             chosen = select_blocks(selection, fields, answers)
         compiled = self._compiling(needed, selection)
         with closing(self._scan(partition, columns, chosen)) as files:
