@@ -140,10 +140,8 @@ BROKEN = 3
 """The record batch, of six of 10 rows, whose column `word` is not UTF-8 text."""
 
 
-@pytest.fixture(scope="module", params=["file", "stream", "ours"])
-def lake(request, tmp_path_factory):
-    """A sound file, one that breaks in a column, and one that is none."""
-    root = tmp_path_factory.mktemp("lake")
+def broken_lake(root, kind):
+    """Write a sound file, one that breaks in a column, and one that is none."""
     for name, first in (("a", 0), ("b", 100)):
         ids = range(first, first + 60)
         words = [f"word {i:04}" for i in ids]
@@ -151,15 +149,20 @@ def lake(request, tmp_path_factory):
             {"id": ids, "st": [{"p": i, "q": word} for i, word in zip(ids, words, strict=True)], "word": words}
         )
         path = root / f"p={name}" / f"{name}.arrow"
-        if request.param == "ours":
+        if kind == "ours":
             write(path, table, ours=True, rows=10)
         else:
-            arrow_files.write(path, table, rows=10, stream=request.param == "stream")
+            arrow_files.write(path, table, rows=10, stream=kind == "stream")
     data = bytearray(path.read_bytes())
     data[data.rindex(f"word {100 + 10 * BROKEN:04}".encode())] = 0xFF
     path.write_bytes(data)
     (root / "p=b" / "c.arrow").write_bytes(b"no Arrow")
     return str(root)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    return broken_lake(tmp_path_factory.mktemp("lake"), "ours")
 
 
 def ids_of(batches):
@@ -206,6 +209,29 @@ def test_each_query_of_a_frame_has_the_rows_before_the_first_broken_record_batch
 
 
 # ---- in this process
+
+
+NEEDED = {
+    "no column": s.StructType([]),
+    "a column": s.StructType([s.StructField("id", s.LongType())]),
+    "a field": s.StructType([s.StructField("st", s.StructType([s.StructField("p", s.LongType())]))]),
+}
+
+
+@pytest.mark.parametrize("needed", NEEDED.values(), ids=NEEDED)
+@pytest.mark.parametrize("kind", ["file", "stream", "ours"])
+def test_a_query_of_few_columns_ends_where_the_frame_does(tmp_path, kind, needed):
+    """Files are cut into parts, as the frame's are."""
+    small = {"maxPartitionBytes": "3000", "openCostInBytes": "0"}
+    options = parse_read({"path": broken_lake(tmp_path, kind), "ignoreCorruptFiles": "true", **small})
+    frame = read_spark_schema(options)
+    counted = []
+    for reader in (ArrowIpcBatchReader(frame, options), ArrowIpcBatchReader(needed, options).decoding(frame)):
+        partitions = reader.partitions()
+        counted.append(sorted(sum(batch.num_rows for batch in reader.read(partition)) for partition in partitions))
+        assert len(partitions) > 2
+    assert counted[0] == counted[1]
+    assert sum(counted[0]) < 120
 
 
 def rows_in_process(path, schema=None, **options):
