@@ -209,7 +209,7 @@ class ReadOptions:
     )
     ignore_corrupt_files: bool = d.flag(
         "false",
-        "Skips the rest of a broken file, with a warning.",
+        "Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses)).",
         applies=Use.LISTED,
     )
     ignore_missing_files: bool = d.flag(
