@@ -76,7 +76,7 @@ class _ScanKeywords(TypedDict, total=False):
     missingColumns: Literal["null", "error"]
     """A column that a file lacks is `null`, or an `error`; with `mergeSchema` null."""
     ignoreCorruptFiles: bool
-    """Skips the rest of a broken file, with a warning."""
+    """Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses))."""
     ignoreMissingFiles: bool
     """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
