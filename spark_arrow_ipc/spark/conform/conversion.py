@@ -173,7 +173,7 @@ class Refusal(IntEnum):
 
     @classmethod
     def of_parts(cls, parts: Iterable[Conversion]) -> Refusal:
-        """Return that of a type with children, whose values have no order."""
+        """Return the refusal of a type with children, whose values have no order."""
         return cls.NONE if all(part.refusal is cls.NONE for part in parts) else cls.UNKNOWN
 
 

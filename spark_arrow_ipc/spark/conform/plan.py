@@ -156,7 +156,7 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
 
 
 def refusal_of(field: t.Field, asked: s.StructField, options: ReadOptions) -> Refusal:
-    """Return which values of a file's field the conversion to a column of Spark's refuses; UNKNOWN if there is none."""
+    """Return which values of a file's field the conversion to a column of Spark's refuses; UNKNOWN without a conversion."""
     try:
         dictionaries = DictionaryBudget(options.max_batch_bytes)
         compiled = _compile(options, dictionaries, field, asked.dataType, asked.name, nullable=asked.nullable)
