@@ -13,9 +13,8 @@ entry owns the log, and any other is refused: the log of a new checkpoint has no
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import time_ns
 from typing import Final
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -31,20 +30,16 @@ from spark_arrow_ipc.dataset.stream.mode import (
 )
 from spark_arrow_ipc.dataset.stream.source_files import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.source_log import EARLIEST, MOST_FILES, Entry, SourceLog
-from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles
+from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import StreamOffsetError
 
 LOG: Final = "log"
-
-_SECOND: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
     """The options by which a directory is followed."""
 
-    # files that were modified so long before the newest file that was read are not read; None for no limit
-    max_age_seconds: int | None = None
     from_latest: bool = False  # whether a new query skips the files that are there
     from_ns: int | None = None  # a new query never reads files that were modified before this time
     name_only: bool = False  # whether files of one name in several directories are one file
@@ -61,17 +56,14 @@ class LogMode:
         log: SourceLog,
         options: LogOptions,
         cleaner: Cleaner | None = None,
-        clock: Callable[[], int] = time_ns,
     ) -> None:
         self._waiting = waiting
         self._log = log
         self._options = options
         self._cleaner = cleaner
-        self._clock = clock
         self._is_loaded = False
         self._id = uuid.uuid4().hex
         self._owned_by: str | None = None
-        self._late = LateFiles(waiting.source.storage, f"maxFileAge={options.max_age_seconds}s")
 
     def initial(self) -> Offset:
         """Return the offset before the first entry."""
@@ -114,8 +106,7 @@ class LogMode:
             self._cleaner.check(batch.files)
         for i in range(0, len(batch.files), MOST_FILES):
             part = StreamBatch(batch.files[i : i + MOST_FILES], batch.roots[i : i + MOST_FILES])
-            log.append(Entry(part, first, self._low(part.files)))
-        self._late.have_read(batch.files)
+            log.append(Entry(part, first, log.low))
         return log.last
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:
@@ -144,7 +135,7 @@ class LogMode:
 
     def backlog(self) -> Backlog:
         """Return the files that were listed and wait."""
-        return self._waiting.backlog()._replace(late=self._late.named)
+        return self._waiting.backlog()
 
     @staticmethod
     def words(offset: Offset) -> str:
@@ -157,20 +148,10 @@ class LogMode:
         self._waiting.only_now()
 
     def _new(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Return the files that were not read and are not too old."""
-        low = max(self._log.low, self._low(files) if self._log.newest_second() is None else EARLIEST)
+        """Return the files that were not read, of those that the query began with or that came later."""
+        low = self._log.low
         inside = files if low == EARLIEST else [file for file in files if file.mtime_ns >= low]
-        new = unread(inside, self._log.know, name_only=self._options.name_only)
-        if self._options.max_age_seconds is not None:
-            self._late.warn(files, inside=inside, new=new, read_before=(), since=0)
-        return new
-
-    def _low(self, files: Sequence[DataFile]) -> int:
-        """Return the time before which files are too old once these are read."""
-        if self._options.max_age_seconds is None or not files:
-            return self._log.low
-        newest = min(max(file.mtime_ns for file in files), self._clock())
-        return max(self._log.low, newest - self._options.max_age_seconds * _SECOND)
+        return unread(inside, self._log.know, name_only=self._options.name_only)
 
     def _begin(self) -> None:
         """Write an entry of what a new query leaves out, if it does so."""
@@ -179,7 +160,7 @@ class LogMode:
         if self._options.from_latest:
             files, _ = self._waiting.source.look()
             hashes = hashes_of((file.path for file in files), name_only=self._options.name_only)
-            self._log.append(Entry(StreamBatch(), -1, self._low(files), SeenFiles.of(hashes, seconds_of(files))))
+            self._log.append(Entry(StreamBatch(), -1, self._log.low, SeenFiles.of(hashes, seconds_of(files))))
 
 
 def read_number(offset: Offset) -> int:

@@ -212,11 +212,6 @@ class SourceLog:
         """Return which files were read, by the hashes of their paths: shape (n,)."""
         return self._seen.know(hashes) | self._recent.know(hashes)
 
-    def newest_second(self) -> int | None:
-        """Return the time of the newest file that was read, in seconds; None if none was."""
-        times = [int(part.seconds.max()) for part in (self._seen, self._recent) if len(part)]
-        return max(times, default=None)
-
     def prune(self, number: int) -> None:
         """Delete what no offset names any more, when all batches up to an entry are committed; now and then."""
         if number % _COMPACTED:

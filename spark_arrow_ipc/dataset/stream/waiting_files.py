@@ -238,7 +238,7 @@ class LateFiles:
         for part in (names[i : i + _NAMED] for i in range(0, len(names), _NAMED)):
             _LOG.warning(
                 "%s too late and will not be read: more than %s older than the newest file that was read. Set a larger one; "
-                "with sourceLog=<directory> and without maxFileAge (for a new checkpoint) files of any time are read: %s",
+                "with sourceLog=<directory> (for a new checkpoint) files of any time are read: %s",
                 "1 file has come" if len(part) == 1 else f"{len(part)} files have come",
                 self._option,
                 ", ".join(map(printable, part)),

@@ -70,8 +70,6 @@ class WindowOptions:
 
     # how long before the newest file that was read a file may have been modified when it appears
     late_seconds: int = 3600
-    # files that were modified so long before the newest file are not read; None for no limit
-    max_age_seconds: int | None = None
     from_latest: bool = False  # whether a new query skips the files that are there
     from_ns: int | None = None  # a new query never reads files that were modified before this time
     name_only: bool = False  # whether files of one name in several directories are one file
@@ -79,9 +77,8 @@ class WindowOptions:
     @property
     def lateness(self) -> str:
         """The options that leave files out, for people."""
-        age = "" if self.max_age_seconds is None else f" or maxFileAge={self.max_age_seconds}s"
         start = "" if self.from_ns is None else " (or older than startingFrom)"
-        return f"lateWindow={self.late_seconds}s{age}{start}"
+        return f"lateWindow={self.late_seconds}s{start}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,18 +261,10 @@ class WindowMode:
 
     def _new(self, files: Sequence[DataFile], state: _State) -> list[DataFile]:
         """Return the files that were not read and are not late; warn of those that are."""
-        low = max(state.low, self._oldest(files, state))
-        inside = [file for file in files if file.mtime_ns >= low]
+        inside = [file for file in files if file.mtime_ns >= state.low]
         new = unread(inside, state.seen.know, name_only=self._options.name_only)
         self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)
         return new
-
-    def _oldest(self, files: Sequence[DataFile], state: _State) -> int:
-        """Return the time before which files are too old, in nanoseconds."""
-        if self._options.max_age_seconds is None or not files:
-            return _EARLIEST
-        newest = state.hwm if state.hwm > _EARLIEST else self._present(max(file.mtime_ns for file in files))
-        return newest - self._options.max_age_seconds * _SECOND
 
     def _present(self, mtime_ns: int) -> int:
         return min(mtime_ns, self._clock())

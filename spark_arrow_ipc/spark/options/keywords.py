@@ -146,8 +146,6 @@ class _FollowKeywords(_ScanKeywords, total=False):
     lateWindow: timedelta | int | str
     """How much older than the newest file that was read a file may be when it appears; 1h without it. An older one is
     not read, with a warning."""
-    maxFileAge: timedelta | int | str
-    """How much older than the newest file that was read a file may be; any age without it."""
     unfinishedAfter: timedelta | int | str
     """Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, with a
     warning; without it streams wait for the marker, tensors for a minute. Nothing later is read."""

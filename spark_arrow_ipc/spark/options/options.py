@@ -89,6 +89,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
     **dict.fromkeys(("batchsize", "batchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
     **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
+    "maxfileage": {"read": "the option modifiedAfter leaves older files out"},
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},
 }  # fmt: skip
 """By an option that other sources have, in lower case and without _ and -: what stands for it here where data is read or written."""

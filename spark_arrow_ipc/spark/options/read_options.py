@@ -336,11 +336,6 @@ class StreamOptions:
         "one is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
-    max_file_age: int | None = d.optional_duration(
-        "7d",
-        "How much older than the newest file that was read a file may be; any age without it.",
-        applies=Use.DIRECTORY,
-    )
     unfinished_after: int | None = d.optional_duration(
         "5m",
         "Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, "
@@ -401,8 +396,4 @@ class StreamOptions:
             raise OptionError(
                 "readChangeFeed=true reads what an overwrite removed and what it wrote, so that onOverwrite has no meaning; "
                 "remove one of them"
-            )
-        if self.latest_first and self.max_file_age is not None:
-            raise OptionError(
-                "latestFirst=true reads old files last, and maxFileAge would leave them out then; remove one of them"
             )

@@ -109,11 +109,9 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
-        followed = LogOptions(stream.max_file_age, from_latest, _start_ns(stream), stream.file_name_only)
+        followed = LogOptions(from_latest, _start_ns(stream), stream.file_name_only)
         return LogMode(waiting, log, followed, cleaner)
-    window = WindowOptions(
-        stream.late_seconds, stream.max_file_age, from_latest, _start_ns(stream), stream.file_name_only
-    )
+    window = WindowOptions(stream.late_seconds, from_latest, _start_ns(stream), stream.file_name_only)
     return WindowMode(waiting, window, cleaner)
 
 

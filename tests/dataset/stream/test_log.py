@@ -39,7 +39,7 @@ class Query:
         waiting = WaitingFiles(source, All(), seconds=lambda: self.now)
         log = SourceLog(self.storage, "memory:/log", ("memory:/in",), name_only=self.options.name_only)
         cleaner = Cleaner(self.storage, None, ("memory:/in",)) if self.clean else None
-        self.mode = LogMode(waiting, log, self.options, cleaner, clock=lambda: 10**6 * SECOND)
+        self.mode = LogMode(waiting, log, self.options, cleaner)
 
     def put(self, **times):
         for name, seconds in times.items():
@@ -97,16 +97,7 @@ def test_a_large_batch_has_several_entries(monkeypatch):
     assert [] == [path for path in query.storage._files if path.startswith("memory:/in")]
 
 
-def test_options_of_age_names_and_start():
-    query = Query(max_age_seconds=100)
-    query.put(a=5000, b=4900, c=4899)
-    assert ["b", "a"] == query.next()
-    query.put(d=4900, e=4899)
-    assert ["d"] == query.next()
-    query.options = LogOptions(max_age_seconds=10**6)
-    query.restart()
-    query.put(f=5000)
-    assert ["f"] == query.next()  # and none twice, though they are not too old any more
+def test_options_of_names_and_start():
     query = Query(name_only=True)
     query.put(x__n=5, y__n=4, z__m=6)
     assert ["n", "m"] == query.next()

@@ -120,12 +120,7 @@ def test_files_of_a_batch_that_are_old_at_once_are_not_late_after_a_restart(capl
     assert [] == caplog.records
 
 
-def test_maximal_age_names_and_the_present():
-    query = Query(max_age_seconds=100, late_seconds=1000)
-    query.put(a=5000, b=4900, c=4899)
-    assert ["b", "a"] == query.next()
-    query.put(d=4900, e=4899)
-    assert ["d"] == query.next()
+def test_names_and_the_present():
     query = Query(name_only=True)
     query.put(x__n=5, y__n=4)
     assert ["n"] == query.next()
