@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from spark_arrow_ipc.spark import interrupt
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.session_settings import set_unless_chosen
+from spark_arrow_ipc.spark.session_settings import give_functions_rows_where_columns_hang, set_unless_chosen
 
 SETTING: Final = "spark.arrowipc.pushDown"
 """The setting of a session, or of its configuration, that turns push-down off by the value ``false``."""
@@ -133,6 +133,7 @@ def push_down(spark: SparkSession) -> bool:
 
 
 def _enable_or_say_why(spark: SparkSession) -> bool:
+    give_functions_rows_where_columns_hang(spark)
     try:
         return _enable(spark)
     except Exception as error:  # noqa: BLE001 - whatever an unknown Spark answers

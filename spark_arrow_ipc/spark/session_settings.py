@@ -116,3 +116,19 @@ def set_unless_chosen(spark: SparkSession) -> None:
     """Set the greatest value in a session that has none of its own."""
     if spark.conf.get(MAX_BYTES_PER_BATCH, None) is None:
         spark.conf.set(MAX_BYTES_PER_BATCH, UNLIMITED)
+
+
+_COLUMNAR_INPUT: Final = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
+_HANGS: Final = "4.2.0"
+"""The release in which a UDF that takes columns waits for ever (SPARK-58241); 4.1 has no such setting, 4.2.1 is right."""
+
+
+def give_functions_rows_where_columns_hang(spark: SparkSession) -> None:
+    """Turn columns for Python functions off in a session that would hang, if it has no value of its own."""
+    if spark.version.startswith(_HANGS) and spark.conf.get(_COLUMNAR_INPUT, None) is None:
+        spark.conf.set(_COLUMNAR_INPUT, "false")
+        _LOG.warning(
+            "Spark 4.2.0 hangs where an Arrow-optimised UDF takes columns (SPARK-58241, fixed in 4.2.1): %s is now false in "
+            "this session",
+            _COLUMNAR_INPUT,
+        )

@@ -29,13 +29,17 @@ public class MappedTable extends OfPython {
 
   public static class Whole implements Scan {
     private final Scan inner;
-    Whole(Scan inner) { this.inner = inner; }
+    private final Scan.ColumnarSupportMode mode;
+    Whole(Scan inner) {
+      this.inner = inner;
+      mode = Columns.mode(inner.readSchema());
+    }
     public StructType readSchema() { return inner.readSchema(); }
     public String description() { return inner.description(); }
     public Batch toBatch() { return new ByColumns(inner.toBatch()); }
     public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
     public CustomTaskMetric[] reportDriverMetrics() { return inner.reportDriverMetrics(); }
-    public Scan.ColumnarSupportMode columnarSupportMode() { return Columns.mode(readSchema()); }
+    public Scan.ColumnarSupportMode columnarSupportMode() { return mode; }
   }
 
   public static class ByColumns implements Batch {

@@ -53,6 +53,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private final Aggregates aggregates;
   private final Conjuncts conjuncts;
   private final int limit;
+  private final Scan.ColumnarSupportMode mode;
   private ArrayNode ofJoins = JsonNodeFactory.instance.arrayNode();
   private Predicate[] joined = new Predicate[0];
   private List planned = null;
@@ -65,6 +66,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     this.aggregates = aggregates;
     this.conjuncts = conjuncts;
     this.limit = limit;
+    mode = Columns.mode(this.schema);
   }
 
   public StructType readSchema() { return schema; }
@@ -182,7 +184,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   public CustomMetric[] supportedCustomMetrics() { return table.table.newScanBuilder(options).build().supportedCustomMetrics(); }
 
-  public Scan.ColumnarSupportMode columnarSupportMode() { return Columns.mode(schema); }
+  public Scan.ColumnarSupportMode columnarSupportMode() { return mode; }
 
   public Statistics estimateStatistics() {
     long bytes;
