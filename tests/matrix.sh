@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The Spark suite on each PySpark that the package supports, in environments of its own under build/matrix.
-#     tests/matrix.sh [PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]      (-- -m exhaustive for those that start clusters)
-# Without pairs, it runs those below, and says which Python is not there. Ends with status 1 when the suite of one failed.
+#     tests/matrix.sh [first | PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]      (-- -m exhaustive for those that start clusters)
+# A PySpark is a minor version, of which the newest release runs, or a release. Without pairs, it runs those below; `first`
+# is the first release of each minor version. Ends with status 1 when the suite of one failed or its Python is not there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,6 +14,8 @@ done
 shift $(($# ? 1 : 0))
 if ((${#pairs[@]} == 0)); then
     pairs=(python3.13:4.1 python3.12:4.2 python3.11:4.3 python3.14:4.3)
+elif [[ "${pairs[*]}" == first ]]; then
+    pairs=(python3.11:4.1.0 python3.11:4.2.0 python3.11:4.3.0)
 fi
 
 results=()
@@ -21,6 +24,7 @@ for pair in "${pairs[@]}"; do
     python="${pair%%:*}" pyspark="${pair##*:}"
     if ! "$python" --version >/dev/null 2>&1; then
         results+=("$python with PySpark $pyspark NOT RUN: there is no $python on the path")
+        status=1
         continue
     fi
     environment="build/matrix/$(basename "$python")-pyspark$pyspark"

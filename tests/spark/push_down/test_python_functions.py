@@ -93,11 +93,11 @@ def filtered(frame):
     return frame.filter(f.udf(plus_one, "long", useArrow=True)("id") > ROWS // 2)
 
 
-def by_rows_of(how):
-    def tabulated(frame):
-        return frame.lateralJoin(f.udtf(Twice, returnType="y: long", useArrow=how)(f.col("id").outer()))
+def tabulated(*, by_arrow):
+    def run(frame):
+        return frame.lateralJoin(f.udtf(Twice, returnType="y: long", useArrow=by_arrow)(f.col("id").outer()))
 
-    return tabulated
+    return run
 
 
 KINDS = {
@@ -120,8 +120,8 @@ KINDS = {
     "cogroup": lambda frame: (
         frame.groupBy("k").cogroup(frame.groupBy("k")).applyInPandas(pandas_pair, "id long, k long")
     ),
-    "udtf": by_rows_of(False),
-    "udtf by Arrow": by_rows_of(True),
+    "udtf": tabulated(by_arrow=False),
+    "udtf by Arrow": tabulated(by_arrow=True),
 }
 
 
