@@ -47,7 +47,12 @@ _RULE: Final = (
 
 
 def check_names(schema: s.StructType, *, case_sensitive: bool) -> None:
-    """Raise if two columns, or two fields of a struct, have the same name."""
+    """Raise if there are no columns, or two columns, or two fields of a struct, have the same name."""
+    if not schema.fields:
+        raise OptionError(
+            "the DataFrame has no columns, so that its rows would be lost, and nothing is written; select at least one "
+            "(Spark's own file formats call this EMPTY_SCHEMA_NOT_SUPPORTED_FOR_DATASOURCE)"
+        )
     _check_type(schema, "", case_sensitive=case_sensitive)
 
 
