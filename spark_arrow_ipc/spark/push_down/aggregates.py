@@ -2,14 +2,14 @@
 
 Sums, differences and products of decimals are computed by pyarrow, exactly, on whole columns. Spark gives the type of
 each result, whose scale keeps all digits behind the point, or tasks are not asked. A result that has more digits than
-its type is an error, as it is in Spark under ANSI mode, in which alone tasks are asked.
+its type ends the task with a sentence that ``java/Overflow.java`` reads, and Spark's own error of that value is raised:
+tasks are asked in ANSI mode only.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import ROUND_HALF_DOWN, Context, Decimal
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -30,6 +30,9 @@ _ZONE: Final = "UTC"
 _DIGITS: Final = 38
 _MOST_DIGITS: Final = 76
 _EXACT: Final = Context(prec=100)
+_SHOWN: Final = {"*": Context(prec=39, rounding=ROUND_HALF_DOWN)}
+"""By operation: the digits to which Spark rounds a result that it refuses."""
+_BY_VALUE: Final = {"+": Context.add, "-": Context.subtract, "*": Context.multiply}
 _SIGNS: Final = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
 
@@ -82,15 +85,20 @@ def with_computed(
 ) -> Iterator[PyArrowBatch]:
     """Yield batches with a column for each expression behind the others."""
     for batch in batches:
-        added = [_computed(node, batch, type_) for node, type_ in zip(nodes, types, strict=True)]
+        added = [_computed(i, node, batch, type_) for i, (node, type_) in enumerate(zip(nodes, types, strict=True))]
         columns = [*batch.columns, *added]
         yield pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
-def _computed(node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
+def _computed(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
     column, bound = _evaluated(node, batch)
     if bound >= 10**type_.precision and greatest(column, column.type.scale) >= 10**type_.precision:
-        raise _overflow(node)
+        most = Decimal(10**type_.precision).scaleb(-type_.scale, _EXACT)
+        value = next(value for value in column.to_pylist() if value is not None and value.copy_abs() >= most)
+        shown = _SHOWN.get(node["name"], _EXACT).create_decimal(value)
+        raise OptionError(
+            f"expression {number} overflows: {shown:f} does not fit decimal({type_.precision},{type_.scale})"
+        )
     return relabelled(column.cast(pa.decimal128(_DIGITS, type_.scale)), type_)
 
 
@@ -111,7 +119,7 @@ def _evaluated(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
         digits = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
         bound = left.bound * 10 ** (scale - first.scale) + right.bound * 10 ** (scale - second.scale)
     if digits > _MOST_DIGITS:
-        raise _overflow(node)
+        return _by_values(node["name"], left.column, right.column, batch.num_rows, scale)
     inputs = [left.column, right.column]
     if digits > _DIGITS:
         inputs = [value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in inputs]
@@ -134,5 +142,11 @@ def _type(bound: int, scale: int) -> pa.DataType:
     return pa.decimal128(digits, scale) if digits <= _DIGITS else pa.decimal256(min(digits, _MOST_DIGITS), scale)
 
 
-def _overflow(node: Mapping[str, Any]) -> OptionError:
-    return OptionError(f"a value of {json.dumps(node)} has more digits than its type, which is an overflow in Spark")
+def _by_values(name: str, left: Any, right: Any, rows: int, scale: int) -> _Value:
+    """Compute values one by one, which fit where the greatest of one side do not meet those of the other."""
+    sides = [[side.as_py()] * rows if isinstance(side, pa.Scalar) else side.to_pylist() for side in (left, right)]
+    of = _BY_VALUE[name]
+    values = [None if a is None or b is None else of(_EXACT, a, b) for a, b in zip(*sides, strict=True)]
+    scale = left.type.scale + right.type.scale if name == "*" else scale
+    column = pa.array(values, pa.decimal256(_MOST_DIGITS, scale))
+    return _narrowed(column, greatest(column, scale))

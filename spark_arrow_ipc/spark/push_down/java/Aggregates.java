@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.QueryContext;
 import org.apache.spark.sql.catalyst.expressions.Add;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -55,15 +56,18 @@ class Aggregates {
   final StructType output;
   /** True if headers and statistics can say all, for files that have them: counts and extremes of all rows. */
   final boolean isOfHeaders;
+  /** Where in the query each expression is that tasks compute, in their order. */
+  final QueryContext[] contexts;
 
-  private Aggregates(ObjectNode request, StructType asked, StructType output, boolean isOfHeaders) {
+  private Aggregates(ObjectNode request, StructType asked, StructType output, boolean isOfHeaders, List contexts) {
+    this.contexts = (QueryContext[]) contexts.toArray(new QueryContext[0]);
     this.request = request;
     this.asked = asked;
     this.output = output;
     this.isOfHeaders = isOfHeaders;
   }
 
-  /** The relation below an aggregate that can be pushed down; null if it cannot. `computed` gets the types of what is summed. */
+  /** The relation below an aggregate that can be pushed down; null if it cannot. `computed` gets the expressions that are summed. */
   static DataSourceV2Relation below(Aggregate aggregate, Map computed) {
     LogicalPlan child = aggregate.child();
     if (child instanceof Project) {
@@ -115,7 +119,7 @@ class Aggregates {
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum && !isColumn) return isComputed(child, schema, computed);
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum) return isSummed(type);
     // Spark divides a sum by a count: for try_avg as well, though that sum fails where it does not fit. Of longer whole numbers it adds up floats.
-    return function instanceof Average && !function.prettyName().startsWith("try_") && isColumn && (type instanceof DecimalType || type instanceof ByteType || type instanceof ShortType);
+    return function instanceof Average && !function.prettyName().startsWith("try_") && isColumn && (sumFits(type) || type instanceof ByteType || type instanceof ShortType);
   }
 
   /** True if tasks compute an expression exactly: sums and products of decimals, where Spark's type keeps all digits behind the point. */
@@ -123,7 +127,7 @@ class Aggregates {
     // It translates arithmetic that fails on overflow alone, as tasks do.
     org.apache.spark.sql.connector.expressions.Expression told = Typed.told(expression, false);
     if (told == null || !keepsDigits(expression, schema) || expression.children().isEmpty()) return false;
-    computed.put(told.toString(), expression.dataType());
+    computed.put(told.toString(), expression);
     return true;
   }
 
@@ -158,6 +162,11 @@ class Aggregates {
     return told != null && Typed.predicate(told) != null && Typed.isExact(told, schema);
   }
 
+  /** True if a sum of decimals gets all ten digits more: of others Spark's error of an average says what to do about the average. */
+  private static boolean sumFits(DataType type) {
+    return type instanceof DecimalType && ((DecimalType) type).precision() + 10 <= DecimalType.MAX_PRECISION();
+  }
+
   private static boolean isSummed(DataType type) {
     return type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType
       || type instanceof DecimalType;
@@ -188,6 +197,7 @@ class Aggregates {
     }
     ArrayNode parts = request.putArray("parts");
     AggregateFunc[] functions = aggregation.aggregateExpressions();
+    List contexts = new ArrayList();
     boolean isOfHeaders = groups.length == 0;
     for (int i = 0; i < functions.length; i++) {
       AggregateFunc function = functions[i];
@@ -200,7 +210,9 @@ class Aggregates {
       DataType type = org.apache.spark.sql.types.DataTypes.LongType;
       if (function instanceof Sum && computed.containsKey(function.children()[0].toString())) {
         part.set("expression", Typed.predicate(function.children()[0]));
-        type = (DataType) computed.get(function.children()[0].toString());
+        Expression expression = (Expression) computed.get(function.children()[0].toString());
+        type = expression.dataType();
+        contexts.add(expression.origin().context());
         NamedReference[] columns = function.children()[0].references();
         for (int c = 0; c < columns.length; c++) position(asked, column(columns[c], schema));
       } else if (!(function instanceof CountStar)) {
@@ -212,7 +224,7 @@ class Aggregates {
       output.add(new StructField("a" + i, type, true, org.apache.spark.sql.types.Metadata.empty()));
     }
     if (asked.isEmpty()) asked.add(Typed.narrowest(schema).fields()[0]);
-    return new Aggregates(request, schema(asked), schema(output), isOfHeaders);
+    return new Aggregates(request, schema(asked), schema(output), isOfHeaders, contexts);
   }
 
   private static StructType schema(List fields) { return new StructType((StructField[]) fields.toArray(new StructField[0])); }

@@ -46,6 +46,6 @@ public class MappedTable extends OfPython {
     private final Batch inner;
     ByColumns(Batch inner) { this.inner = inner; }
     public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
-    public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory()); }
+    public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory(), null); }
   }
 }

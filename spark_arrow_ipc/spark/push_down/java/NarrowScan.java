@@ -7,6 +7,7 @@ import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
+import org.apache.spark.QueryContext;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -180,7 +181,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     return isUp && !isDynamic ? context.defaultParallelism() : 0;
   }
 
-  public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins); }
+  public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins, aggregates == null ? null : aggregates.contexts); }
 
   public CustomMetric[] supportedCustomMetrics() { return table.table.newScanBuilder(options).build().supportedCustomMetrics(); }
 
@@ -259,14 +260,16 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     private final NarrowTable table;
     private final List planned;
     private final String request;
-    NarrowBatch(Batch inner, NarrowTable table, List planned, String request) {
+    private final QueryContext[] contexts;
+    NarrowBatch(Batch inner, NarrowTable table, List planned, String request, QueryContext[] contexts) {
       this.inner = inner;
       this.table = table;
       this.planned = planned;
       this.request = request;
+      this.contexts = contexts;
     }
     public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
-    public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory()); }
+    public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory(), contexts); }
     public boolean equals(Object other) {
       if (!(other instanceof NarrowBatch)) return false;
       NarrowBatch batch = (NarrowBatch) other;

@@ -42,7 +42,7 @@ public class PushDown extends Rule {
   }
 
   /**
-   * `aggregated` is a relation whose aggregate and whole filter can be pushed down, `computed` has the types of what that sums,
+   * `aggregated` is a relation whose aggregate and whole filter can be pushed down, `computed` has the expressions that it sums,
    * and `condition` is that of the filter above.
    */
   private static LogicalPlan narrowed(LogicalPlan plan, DataSourceV2Relation aggregated, Map computed, Expression condition) {
