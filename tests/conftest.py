@@ -1,27 +1,34 @@
-"""How the suite runs: which tests are slow or exhaustive, and in how many processes.
+"""How the suite runs: in which tier each test is, and in how many processes.
 
-`slow` is said of a test that starts a JVM, or of rows that are many; tests that ask for the Spark session are slow by
-themselves. `-m "not slow"` leaves what a change of the codec, of plans or of commits is tried with every few minutes.
+Each test is in one tier, the first of `TIERS` that it is marked as, and `-m` with the tier's name selects it:
 
-`exhaustive` is said of slow tests that start clusters and environments of their own for a way of running what other
-tests run in the shared session: each way of docs/deploy.md, copies of a task; and of the whole of what another test
-samples: all files of the corpus, all rows of a long table. They are left out unless `-m exhaustive` asks for them, as
-.ci/run does for each change. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
-benchmarks; `-m nightly` asks for them, as .ci/nightly does. .ci/run leaves out a test that has both marks.
+- `quick`: without a mark. The codec, plans and commits, in one process.
+- `smoke`: at most `MOST_SMOKE` tests with Spark, one or more for each promise of the README, which the mark names. All of
+  them run in one process, which has the only Spark session of a run.
+- `slow`: starts a JVM, or tries many rows. A test that asks for the Spark session is slow without the mark.
+- `exhaustive`: starts clusters and environments of its own for a way of running what other tests run in the shared
+  session (each way of docs/deploy.md, copies of a task), or tries all that another test samples: all files of the
+  corpus, all rows of a long table.
+- `nightly`: longer yet, as the loops that kill jobs and the benchmarks.
 
-A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n is quick, drawn by its name, the
-others are nightly, but each value of either list is tried in every run with Spark. A table whose rows are a list of
-cases, each unlike the others, is marked `one_in(n, "exhaustive")`: all are tried for each change, one in n in every run.
+`pytest` without options runs what is quick and smoke, and fails where that takes more than `MOST_CPU_SECONDS`; with names
+of files it runs their slow tests as well. .ci/run then runs what is slow and exhaustive, .ci/nightly what is nightly.
+
+A table that tries every pair of two lists is marked `one_in(n)`: of its rows one in n keeps the tier of the test, drawn
+by its name, the others are nightly, but each value of either list is tried by a slow test. A table whose rows are a list
+of cases, each unlike the others, is marked `one_in(n, "exhaustive")`: all are tried for each change.
 """
 
 import contextlib
 import gc
 import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from zlib import crc32
 
+import cpu_time
 import pytest
 import quick_spark
 from object_stores import SERVERS
@@ -40,38 +47,90 @@ os.fsync = lambda descriptor: os.fstat(descriptor) and None
 MOST_PROCESSES = 4
 """Each of them starts a Spark session once it comes to a file that asks for it, which takes a GB."""
 
+TIERS = ("nightly", "exhaustive", "smoke", "slow", "quick")
+DEFAULT_TIERS = "quick or smoke"
+
+MOST_SMOKE = 50
+
+MOST_CPU_SECONDS = float(os.environ.get("TESTS_CPU_SECONDS", "260"))
+"""Of all processes of a run of the default tiers: three minutes on two quiet cores."""
+
+CPU_SECONDS = pytest.StashKey[float]()
+"""What a run of the default tiers has taken, in xdist's workers that have ended."""
+
+EXCESS = pytest.StashKey[str]()
+"""The sentence of a run that took too much."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Run the whole suite in several processes, each file in one of them; a run of named files stays in this one."""
-    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    """Run the complete suite in several processes, each file in one of them; a run of named files stays in this one."""
+    is_complete = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     # A worker runs this hook with the same arguments, and would start workers of its own without end.
     is_worker = "PYTEST_XDIST_WORKER" in os.environ or hasattr(config, "workerinput")
-    if whole and not is_worker and "not slow" not in config.option.markexpr:
+    if not config.option.markexpr:
+        config.option.markexpr = DEFAULT_TIERS if is_complete else f"{DEFAULT_TIERS} or slow"
+    if is_complete and not is_worker and config.option.markexpr == DEFAULT_TIERS:
+        config.stash[CPU_SECONDS] = 0.0
+    elif is_complete and not is_worker:  # one session does not repay it
         quick_spark.make()
     quick_spark.use()
     if is_worker or not config.pluginmanager.hasplugin("xdist"):
         return
     option = config.option
-    if whole and option.numprocesses is None and option.dist == "no" and not option.usepdb:
+    if is_complete and option.numprocesses is None and option.dist == "no" and not option.usepdb:
         option.numprocesses = min(os.cpu_count() or 1, MOST_PROCESSES)
     if option.numprocesses and option.dist == "no":
-        option.dist = "loadfile"
+        option.dist = "loadgroup"
         option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Deal out files as xdist does, which after each test counts again all that ran before: half a minute of a run."""
+    """Deal out groups, and files of tests without a group.
+
+    As xdist does, which after each test counts again all that ran before: half a minute of a run.
+    """
     from xdist.scheduler import LoadFileScheduling
 
-    class WholeFiles(LoadFileScheduling):
+    class GroupsAndFiles(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            name, _, group = nodeid.rpartition("@")  # xdist appends it
+            return group if name and "]" not in group else super()._split_scope(nodeid)
+
         def _pending_of(self, workload):
             for path in [path for path, tests in workload.items() if all(tests.values())]:
                 del workload[path]
             return super()._pending_of(workload)
 
-    return WholeFiles(config, log) if config.option.dist == "loadfile" else None
+    return GroupsAndFiles(config, log) if config.option.dist in {"loadgroup", "loadfile"} else None
+
+
+def pytest_sessionfinish(session):
+    """Fail a run of the default tiers that took too much CPU time, with the JVM of its Spark session."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["cpu_seconds"] = cpu_time.of_processes()
+    elif CPU_SECONDS in config.stash and not config.getoption("cov_source", None):
+        took = config.stash[CPU_SECONDS] + (
+            time.process_time() if config.option.numprocesses else cpu_time.of_processes()
+        )
+        if excess := cpu_time.excess_over(MOST_CPU_SECONDS, took):
+            config.stash[EXCESS] = f"The quick and smoke tests took {excess}: mark tests as slow, or make them faster."
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Add the CPU time of a worker of xdist's."""
+    if CPU_SECONDS in node.config.stash:
+        node.config.stash[CPU_SECONDS] += getattr(node, "workeroutput", {}).get("cpu_seconds", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say why a run fails whose tests pass."""
+    if EXCESS in config.stash:
+        terminalreporter.write_line(config.stash[EXCESS], red=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,21 +144,42 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the tests that ask for Spark, and put files with slow tests first: at the end, all processes are busy.
+    """Give each test its tier, and put smoke tests and files with slow tests first: at the end, all processes are busy.
 
     Lines are counted, where pytest-cov is asked to, while the tests of what it measures run: counting doubles their time.
     """
     counted = tests_of_measured_packages(config)
     for item, marker in left_out_of_tables(items):
         item.add_marker(marker)
+    tiers = {item: set_tier(item) for item in items}
+    if Counter(tiers.values())["smoke"] > MOST_SMOKE:
+        raise pytest.UsageError(f"More than {MOST_SMOKE} tests are smoke tests: mark some as slow.")
     for item in items:
-        if "spark" in item.fixturenames or item.get_closest_marker("exhaustive") or item.get_closest_marker("nightly"):
-            item.add_marker("slow")
-        if item.get_closest_marker("slow") or not any(item.path.is_relative_to(folder) for folder in counted):
+        if tiers[item] != "quick" or not any(item.path.is_relative_to(folder) for folder in counted):
             item.add_marker("no_cover")
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow = {item.path for item in items if tiers[item] not in {"quick", "smoke"}}
     # Then those of the whole package, which are long, so that the last files are short ones.
-    items.sort(key=lambda item: (item.path not in slow, item.path.parent != Path(__file__).parent))
+    items.sort(
+        key=lambda item: (tiers[item] != "smoke", item.path not in slow, item.path.parent != Path(__file__).parent)
+    )
+
+
+def set_tier(item):
+    """Leave an item one marker of `TIERS`, and return its name."""
+    marks = {marker.name for marker in item.iter_markers()} & set(TIERS)
+    unmarked = "slow" if "spark" in item.fixturenames else "quick"
+    tier = next((name for name in TIERS if name in marks), unmarked)
+    item.own_markers[:] = [marker for marker in item.own_markers if marker.name not in set(TIERS) - {tier}]
+    inherited = {marker.name for marker in item.iter_markers()} & set(TIERS) - {tier}
+    if inherited:
+        raise pytest.UsageError(
+            f"{item.nodeid} is {tier}, and its module is {', '.join(inherited)}: mark its tests instead"
+        )
+    if tier not in marks:
+        item.add_marker(tier)
+    if tier == "smoke":
+        item.add_marker(pytest.mark.xdist_group(tier))
+    return tier
 
 
 def left_out_of_tables(items):

@@ -1,4 +1,4 @@
-"""Bounds the CPU time of a block, on machines of any speed: `with cpu_time.at_most(2): ...`."""
+"""Bounds CPU time on machines of any speed: of a block, `with cpu_time.at_most(2): ...`, and of processes."""
 
 import contextlib
 import time
@@ -12,10 +12,28 @@ def at_most(seconds):
     """Fail where the block takes more CPU time than these seconds, of which a slower machine gets more as it is slower."""
     start = time.process_time()
     yield
-    took = time.process_time() - start
-    if took > seconds:
-        allowed = seconds * max(1.0, _seconds_of_additions() / SECONDS_OF_ADDITIONS)
-        assert took <= allowed, f"{took:.1f} s of CPU time, of at most {allowed:.1f} here"
+    excess = excess_over(seconds, time.process_time() - start)
+    assert excess is None, excess
+
+
+def excess_over(seconds, took):
+    """Return None where `took` is at most these seconds, or more on a slower machine; otherwise a sentence."""
+    if took <= seconds:
+        return None
+    allowed = seconds * max(1.0, _seconds_of_additions() / SECONDS_OF_ADDITIONS)
+    return None if took <= allowed else f"{took:.1f} s of CPU time, of at most {allowed:.1f} here"
+
+
+def of_processes():
+    """Return the CPU seconds of this process and its descendants, with those that ended and were waited for."""
+    import psutil
+
+    this, seconds = psutil.Process(), 0.0
+    for process in [this, *this.children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            times = process.cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
 
 
 def _seconds_of_additions():

@@ -92,7 +92,7 @@ def stages(root, path):
     named = folder / f"test_{path.name}"
     module = ".".join(path.with_suffix("").parts)
     naming = [test for test in sorted((root / "tests").rglob("test_*.py")) if module in test.read_text()]
-    quick = ["-m", "not slow and not exhaustive and not nightly"]
+    quick = ["-m", "quick"]
     if named.is_file():
         yield [str(named)]
     if naming:

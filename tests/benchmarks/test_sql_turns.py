@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
 pytestmark = [
-    pytest.mark.exhaustive,
+    pytest.mark.nightly,
     pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the benchmarks read Linux' /proc"),
 ]
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,6 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(("program", "words", "queries"), PROGRAMS)
 def test_answers_are_equal(program, words, queries, tmp_path):
     figures = tmp_path / "figures.json"

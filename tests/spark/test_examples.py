@@ -80,6 +80,7 @@ def lake(folder):
 SCHEMA = "carrier string, dep_delay double"
 
 
+@pytest.mark.smoke("append")
 def test_a_nightly_job_that_runs_twice_adds_its_rows_once(spark, tmp_path):
     job, folders = example("nightly_ingest"), (str(tmp_path / "drop"), str(tmp_path / "lake"))
     drop(tmp_path / "drop", DAY, 1, 3)

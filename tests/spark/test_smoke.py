@@ -1,9 +1,11 @@
 """Reading and writing without a registration call."""
 
 import pyarrow as pa
+import pytest
 from frames import check_same
 
 
+@pytest.mark.smoke("read")
 def test_what_pyarrow_wrote_is_read_and_comes_back(spark, tmp_path):
     """The format name is found by Spark itself."""
     table = pa.table({"a": pa.array([1, None, 3], pa.int64()), "s": ["x", None, "yy"]})

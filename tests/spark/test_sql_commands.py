@@ -57,6 +57,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.smoke("SQL view")
 def test_a_view_is_selected_from(spark, view):
     assert {query: rows(spark, query) for query in QUERIES} == QUERIES
 
@@ -70,12 +71,14 @@ def test_a_view_takes_options_and_a_schema(spark, data):
     spark.sql("DROP VIEW v")
 
 
+@pytest.mark.smoke("SQL view")
 def test_insert_into_a_view_appends(spark, view):
     """The files grow; the view keeps the plan that it was made with."""
     spark.sql("INSERT INTO v VALUES (4, 'new')")
     assert again(spark, view) == [(1, "x"), (2, None), (3, "z"), (4, "new")]
 
 
+@pytest.mark.smoke("SQL view")
 def test_insert_overwrite_on_a_view_replaces(spark, view):
     spark.sql("INSERT OVERWRITE v SELECT 9, 'only'")
     assert again(spark, view) == [(9, "only")]

@@ -13,8 +13,6 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream
 
 from spark_arrow_ipc import ingest
 
-pytestmark = pytest.mark.exhaustive
-
 ROWS = 5
 
 
@@ -66,6 +64,7 @@ def ingested(spark, store, source, sink, checkpoint, options):
     return ingest(spark, source, sink, checkpoint=checkpoint, **given)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("run", [written, ingested])
 @pytest.mark.parametrize("mode", ["window", "log", "table"])

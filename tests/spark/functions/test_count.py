@@ -114,6 +114,7 @@ def test_paths_are_arguments_and_values_have_types(lake, options):
         count(SimpleNamespace(), lake, **options)
 
 
+@pytest.mark.smoke("count")
 def test_the_count_is_sparks(spark, tmp_path, monkeypatch):
     """In a session: the same number in both ways, and the errors of tasks."""
     arrow_files.write(tmp_path / "t" / "k=1" / "a.arrow", pa.table({"id": range(ROWS)}), rows=9)

@@ -109,6 +109,7 @@ def test_the_rows_and_types_are_those_of_mapinarrow(spark, lake, function, schem
     assert sorted(map(tuple, theirs.collect()), key=str) == got
 
 
+@pytest.mark.smoke("map_in_arrow")
 def test_every_column_passes_through_unchanged(spark, lake):
     frame = spark.read.format("arrowipc").load(str(lake))
     ours = map_in_arrow(spark, str(lake), every_type, frame.schema)
@@ -225,6 +226,7 @@ def test_nanoseconds_that_a_function_makes_are_treated_as_the_option_says(spark,
     assert [(1, 3_600_000_000_007)] == counts.collect()
 
 
+@pytest.mark.smoke("map_in_arrow")
 def test_a_users_error_keeps_its_line_and_text(spark, lake):
     def divides(batches):
         for batch in batches:

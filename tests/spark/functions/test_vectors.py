@@ -82,6 +82,7 @@ def test_a_null_among_the_numbers_is_an_error_and_one_under_a_null_is_none(spark
         read(spark, path).collect()
 
 
+@pytest.mark.smoke("where")
 def test_where_and_a_schema_of_the_users(spark, path):
     assert 3 == read(spark, path, where="float32 IS NOT NULL", columns="doc").count()
     with pytest.raises(PySparkException, match="read it with vectors=binary"):

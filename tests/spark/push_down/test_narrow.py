@@ -74,6 +74,7 @@ def test_a_scan_reads_what_is_asked_for(view, without, sql, scan):
     assert expected
 
 
+@pytest.mark.smoke("push-down")
 @pytest.mark.parametrize("setting", ["spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"])
 def test_the_rows_are_those_without_whole_stage_code_and_adaptive_plans(view, without, setting):
     sql = "SELECT a, count(x), max(st.q), first(list), avg(d) FROM t WHERE k > 17 GROUP BY a ORDER BY a"

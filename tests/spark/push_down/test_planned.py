@@ -107,6 +107,7 @@ def test_keys_of_a_join_leave_out_partitions(view, without, keys, tasks):
         view.sql("DROP TABLE few")
 
 
+@pytest.mark.smoke("push-down")
 def test_keys_of_a_join_leave_out_rows(view, without):
     sql = "SELECT count(*), sum(l.x) FROM lake l JOIN (SELECT k FROM lake WHERE x = 3 AND k < 60) r ON l.k = r.k"
     frame = view.sql(sql)

@@ -140,6 +140,7 @@ def test_a_schema_narrows_the_columns_of_the_option(spark, wide):
     assert [row.asDict(recursive=True) for row in frame.collect()] == [{"s": {"x": 1}}]
 
 
+@pytest.mark.smoke("read")
 def test_columns_are_found_by_name_in_every_file(spark, tmp_path):
     """Files of one directory differ in the order of their columns."""
     arrow_files.write(tmp_path / "d" / "1.arrow", pa.table({"n": [1], "t": ["a"]}))

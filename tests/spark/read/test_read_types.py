@@ -202,6 +202,7 @@ def test_every_type_flat_and_nested(spark, tmp_path, stream, compression):
     assert unlike(read(spark, path), COLUMNS) == {}
 
 
+@pytest.mark.smoke("read")
 def test_every_type_as_a_data_frame_of_spark(spark, tmp_path):
     """What is read equals what Spark makes of the same Python values, row by row."""
     # Instants are compared above: the Python values of a local session depend on the machine's own zone.

@@ -285,6 +285,7 @@ def test_a_batch_read_refuses_the_options_of_streams(tmp_path):
         source.reader(source.schema())
 
 
+@pytest.mark.smoke("stream in")
 def test_spark_reads_what_is_there_and_its_progress_says_so(spark, tmp_path):
     for i in range(3):
         drop(tmp_path / "in" / f"k={i % 2}" / f"{i}.arrow", i)

@@ -151,6 +151,7 @@ def copied(spark, source, out, checkpoint, **options):
     return sorted(map(tuple, spark.read.format("arrowipc").load(str(out)).collect()))
 
 
+@pytest.mark.smoke("stream out")
 def test_spark_reads_commits_of_jobs_and_of_streams(spark, lake, tmp_path):
     """Two queries in a row: the second reads what the first has committed; its last batch is run again."""
     middle, out = tmp_path / "middle", tmp_path / "out"

@@ -65,6 +65,7 @@ def test_literals_in_zones_whose_tables_differ_are_spark_s_or_refused(spark):
     assert zones.filtered(spark, "Europe/Amsterdam", zones.literals(spark, "Europe/Amsterdam")[:5])
 
 
+@pytest.mark.smoke("where")
 def test_real_filters_keep_the_rows_that_ours_do(spark):
     """A column of truths and a filter are optimised differently: NULL is FALSE only in the latter."""
     r = random.Random(SEED)

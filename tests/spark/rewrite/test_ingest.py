@@ -152,6 +152,7 @@ def small(batches):
         yield batch.filter(pc.less(batch.column("id"), 6)).select(["day", "id"])
 
 
+@pytest.mark.smoke("ingest")
 def test_rows_are_filtered_changed_sorted_and_partitioned_where_they_are_decoded(spark, tmp_path):
     drop(tmp_path / "in", *range(5, -1, -1))
     options = {"where": "id <> 3", "partitionBy": ["day"], "sort_by": "id"}

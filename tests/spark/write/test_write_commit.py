@@ -142,6 +142,7 @@ def test_a_job_that_commits_while_another_runs(spark, old, hold, race):
     assert sorted(i for some in expected for i in some) == ids(spark, old)
 
 
+@pytest.mark.smoke("overwrite")
 def test_two_overwrites_that_commit_at_once_have_one_winner(spark, old, hold):
     jobs = [LATE, QUICK]
     with ThreadPoolExecutor(2) as pool, hold:

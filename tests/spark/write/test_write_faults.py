@@ -62,6 +62,7 @@ MODES = pytest.mark.parametrize("mode", ["append", "overwrite"])
 # In a task
 
 
+@pytest.mark.smoke("overwrite that is killed")
 @MODES
 def test_a_task_that_fails_leaves_nothing(spark, old, mode):
     path, before = old
@@ -146,6 +147,7 @@ FAULTY = '''
 """Data sources whose commit fails at a step; in a module, because Spark imports them in other processes."""
 
 import os
+import signal
 from unittest import mock
 
 from spark_arrow_ipc.dataset.write import commit
@@ -174,6 +176,8 @@ class Writer(ArrowIpcBatchWriter):
     fault = None
 
     def commit(self, messages):
+        if self.fault == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "staged file gone":
             unlink_staged(self)
             super().commit(messages)
@@ -195,6 +199,10 @@ class Source(ArrowIpcDataSource):
         made = Writer(writer._job, writer._plan)
         made.fault = self.fault
         return made
+
+
+class Killed(Source):
+    fault = "killed"
 
 
 class StagedFileGone(Source):
@@ -230,7 +238,7 @@ def faulty(spark, tmp_path_factory):
     spark.sparkContext.addPyFile(str(module))
     import faulty_sources
 
-    for name in ("StagedFileGone", "FirstRename", "SecondRename", "Removal", "Success", "Link"):
+    for name in ("Killed", "StagedFileGone", "FirstRename", "SecondRename", "Removal", "Success", "Link"):
         spark.dataSource.register(getattr(faulty_sources, name))
 
 
@@ -268,6 +276,18 @@ def test_a_fault_before_the_record_fails_the_job_and_one_after_it_does_not(spark
     # The next job is not disturbed, and publishes nothing of this one.
     save(spark.range(500, 510, 1, 1), path)
     assert [*seen, *range(500, 510)] == ids(spark, path)
+
+
+@pytest.mark.smoke("overwrite that is killed")
+@pytest.mark.usefixtures("faulty")
+def test_an_overwrite_whose_process_is_killed_changes_nothing_and_the_next_one_replaces(spark, old):
+    path, before = old
+    with pytest.raises(PySparkException):
+        save(spark.range(100, 130, 1, 3), path, "overwrite", "faulty_killed")
+    assert before == contents(path)
+    assert [*range(10)] == ids(spark, path)
+    save(spark.range(100, 130, 1, 3), path, "overwrite")
+    assert [*range(100, 130)] == ids(spark, path)
 
 
 def test_an_overwrite_that_was_overtaken_publishes_nothing(spark, old):

@@ -87,6 +87,7 @@ def test_partitions_come_back_in_every_reader(spark, tmp_path, columns, ipc_form
     assert 2 == max(Counter(str(Path(name).parent) for name in files_of(path)).values())
 
 
+@pytest.mark.smoke("partitioned write")
 def test_pyarrow_finds_the_partitions(spark, tmp_path):
     path = write(spark.sql(ROWS), tmp_path / "d", partitionBy="k,p")
     table = pa.dataset.dataset(path, format="ipc", partitioning="hive").to_table()
@@ -94,6 +95,7 @@ def test_pyarrow_finds_the_partitions(spark, tmp_path):
     assert expected == sorted(zip(*(table[c].to_pylist() for c in ("id", "k", "p", "t")), strict=True))
 
 
+@pytest.mark.smoke("partitioned write")
 def test_rows_without_order_are_one_file_a_partition(spark, tmp_path):
     path = write(
         spark.range(0, 20000, 1, 1).select("id", (f.hash("id") % 500).alias("k")), tmp_path / "d", partitionBy="k"

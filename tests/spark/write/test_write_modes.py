@@ -69,6 +69,7 @@ def conf(spark, **settings):
 # Modes
 
 
+@pytest.mark.smoke("append")
 def test_append_adds_and_append_again_adds_more(spark, tmp_path):
     path = tmp_path / "new" / "flights"
     save(spark.range(0, 5, 1, 2), path)
@@ -84,6 +85,7 @@ def test_append_adds_and_append_again_adds_more(spark, tmp_path):
     assert b"" == (path / "_SUCCESS").read_bytes()
 
 
+@pytest.mark.smoke("overwrite")
 def test_overwrite_removes_the_old_only_when_the_new_is_there(spark, tmp_path):
     save(spark.range(0, 100, 1, 3), tmp_path)
     old = data_files(tmp_path)
@@ -102,6 +104,7 @@ def test_overwrite_removes_the_old_only_when_the_new_is_there(spark, tmp_path):
     assert [7, 8] == sorted(row.id for row in load(spark, tmp_path).collect())
 
 
+@pytest.mark.smoke("overwrite")
 def test_the_path_that_is_read_can_be_overwritten(spark, tmp_path):
     save(spark.range(10), tmp_path)
     save(load(spark, tmp_path).selectExpr("id + 1 AS id"), tmp_path, "overwrite")
