@@ -20,6 +20,7 @@ of cases, each unlike the others, is marked `one_in(n, "exhaustive")`: all are t
 """
 
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -81,29 +82,37 @@ def pytest_cmdline_main(config):
     if is_complete and option.numprocesses is None and option.dist == "no" and not option.usepdb:
         option.numprocesses = min(os.cpu_count() or 1, MOST_PROCESSES)
     if option.numprocesses and option.dist == "no":
-        option.dist = "loadgroup"
+        option.dist = "loadfile"
         option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
+
+
+@functools.cache
+def has_smoke_tests(path):
+    return "@pytest.mark.smoke(" in path.read_text()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Deal out groups, and files of tests without a group.
+    """Deal out files, of which those with smoke tests are one group in a default run: one process has Spark.
 
-    As xdist does, which after each test counts again all that ran before: half a minute of a run.
+    As xdist does, which after each test counts again all that ran before: half a minute of a run. Its own groups need
+    marks, which the process that deals out does not see.
     """
     from xdist.scheduler import LoadFileScheduling
 
-    class GroupsAndFiles(LoadFileScheduling):
+    is_default = config.option.markexpr == DEFAULT_TIERS
+
+    class FilesAndSmoke(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            name, _, group = nodeid.rpartition("@")  # xdist appends it
-            return group if name and "]" not in group else super()._split_scope(nodeid)
+            path = super()._split_scope(nodeid)
+            return "smoke" if is_default and has_smoke_tests(config.rootpath / path) else path
 
         def _pending_of(self, workload):
             for path in [path for path, tests in workload.items() if all(tests.values())]:
                 del workload[path]
             return super()._pending_of(workload)
 
-    return GroupsAndFiles(config, log) if config.option.dist in {"loadgroup", "loadfile"} else None
+    return FilesAndSmoke(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_sessionfinish(session):
@@ -177,8 +186,6 @@ def set_tier(item):
         )
     if tier not in marks:
         item.add_marker(tier)
-    if tier == "smoke":
-        item.add_marker(pytest.mark.xdist_group(tier))
     return tier
 
 
