@@ -2,7 +2,7 @@
 
 Each test is in one tier, the first of `TIERS` that it is marked as, and `-m` with the tier's name selects it:
 
-- `quick`: without a mark. The codec, plans and commits, in one process.
+- `quick`: without a mark. The codec, plans and commits.
 - `smoke`: at most `MOST_SMOKE` tests with Spark, one or more for each promise of the README, which the mark names. All of
   them run in one process, which has the only Spark session of a run.
 - `slow`: starts a JVM, or tries many rows. A test that asks for the Spark session is slow without the mark.
