@@ -282,7 +282,7 @@ def test_a_fault_before_the_record_fails_the_job_and_one_after_it_does_not(spark
 @pytest.mark.usefixtures("faulty")
 def test_an_overwrite_whose_process_is_killed_changes_nothing_and_the_next_one_replaces(spark, old):
     path, before = old
-    with pytest.raises(PySparkException):
+    with pytest.raises((PySparkException, Py4JError), match="worker exited unexpectedly"):
         save(spark.range(100, 130, 1, 3), path, "overwrite", "faulty_killed")
     assert before == contents(path)
     assert [*range(10)] == ids(spark, path)
