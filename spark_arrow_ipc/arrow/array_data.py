@@ -101,6 +101,11 @@ class ArrayData:
         return self.length
 
     @property
+    def doubt(self) -> InvalidBodyError | None:
+        """The error of a value of this dictionary, which only a row that uses such a value has; None if all are sound."""
+        return None
+
+    @property
     def validity(self) -> Buffer | None:
         """The validity bitmap; None if the layout has none or it was left out because no slot is null."""
         return self.buffers[0] if type(self.type) in _WITH_VALIDITY else None
