@@ -16,8 +16,10 @@ null values").
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +28,48 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, by_type, child_slots, needed_nbytes
+from spark_arrow_ipc.errors import ArrowIpcError
 
 Ranges: TypeAlias = npt.NDArray[np.int64]
 """Half-open ranges of slots, rising and apart: shape ``(n, 2)``."""
 
 _A = TypeVar("_A", bound=ArrayData)
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
 _Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+_RETRIES: Final = ContextVar("_RETRIES", default=True)
+"""False while a function is called a second time: what it calls itself has arrays without unseen slots then."""
+
+
+def of_seen(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Decorate a function of arrays that need not be validated, so that no slot fails it that a row cannot see.
+
+    Where it raises an error, it is called again with arrays whose unseen slots are harmless; that call decides.
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(*args, **kwargs)
+        except (ArrowIpcError, LookupError, ValueError, OverflowError):
+            if not _RETRIES.get():
+                raise
+        token = _RETRIES.set(False)
+        try:
+            return function(*map(_cleared, args), **kwargs)
+        finally:
+            _RETRIES.reset(token)
+
+    return call
+
+
+def _cleared(argument: Any) -> Any:
+    """Return an array, or a sequence of arrays, without unseen slots, and anything else as it is."""
+    if isinstance(argument, ArrayData):
+        return clear_unseen(argument)
+    return [*map(_cleared, argument)] if isinstance(argument, list | tuple) else argument
 
 
 class _Seen(NamedTuple):

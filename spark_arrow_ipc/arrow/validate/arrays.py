@@ -108,9 +108,7 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
             raise values.doubt or error from None
 
 
-def sound_columns(
-    columns: Sequence[_A], fields: Sequence[t.Field], *, dictionaries: bool = True
-) -> tuple[_A, ...]:
+def sound_columns(columns: Sequence[_A], fields: Sequence[t.Field], *, dictionaries: bool = True) -> tuple[_A, ...]:
     """Return columns, each after `with_sound_values`. Of numbers without nulls there is nothing to check."""
     return tuple(
         with_sound_values(column, field.name, dictionaries=dictionaries)
