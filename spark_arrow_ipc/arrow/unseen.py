@@ -53,12 +53,16 @@ def of_seen(function: Callable[_P, _T]) -> Callable[_P, _T]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return function(*args, **kwargs)
-        except (ArrowIpcError, LookupError, ValueError, OverflowError):
+        except (ArrowIpcError, LookupError, ValueError, OverflowError) as error:
             if not _RETRIES.get():
                 raise
+            try:
+                cleared = [*map(_cleared, args)]
+            except (ArrowIpcError, LookupError, ValueError):
+                raise error from None  # of arrays of wrong sizes
         token = _RETRIES.set(False)
         try:
-            return function(*map(_cleared, args), **kwargs)
+            return function(*cleared, **kwargs)
         finally:
             _RETRIES.reset(token)
 
