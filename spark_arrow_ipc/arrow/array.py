@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import ArrayData, NDArray
+from spark_arrow_ipc.arrow.array_data import ArrayData, Doubt, NDArray
 from spark_arrow_ipc.arrow.python_values import to_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import InvalidBodyError
@@ -83,13 +83,13 @@ class Array(ArrayData):
 class DoubtfulValues(Array):
     """Values of a dictionary of which some are not sound: they are checked where rows use them."""
 
-    doubt: InvalidBodyError | None = None
+    doubt: Doubt | None = None
 
     @classmethod
-    def of(cls, values: Array, doubt: InvalidBodyError) -> DoubtfulValues:
+    def of(cls, values: Array, error: InvalidBodyError) -> DoubtfulValues:
         """Return the values of a dictionary, and the error that a row has which uses a wrong one."""
         parts = {field.name: getattr(values, field.name) for field in fields(values)}
-        return cls(**parts | {"doubt": doubt})
+        return cls(**parts | {"doubt": Doubt(error)})
 
 
 def _same(values: NDArray, _: Any) -> NDArray:

@@ -28,6 +28,7 @@ def files(tmp_path_factory):
 
 COMMANDS = {
     "validate": ["validate", "0.arrow", "1.arrow", "2.arrow", "3.arrow"],
+    "validate --values": ["validate", "--values", "0.arrow"],
     "head": ["head", "0.arrow"],
     "cat": ["cat", "1.arrow"],
     "concat": ["concat", "0.arrow", "0.arrow", "made.arrow"],

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Doubt
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
 from spark_arrow_ipc.arrow.unseen import clear_unseen
@@ -102,10 +102,19 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
                 check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
     values = array.dictionary
     if values is not None and (dictionaries or values.doubt is not None):
-        try:
+        if values.doubt is None:
             check_values(values, _dictionary_path(path), dictionaries=dictionaries)
-        except InvalidBodyError as error:
-            raise values.doubt or error from None
+        else:
+            _check_doubtful(values, values.doubt, path, dictionaries=dictionaries)
+
+
+def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries: bool) -> None:
+    """Check a dictionary again of which a value is wrong, or was before it was cleared."""
+    doubt.spend(values)
+    try:
+        check_values(values, _dictionary_path(path), dictionaries=dictionaries)
+    except InvalidBodyError:
+        raise doubt.error from None
 
 
 def sound_columns(columns: Sequence[_A], fields: Sequence[t.Field], *, dictionaries: bool = True) -> tuple[_A, ...]:

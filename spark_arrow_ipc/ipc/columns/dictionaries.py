@@ -97,7 +97,7 @@ def _with_deltas(dictionary_id: int, parts: list[Array]) -> Array:
     for part in parts:
         if part.doubt is not None:
             # Joined to others, an index or a view that leads nowhere could lead to a value.
-            raise part.doubt
+            raise part.doubt.error
     try:
         return concat(parts)
     except ValueError as error:
