@@ -1,7 +1,7 @@
 """Spark reads, with and without push-down, what rows see of files whose unseen slots are broken, and rewrites them."""
 
 import pytest
-from unseen_cases import batches, write_raw
+from unseen_cases import CASES, batches, write_raw
 
 from spark_arrow_ipc import rewrite
 from spark_arrow_ipc.errors import ArrowIpcError
@@ -28,7 +28,7 @@ def directories(tmp_path_factory):
     made = {}
     for name in ("broken", "clean"):
         made[name] = tmp_path_factory.mktemp(name)
-        for number, batch in enumerate(map(readable, batches(clean=name == "clean"))):
+        for number, batch in enumerate(map(readable, batches(clean=name == "clean", cases=[*CASES][::4]))):
             (made[name] / str(number)).mkdir()
             with (made[name] / str(number) / "0.arrow").open("wb") as sink:
                 write_raw(sink, batch)
@@ -50,7 +50,7 @@ def test_rows_are_those_of_clean_files(spark, directories, tmp_path, number):
 
     broken, clean = (read(directories[name] / str(number)) for name in ("broken", "clean"))
     expected = rows(clean)
-    assert len(clean.columns) > 30
+    assert len(clean.columns) > 10
     assert expected == rows(broken)
     assert counts(clean) == counts(broken)
     assert expected == rows(read(directories["broken"] / str(number), validation="structural"))
