@@ -411,7 +411,7 @@ def expression(value, kind, r):
         other = date_text(value - timedelta(days=days))
         return r.choice([
             f"DATE '{other}' + INTERVAL {days} DAYS", f"date_add('{other}', {days})", f"DATE '{other}' - ({-days})", f"DATE '{other}' + INTERVAL {days} MONTHS",
-            f"CAST('{date_text(value)}' AS DATE)", "current_date()", f"current_date() - {days}",
+            f"CAST('{date_text(value)}' AS DATE)",
         ])  # fmt: skip
     if kind in ("timestamp", "timestamp_ntz") and 1971 < value.year < 2100:
         hours = r.randint(-60, 60)
@@ -422,7 +422,7 @@ def expression(value, kind, r):
             f"{type_} '{other}' - INTERVAL '{hours}' DAY",
             f"{type_} '{other}' + INTERVAL {hours} MONTHS",
         ]
-        more = ["current_timestamp()", "now() - INTERVAL 3 HOURS", f"CAST('{other}' AS TIMESTAMP)"]
+        more = [f"CAST('{other}' AS TIMESTAMP)"]
         return r.choice([*forms, *more] if kind == "timestamp" else forms)
     if kind == "interval":
         micros = value // timedelta(microseconds=1)

@@ -195,7 +195,6 @@ def where_page() -> str:
         "tests of strings": [f"{name.lower()}(column, 'text')" for name in parser._STRING_TESTS],
         "functions of a column": [f"{name.lower()}(column)" for name in operands._OF_COLUMNS],
         "functions of constants": [
-            *(f"{name.lower()}()" for name in operands._NOW_CALLS),
             *(f"{name.lower()}(date, days)" for name in operands._DATE_SUMS),
         ],
         "words": operands.WORDS,

@@ -28,7 +28,6 @@ EXPONENTS: Final = "spark.sql.legacy.exponentLiteralAsDecimal.enabled"
 INTERVALS: Final = "spark.sql.legacy.interval.enabled"
 NEGATIVE_SCALES: Final = "spark.sql.legacy.allowNegativeScaleOfDecimal"
 PRECISION: Final = "spark.sql.legacy.literal.pickMinimumPrecision"
-RESERVED: Final = "spark.sql.ansi.enforceReservedKeywords"
 TIMESTAMP_TYPE: Final = "spark.sql.timestampType"
 TRUNCATION: Final = "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate"
 
@@ -65,9 +64,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "whether dates are compared with strings as strings",
         "write DATE '...' or TIMESTAMP '...'",
         ansi="false",
-    ),
-    RESERVED: Setting(
-        "false", "whether current_date() is a function's name", "write current_date", "true", refuses=True
     ),
     CASE: Setting("false", "whether names in another case are found", "write names as the file has them", refuses=True),
 }

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
-from spark_arrow_ipc.dataset.predicate import ANSI, CASE, folding, instants
+from spark_arrow_ipc.dataset.predicate import ANSI, CASE, instants
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
@@ -64,12 +64,10 @@ def bind(
     predicate: p.Predicate,
     fields: Sequence[t.Field],
     zone: tzinfo | None = None,
-    now: int | None = None,
     noted: dict[str, str] | None = None,
 ) -> BoundPredicate:
     """Return a predicate over resolved columns, each constant in its column's own type."""
-    session = Session(zone, folding.now() if now is None else now, {} if noted is None else noted)
-    return _Binder(fields, session).predicate(predicate)
+    return _Binder(fields, Session(zone, {} if noted is None else noted)).predicate(predicate)
 
 
 _Known: TypeAlias = BoundColumn | p.Literal

@@ -1,4 +1,4 @@
-"""Compute expressions over literals: casts, arithmetic, and the current date and time.
+"""Compute expressions over literals: casts and arithmetic.
 
 Spark's optimizer folds such expressions before it reads; here it happens when a predicate is bound, because some depend
 on the session's time zone. Each operation has a row for each pair of types that has Spark's exact result: the types of
@@ -12,7 +12,7 @@ import operator
 from calendar import monthrange
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -37,7 +37,7 @@ from spark_arrow_ipc.dataset.predicate.instants import (
     local_time,
     needs_zone,
 )
-from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to, certain, in_range, refused, to_date
+from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to, certain, in_range, refused
 from spark_arrow_ipc.errors import OptionError
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -55,16 +55,6 @@ def fold(constant: Constant, session: Session) -> Literal:
     operands = [fold(operand, session) for operand in constant.operands]
     folded = _OPERATIONS[constant.operation](constant, operands, session)
     return replace(folded, sql=constant.sql, is_computed=True)
-
-
-def _today(constant: Expression, _operands: list[Literal], session: Session) -> Literal:
-    now = _now(constant, _operands, session)
-    return to_date(now, session)
-
-
-def _now(constant: Expression, _operands: list[Literal], session: Session) -> Literal:
-    assert session.now is not None, "bind got the time of planning"
-    return Literal(UTC_TIMESTAMP, session.now, constant.sql)
 
 
 def _cast(constant: Expression, operands: list[Literal], session: Session) -> Literal:
@@ -280,14 +270,7 @@ def _negated(constant: Expression, operands: list[Literal], _session: Session) -
 
 
 _OPERATIONS: Final[Mapping[str, Callable[[Expression, list[Literal], Session], Literal]]] = {
-    "CURRENT_DATE": _today,
-    "CURRENT_TIMESTAMP": _now,
     "CAST": _cast,
     "NEGATE": _negated,
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
 }
-
-
-def now() -> int:
-    """Return this instant, in microseconds."""
-    return (datetime.now(UTC).replace(tzinfo=None) - EPOCH) // _MICROSECOND

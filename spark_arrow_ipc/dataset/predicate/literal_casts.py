@@ -34,7 +34,6 @@ class Session:
     """The surroundings of an expression that its value may depend on."""
 
     zone: tzinfo | None  # the session's time zone, `UNKNOWN_ZONE`, or None
-    now: int | None = None  # the instant of planning, in microseconds
     # takes the settings on which the predicate depends, and the part that does; see `settings`
     noted: dict[str, str] = field(default_factory=dict, compare=False)
 

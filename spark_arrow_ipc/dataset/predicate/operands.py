@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import INTERVALS, NEGATIVE_SCALES, RESERVED, TIMESTAMP_TYPE, literals
+from spark_arrow_ipc.dataset.predicate import INTERVALS, NEGATIVE_SCALES, TIMESTAMP_TYPE, literals
 from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, MAX_PRECISION, UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import (
     WHERE,
@@ -70,8 +70,12 @@ _TYPES: Final[Mapping[str, t.DataType]] = {
 _TYPE_FUNCTIONS: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "DATE", "TIMESTAMP")  # fmt: skip
 """Types whose name is a function too: ``DATE('...')`` casts."""
 
-_NOW: Final = {"CURRENT_DATE": "CURRENT_DATE", "CURRENT_TIMESTAMP": "CURRENT_TIMESTAMP"}
-_NOW_CALLS: Final = {**_NOW, "NOW": "CURRENT_TIMESTAMP"}
+_CLOCK: Final = (
+    "compute the date or time in Python and write DATE '...' or TIMESTAMP '...', as where does not read the clock"
+)
+_REMEDIES: Final[Mapping[str, str]] = dict.fromkeys(("CURRENT_DATE", "CURRENT_TIMESTAMP", "NOW"), _CLOCK)
+"""Functions of Spark that are refused: what to do instead."""
+
 _DATE_SUMS: Final = {"DATE_ADD": "+", "DATE_SUB": "-"}
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
 _BINDING: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
@@ -154,10 +158,9 @@ def _word(tokens: Tokens, expected: str) -> Operand:
     if kind in STRINGS:
         typed = ", ".join(_TYPED)
         raise tokens.error(f"{expected} (typed ones: {typed} and INTERVAL)", f"{tokens.token} {following}")
-    if key in _NOW:
-        tokens.advance()
-        return _expression(tokens, start, key, ())
     if key in _NO_NAMES:
+        if key in _REMEDIES:
+            raise tokens.error(_instead(expected, key))
         raise tokens.error(f"{expected} (a column of this name stands in backticks)", tokens.token)
     if key in WORDS:
         tokens.advance()
@@ -179,9 +182,11 @@ def _column(tokens: Tokens) -> Column:
 
 
 def _call(tokens: Tokens, expected: str) -> Operand:
-    """Parse a cast, ``current_date()``, a function of dates or a function of a column."""
+    """Parse a cast, a function of dates or a function of a column."""
     start, function, key = tokens.start, tokens.token, tokens.key
-    if key not in (*_NOW_CALLS, "CAST", *_DATE_SUMS, *_OF_COLUMNS) and key not in _TYPE_FUNCTIONS:
+    if key in _REMEDIES:
+        raise tokens.error(_instead(expected, key))
+    if key not in ("CAST", *_DATE_SUMS, *_OF_COLUMNS, *_TYPE_FUNCTIONS):
         raise tokens.error(expected)
     tokens.advance()
     tokens.take("(")
@@ -191,13 +196,12 @@ def _call(tokens: Tokens, expected: str) -> Operand:
     return made
 
 
+def _instead(expected: str, key: str) -> str:
+    return f"{expected} ({_REMEDIES[key]})"
+
+
 def _called(tokens: Tokens, start: int, function: str, key: str) -> Operand:
     """Parse the arguments of a call and its closing parenthesis."""
-    if key in _NOW_CALLS:
-        tokens.take(")")
-        if key in _NOW:
-            tokens.note(RESERVED, f"{function}()")
-        return _expression(tokens, start, _NOW_CALLS[key], ())
     if key in _OF_COLUMNS:
         operand = parse_operand(tokens)
         tokens.take(")")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.predicate.folding import fold, now
+from spark_arrow_ipc.dataset.predicate.folding import fold
 from spark_arrow_ipc.dataset.predicate.instants import UncertainInstantError
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session
 from spark_arrow_ipc.dataset.predicate.operands import parse_constant
@@ -14,8 +14,8 @@ HOUR = 3_600_000_000
 NEW_YORK = zone("America/New_York")
 
 
-def value_of(sql, session_zone=NEW_YORK, at=0):
-    return fold(parse_constant(Tokens(sql)), Session(session_zone, at)).value
+def value_of(sql, session_zone=NEW_YORK):
+    return fold(parse_constant(Tokens(sql)), Session(session_zone)).value
 
 
 VALUES = [
@@ -29,13 +29,6 @@ VALUES = [
 @pytest.mark.parametrize(("sql", "expected"), VALUES)
 def test_values(sql, expected):
     assert expected == value_of(sql)
-
-
-def test_the_current_date_is_that_of_the_sessions_zone():
-    at = 20_000 * 24 * HOUR + HOUR
-    assert [20_000, 19_999] == [value_of("current_date()", zone(name), at) for name in ("UTC", "America/New_York")]
-    assert at == value_of("current_timestamp()", None, at) == value_of("now()", None, at)
-    assert abs(now() - value_of("current_timestamp", None, now())) < HOUR
 
 
 REFUSED = [
@@ -53,7 +46,6 @@ def test_what_has_no_exact_result_is_refused(sql):
 
 
 IN_A_ZONE = [
-    "current_date()",
     "CAST(TIMESTAMP '2024-01-01 00:00:00Z' AS DATE)",
     "TIMESTAMP '2024-01-01 00:00:00Z' + INTERVAL 1 DAY",
 ]

@@ -14,7 +14,6 @@ from spark_arrow_ipc.dataset.predicate import (
     INTERVALS,
     NEGATIVE_SCALES,
     PRECISION,
-    RESERVED,
     SETTINGS,
     TIMESTAMP_TYPE,
     TRUNCATION,
@@ -64,7 +63,6 @@ DEPENDENCES = [
     ("ts IN (TIMESTAMP '2024-01-01 00:00:00')", set()),
     ("s LIKE 'a%' OR s IN ('a', 'b') OR upper(s) = 'A'", set()),
     ("a = 1 AND A = 2", set()),
-    ("day < current_date", set()),
     # Those that differ without ANSI mode.
     ("i < '2147483648'", {ANSI}),
     ("i IN ('01')", {ANSI}),
@@ -98,7 +96,6 @@ DEPENDENCES = [
     ("ts = TIMESTAMP '2024-01-01 00:00:00Z'", set()),
     # Names, and what Spark only refuses.
     ("S = 'a'", {CASE}),
-    ("day < current_date()", {RESERVED}),
 ]
 
 

@@ -230,6 +230,22 @@ def test_an_error_says_where_the_mistake_is(text, words):
         parse(text)
 
 
+CLOCK = "compute the date or time in Python and write DATE '...' or TIMESTAMP '...', as where does not read the clock"
+REMEDIES = [
+    ("a = current_date", CLOCK), ("a = CURRENT_DATE()", CLOCK), ("a > current_timestamp", CLOCK), ("a IN (now())", CLOCK),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "remedy"), REMEDIES)
+def test_a_construct_of_sparks_is_refused_with_what_to_do_instead(text, remedy):
+    with pytest.raises(OptionError, match=re.escape(f"({remedy})")):
+        parse(text)
+
+
+def test_a_name_of_a_function_is_a_column_in_backticks():
+    assert parse("`current_date` = 1 AND now = 1")
+
+
 @pytest.mark.exhaustive
 def test_long_chains_and_lists_take_linear_time():
     assert len(parse(" OR ".join(["a = 1"] * 20_000)).parts) == 20_000

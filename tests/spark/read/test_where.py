@@ -224,7 +224,7 @@ def test_expressions_over_literals_are_folded_as_spark_folds_them(spark):
     row = spark.range(1).selectExpr(*(f"{sql} AS v{i}" for i, sql in enumerate(FOLDED))).toArrow()
     differences = []
     for i, sql in enumerate(FOLDED):
-        found = fold(parse_constant(Tokens(sql)), Session(ZONE, 0))
+        found = fold(parse_constant(Tokens(sql)), Session(ZONE))
         theirs, type_ = row.column(i)[0], bridge.type_to_pyarrow(found.type)
         ours = pa.scalar(None, type_) if found.value is None else _scalar(found.value, type_)
         if pa.types.is_timestamp(type_) and type_.tz and theirs.type.tz:
@@ -251,7 +251,7 @@ def test_what_spark_does_not_fold_is_refused(spark, sql):
     with pytest.raises(PySparkException):
         spark.range(1).selectExpr(sql).collect()
     with pytest.raises(OptionError):
-        fold(parse_constant(Tokens(sql)), Session(ZONE, 0))
+        fold(parse_constant(Tokens(sql)), Session(ZONE))
 
 
 CLOCKS = {
