@@ -25,7 +25,6 @@ DATETIME_STRINGS: Final = "spark.sql.legacy.typeCoercion.datetimeToString.enable
 DOUBLE_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 ESCAPES: Final = "spark.sql.parser.escapedStringLiterals"
 EXPONENTS: Final = "spark.sql.legacy.exponentLiteralAsDecimal.enabled"
-INTERVALS: Final = "spark.sql.legacy.interval.enabled"
 NEGATIVE_SCALES: Final = "spark.sql.legacy.allowNegativeScaleOfDecimal"
 PRECISION: Final = "spark.sql.legacy.literal.pickMinimumPrecision"
 TIMESTAMP_TYPE: Final = "spark.sql.timestampType"
@@ -54,7 +53,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "whether TIMESTAMP is an instant or a local time",
         "write TIMESTAMP_LTZ '...' or TIMESTAMP_NTZ '...'",
     ),
-    INTERVALS: Setting("false", "the type of intervals", "write dates and timestamps without them"),
     EXPONENTS: Setting("false", "whether 1e3 is a double or a decimal", "write 1e3D or 1000BD"),
     NEGATIVE_SCALES: Setting("false", "the type of decimals with an exponent", "write them without"),
     PRECISION: Setting("true", "the digits of a whole number beside a decimal", "write the number as a decimal (7BD)"),

@@ -51,10 +51,8 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
-from spark_arrow_ipc.dataset.predicate.folding import fold, narrowest_type
 from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError
-from spark_arrow_ipc.dataset.predicate.literal_casts import Session
-from spark_arrow_ipc.dataset.predicate.literals import cast
+from spark_arrow_ipc.dataset.predicate.literals import cast, narrowest_type, timestamp
 from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
@@ -67,17 +65,17 @@ def bind(
     noted: dict[str, str] | None = None,
 ) -> BoundPredicate:
     """Return a predicate over resolved columns, each constant in its column's own type."""
-    return _Binder(fields, Session(zone, {} if noted is None else noted)).predicate(predicate)
+    return _Binder(fields, zone, {} if noted is None else noted).predicate(predicate)
 
 
 _Known: TypeAlias = BoundColumn | p.Literal
 
 
 class _Binder:
-    def __init__(self, fields: Sequence[t.Field], session: Session) -> None:
+    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None, noted: dict[str, str]) -> None:
         self._fields = fields
-        self._session = session
-        self._zone = session.zone
+        self._zone = zone
+        self._noted = noted
         self._columns: dict[p.Column, BoundColumn] = {}
 
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
@@ -147,7 +145,7 @@ class _Binder:
         made = self._as_common(
             operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)), predicate
         )
-        for name, read in other_readings(left, right, predicate, self._session):
+        for name, read in other_readings(left, right, predicate):
             self._note(name, predicate, partial(self._read_as, operator, read, predicate), made)
         return made
 
@@ -160,7 +158,7 @@ class _Binder:
         except OptionError:
             is_same = False
         if not is_same:
-            self._session.noted.setdefault(name, str(predicate))
+            self._noted.setdefault(name, str(predicate))
 
     def _read_as(self, operator: Operator, read: Callable[[], Sides], predicate: p.Comparison) -> BoundPredicate:
         left, right, common = read()
@@ -266,12 +264,12 @@ class _Binder:
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
-        options = [fold(option, self._session) for option in predicate.options]
+        options = list(map(self._literal, predicate.options))
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
         for name in settings_of_list(predicate, operand, options, common):
-            self._session.noted.setdefault(name, str(predicate))
+            self._noted.setdefault(name, str(predicate))
         made = self._in_common(operand, options, common)
         legacy = legacy_list_type([operand.type, *(option.type for option in options)])
         if legacy is not None and legacy != common:
@@ -312,7 +310,10 @@ class _Binder:
     def _operand(self, operand: p.Operand) -> _Known:
         if isinstance(operand, p.Column):
             return self._column(operand)
-        return self._call(operand) if isinstance(operand, p.ColumnCall) else fold(operand, self._session)
+        return self._call(operand) if isinstance(operand, p.ColumnCall) else self._literal(operand)
+
+    def _literal(self, literal: p.Literal | p.TimestampLiteral) -> p.Literal:
+        return literal if isinstance(literal, p.Literal) else timestamp(literal, self._zone)
 
     def _call(self, call: p.ColumnCall) -> BoundColumn:
         column = self._column(call.column)
@@ -330,7 +331,7 @@ class _Binder:
             fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
             known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
         if known.path != column.path:
-            self._session.noted.setdefault(CASE, str(column))
+            self._noted.setdefault(CASE, str(column))
         return known
 
 
@@ -368,7 +369,7 @@ def _narrowest(operand: _Known, other: _Known) -> t.DataType:
 
 def _is_ordered_exactly(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool:
     """Return whether Spark orders whole numbers by a decimal itself, and not by its value in the common type."""
-    is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_computed
+    is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_cast
     return operator in _ORDERS and isinstance(column.type, t.Int) and is_decimal
 
 

@@ -26,14 +26,12 @@ from spark_arrow_ipc.dataset.predicate.bound import BoundColumn
 from spark_arrow_ipc.dataset.predicate.coercion import MAX_PRECISION, UTC_TIMESTAMP, common_type
 from spark_arrow_ipc.dataset.predicate.expressions import (
     Comparison,
-    Expression,
     In,
     Literal,
-    Operand,
     TimestampLiteral,
 )
-from spark_arrow_ipc.dataset.predicate.folding import narrowest_type
-from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to
+from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
+from spark_arrow_ipc.dataset.predicate.literals import narrowest_type
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 from spark_arrow_ipc.errors import OptionError
 
@@ -41,9 +39,7 @@ _Known: TypeAlias = BoundColumn | Literal
 Sides: TypeAlias = tuple[_Known, _Known, t.DataType | None]
 
 
-def other_readings(
-    left: _Known, right: _Known, predicate: Comparison, session: Session
-) -> Iterator[tuple[str, Callable[[], Sides]]]:
+def other_readings(left: _Known, right: _Known, predicate: Comparison) -> Iterator[tuple[str, Callable[[], Sides]]]:
     """Yield the readings under other values: the setting, the sides, and the type in which they are compared.
 
     Only readings that differ from the one of the defaults. A reading raises if it cannot be told.
@@ -51,7 +47,7 @@ def other_readings(
     common = common_type(left.type, right.type)
     legacy = _legacy_type(left.type, right.type)
     if legacy != common and legacy is not None:
-        yield ANSI, lambda: (_as(left, legacy, session), _as(right, legacy, session), legacy)
+        yield ANSI, lambda: (_as(left, legacy), _as(right, legacy), legacy)
     if _is_datetime_with_string(left, right):
         yield DATETIME_STRINGS, _cannot_be_told
     if isinstance(common, t.Decimal) and _is_cut_short(left.type, right.type, common):
@@ -61,8 +57,6 @@ def other_readings(
     ):
         yield PRECISION, lambda: (left, right, common)
     for operand in (predicate.left, predicate.right):
-        if isinstance(operand, Expression) and _has_session_timestamp(operand):
-            yield TIMESTAMP_TYPE, _cannot_be_told
         if isinstance(operand, TimestampLiteral) and is_by_setting(operand):
             yield TIMESTAMP_TYPE, partial(_with_other, left, right, operand, _local)
     for side in (left, right):
@@ -95,9 +89,9 @@ def _with_decimals(left: _Known, right: _Known) -> Sides:
     return left, right, common_type(left.type, right.type)
 
 
-def _as(side: _Known, to: t.DataType, session: Session) -> _Known:
+def _as(side: _Known, to: t.DataType) -> _Known:
     """Return a side of a comparison with its string or number cast, which Spark does before it compares."""
-    return side if isinstance(side, BoundColumn) or side.type == to else cast_to(side, to, session, side.sql)
+    return side if isinstance(side, BoundColumn) or side.type == to else cast_to(side, to, side.sql)
 
 
 def _legacy_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
@@ -124,10 +118,7 @@ def _is_cut_short(left: t.DataType, right: t.DataType, common: t.Decimal) -> boo
 
 def _is_exponential(literal: Literal) -> bool:
     return (
-        literal.type == t.float64
-        and not literal.is_computed
-        and "e" in literal.sql.lower()
-        and literal.sql[-1].isdigit()
+        literal.type == t.float64 and not literal.is_cast and "e" in literal.sql.lower() and literal.sql[-1].isdigit()
     )
 
 
@@ -139,12 +130,6 @@ def is_by_setting(literal: TimestampLiteral) -> bool:
     return parsed is None or parsed.tzinfo is None
 
 
-def _has_session_timestamp(operand: Operand) -> bool:
-    if isinstance(operand, Expression):
-        return any(map(_has_session_timestamp, operand.operands))
-    return isinstance(operand, TimestampLiteral) and is_by_setting(operand)
-
-
 def settings_of_list(predicate: In, operand: _Known, options: Sequence[Literal], common: t.DataType) -> Iterator[str]:
     """Yield the settings on which the types of a list of `IN` depend; those of `ANSI` with numbers alone apart."""
     types = {operand.type, *(option.type for option in options)}
@@ -152,9 +137,7 @@ def settings_of_list(predicate: In, operand: _Known, options: Sequence[Literal],
     if t.Utf8 in classes and len(classes) > 1 and not _are_canonical(operand, options):
         yield ANSI
     is_instant = operand.type == UTC_TIMESTAMP
-    if (not is_instant and any(map(_is_session_timestamp, predicate.options))) or any(
-        isinstance(one, Expression) and _has_session_timestamp(one) for one in predicate.options
-    ):
+    if not is_instant and any(map(_is_session_timestamp, predicate.options)):
         yield TIMESTAMP_TYPE
     is_floating = isinstance(operand.type, t.FloatingPoint)
     if not is_floating and any(isinstance(one, Literal) and _is_exponential(one) for one in options):

@@ -54,8 +54,8 @@ PLACES = [
     ("i LIKE 'a%'", "column 1"),
     ("s = 'b' OR startswith(i, 'a')", "column 12"),
     ("upper(i) IS NULL", "column 1"),
-    ("bool OR i = CAST('x' AS INT)", "column 9"),
-    ("bool OR s = CAST(1D AS STRING)", "column 9"),
+    ("bool OR i = CAST('x' AS INT)", "column 13"),
+    ("bool OR s = CAST(1D AS STRING)", "column 13"),
     ("bool AND i IS NOT DISTINCT FROM DATE '2024-01-01'", "column 10"),
     ("bool AND i.x = 1", "column 10"),
     ("bool AND twicE = 1", "column 10"),
@@ -83,7 +83,7 @@ RANGES = [
     ("s = 'a'", b"a", b"a\0"), ("s > 'a'", b"a\0", None), ("b <= 'a'", None, b"a\0"),
     ("date < '1970-01-11'", None, 10), ("date > TIMESTAMP_NTZ '1970-01-02 00:00:01'", 2, None),
     ("ntz >= DATE '1970-01-02'", 86_400_000_000, None), ("ts < '1970-01-01 01:00:00+01:00'", None, 0),
-    ("iv = INTERVAL 1 SECOND", 1_000_000, 1_000_001), ("bool > FALSE", 1, None), ("bool", 1, None),
+    ("bool > FALSE", 1, None), ("bool", 1, None),
     ("s LIKE 'ab'", b"ab", b"ab\0"), ("n.x = 1", 1, 2),
 ]  # fmt: skip
 
@@ -184,9 +184,7 @@ def test_a_function_of_a_column_is_a_column(text, function, path, type_):
     assert column.base.function is None
 
 
-@pytest.mark.parametrize(
-    "text", ["year(ts) = 2024", "year(s) = 2024", "upper(i) = 'A'", "day(bool) = 1", "i = INTERVAL 1 YEAR"]
-)
+@pytest.mark.parametrize("text", ["year(ts) = 2024", "year(s) = 2024", "upper(i) = 'A'", "day(bool) = 1"])
 def test_a_function_of_another_type_is_refused(text):
     with pytest.raises(OptionError, match="the option where"):
         bound(text)
