@@ -1,9 +1,9 @@
 """The option `where` as a typed predicate: parse it, bind it to columns, skip what cannot match.
 
 Here are the settings of a session that change what Spark's own filter answers to a predicate. `where` answers as Spark does
-under its defaults. While a predicate is parsed and bound, each setting on which its meaning depends is noted, with the part
-that depends on it: strings with escapes as they are read, coercions as they are made (`other_readings`). Whoever knows the
-session checks what was noted (`check_settings`).
+under its defaults. While a predicate is parsed and bound, each setting on which its meaning may depend is noted, with the part:
+literals as they are read, coercions as they are made (`settings`). The caller that knows the session checks what was noted
+(`check_settings`).
 
 ``tests/where_settings.py`` found the rows of `SETTINGS`, by asking Spark under all settings that it has.
 """

@@ -7,7 +7,7 @@ analyzer or optimizer, against SQL, says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
@@ -53,7 +53,13 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError
 from spark_arrow_ipc.dataset.predicate.literals import cast, narrowest_type, timestamp
-from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
+from spark_arrow_ipc.dataset.predicate.settings import (
+    as_legacy,
+    is_list_of_strings_and_others,
+    legacy_list_type,
+    legacy_type,
+    settings_of,
+)
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
@@ -145,24 +151,29 @@ class _Binder:
         made = self._as_common(
             operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)), predicate
         )
-        for name, read in other_readings(left, right, predicate):
-            self._note(name, predicate, partial(self._read_as, operator, read, predicate), made)
+        common, legacy = common_type(left.type, right.type), legacy_type(left.type, right.type)
+        self._note(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
+        if legacy is not None and legacy != common:
+            self._note_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy, predicate), made)
         return made
 
-    def _note(
-        self, name: str, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate
-    ) -> None:
-        """Note a setting unless the predicate is the same under another value of it."""
+    def _note(self, names: Iterable[str], predicate: p.Predicate) -> None:
+        for name in names:
+            self._noted.setdefault(name, str(predicate))
+
+    def _note_ansi(self, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate) -> None:
+        """Note ANSI mode unless the predicate is the same without it."""
         try:
             is_same = read() == made
         except OptionError:
             is_same = False
         if not is_same:
-            self._noted.setdefault(name, str(predicate))
+            self._note((ANSI,), predicate)
 
-    def _read_as(self, operator: Operator, read: Callable[[], Sides], predicate: p.Comparison) -> BoundPredicate:
-        left, right, common = read()
-        return self._as_common(operator, left, right, common, predicate)
+    def _as_legacy(
+        self, operator: Operator, left: _Known, right: _Known, legacy: t.DataType, predicate: p.Comparison
+    ) -> BoundPredicate:
+        return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy, predicate)
 
     def _as_common(
         self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None, predicate: p.Comparison
@@ -268,12 +279,13 @@ class _Binder:
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
-        for name in settings_of_list(predicate, operand, options, common):
-            self._noted.setdefault(name, str(predicate))
+        self._note(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
+        if is_list_of_strings_and_others(operand, options):
+            self._note((ANSI,), predicate)
         made = self._in_common(operand, options, common)
         legacy = legacy_list_type([operand.type, *(option.type for option in options)])
         if legacy is not None and legacy != common:
-            self._note(ANSI, predicate, lambda: self._in_common(operand, options, legacy), made)
+            self._note_ansi(predicate, lambda: self._in_common(operand, options, legacy), made)
         return made
 
     def _in_common(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import NEGATIVE_SCALES, TIMESTAMP_TYPE, literals
+from spark_arrow_ipc.dataset.predicate import EXPONENTS, NEGATIVE_SCALES, TIMESTAMP_TYPE, literals
 from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, MAX_PRECISION, UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import (
     WHERE,
@@ -221,8 +221,8 @@ def _digits(tokens: Tokens) -> int:
 def _number(tokens: Tokens, sign: str) -> Literal:
     start = tokens.start
     digits, suffix = tokens.take_number()
-    if suffix.upper() == "BD" and "e" in digits.lower():
-        tokens.note(NEGATIVE_SCALES, digits + suffix)
+    if suffix.upper() in ("", "BD") and "e" in digits.lower():
+        tokens.note(NEGATIVE_SCALES if suffix else EXPONENTS, digits + suffix)
     return _located(tokens, start, literals.number, sign + digits, suffix)
 
 
