@@ -434,6 +434,8 @@ def literal(value, kind, r):
         text = instant_text(naive, r)
         if kind == "timestamp_ntz":
             return r.choice([f"TIMESTAMP_NTZ '{text}'", f"'{text}'", f"DATE '{date_text(naive)}'"])
+        if naive.year < 1971:  # one without an offset is refused
+            return f"TIMESTAMP '{text}{r.choice(['Z', '+02:00', ' UTC'])}'"
         zones = ["Z", " UTC", "+00:00", "+02:00", " Europe/Berlin", "", "", ""]
         return r.choice(
             [

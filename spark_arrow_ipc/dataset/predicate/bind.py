@@ -51,7 +51,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
-from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError
+from spark_arrow_ipc.dataset.predicate.instants import Doubt
 from spark_arrow_ipc.dataset.predicate.literals import cast, narrowest_type, timestamp
 from spark_arrow_ipc.dataset.predicate.settings import (
     as_legacy,
@@ -88,8 +88,6 @@ class _Binder:
         try:
             return _BIND[type(predicate)](self, predicate)
         except (OptionError, ColumnNotFoundError) as error:
-            if isinstance(error, UncertainInstantError) and self._zone is UNKNOWN_ZONE:
-                return Unsure(str(error))
             if error.asked_by is None and isinstance(predicate, p.Condition):
                 error.asked_by = f"{p.WHERE}, {predicate.at}" if predicate.at else p.WHERE
             raise
@@ -194,7 +192,7 @@ class _Binder:
         for literal in (left, right):
             value = cast(literal, common, self._zone)
             if isinstance(value, Doubt):
-                raise UncertainInstantError(value.why)
+                return Unsure(value.why)
             values.append(value)
         return _constant(operator, *values)
 
@@ -257,21 +255,19 @@ class _Binder:
             else:
                 common, value = column.type, instants.local_time_beside(value, self._zone, str(literal))
         if isinstance(value, Doubt):
-            return self._in_doubt(operator, column, value)
+            return Doubtful(column, value.earliest, value.latest + 1, *DOUBTS[operator], value.why)
         place = cut(column.type, common, value, self._zone)
         if place is None:
             near = f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}"
             raise OptionError(f"{near}: write the literal as DATE '...'")
-        if isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
-            later = int(place.upper) - 1
-            if later > int(place.lower):
-                return self._in_doubt(
-                    operator, column, instants.days_of_one_midnight(int(place.lower), later, str(literal))
-                )
+        if (
+            isinstance(column.type, t.Date)
+            and place.lower is not None
+            and place.upper is not None
+            and int(place.upper) - int(place.lower) > 1
+        ):
+            raise instants.days_of_one_midnight(str(literal))
         return compared(operator, column, place)
-
-    def _in_doubt(self, operator: Operator, column: BoundColumn, doubt: Doubt) -> BoundPredicate:
-        return Doubtful(column, doubt.earliest, doubt.latest + 1, *DOUBTS[operator], doubt.why)
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)

@@ -65,7 +65,7 @@ class Literal:
     # its type in Spark, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`, `Utf8`,
     # `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds
     type: t.DataType
-    value: Raw | Doubt | None  # None for `Null` only; a `Doubt` for an instant that is not certain
+    value: Raw | Doubt | None  # None for `Null` only; a `Doubt` for an instant of an unknown time zone
     sql: str  # the literal as written
     is_cast: bool = False  # whether it is the result of a cast, for which Spark's rules of literals do not hold
 

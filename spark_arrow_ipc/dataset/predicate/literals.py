@@ -138,7 +138,7 @@ def narrowest_type(literal: Literal) -> t.DataType:
 def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt | None:
     """Return the value of a literal cast to a common type, as Spark's ANSI mode casts it; None for NULL.
 
-    An instant is a `Doubt` if the time zone's offset is not certain.
+    An instant is a `Doubt` if the time zone is not known.
     """
     value = literal.value
     if value is None or literal.type == to:

@@ -317,24 +317,7 @@ def _like(bound: Like, source: Source) -> Mask:
     return _all_of(get, parts)
 
 
-def _doubtful(bound: Doubtful, source: Source) -> Mask:
-    get, type_ = _column(bound.column, source)
-    lower, upper = _scalar(bound.lower, type_), _scalar(bound.upper, type_)
-
-    def mask(batch: pa.RecordBatch) -> Any:
-        array = get(batch)
-        is_above = pc.greater_equal(array, upper)
-        inside = pc.and_not(pc.greater_equal(array, lower), is_above)
-        if inside.true_count:
-            raise OptionError(bound.why)
-        if bound.is_below == bound.is_above:
-            return _for_values(array, _TRUE if bound.is_above else _FALSE)
-        return is_above if bound.is_above else pc.invert(is_above)
-
-    return mask
-
-
-def _unsure(bound: Unsure, _source: Source) -> Mask:
+def _undecided(bound: Doubtful | Unsure, _source: Source) -> Mask:
     raise OptionError(bound.why)
 
 
@@ -427,7 +410,7 @@ _COMPILE: Final[Mapping[type[Any], Callable[[Any, Source], Mask]]] = {
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
-    Doubtful: _doubtful,
-    Unsure: _unsure,
+    Doubtful: _undecided,
+    Unsure: _undecided,
 }
 """One row for each class of `BoundPredicate`."""

@@ -200,30 +200,45 @@ def test_names_match_in_any_case():
     assert ("n", "X") == bound_columns(bound("N.x = 1"))[0].path
 
 
-SKIPPED = [
-    # Kept of the days 29, 30, 31 and 1 January in a zone that skipped 30 December 2011: 30 and 31 are in doubt, which rows tell.
-    ("d = TIMESTAMP '2011-12-30 00:00:00'", [30, 31]),
-    ("d < TIMESTAMP '2011-12-30 00:00:00'", [29, 30, 31]),
-    ("d <= TIMESTAMP '2011-12-30 00:00:00'", [29, 30, 31]),
-    ("d > TIMESTAMP '2011-12-30 00:00:00'", [30, 31, 32]),
-    ("d >= TIMESTAMP '2011-12-30 00:00:00'", [30, 31, 32]),
-    ("d <> TIMESTAMP '2011-12-31 00:00:00'", [29, 30, 31, 32]),
+LATE = [
+    # The zone skipped 30 December 2011, which is 15,338 days after 1970.
     ("d = TIMESTAMP '2011-12-30 00:30:00'", []),
-    ("d IN (TIMESTAMP '2011-12-30 00:00:00')", [30, 31]),
-    ("d IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [30, 31]),
-    ("d NOT IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [29, 30, 31, 32]),
-    ("d = '2011-12-30 00:00:00'", [30]),
-    ("d = TIMESTAMP_NTZ '2011-12-30 00:00:00'", [30]),
+    ("d = '2011-12-30 00:00:00'", [15_338]),
+    ("d = TIMESTAMP_NTZ '2011-12-30 00:00:00'", [15_338]),
+    ("d < TIMESTAMP '2011-12-29 00:00:00'", [15_336]),
 ]
 
 
-@pytest.mark.parametrize(("predicate", "expected"), SKIPPED)
-def test_a_day_that_a_zone_skipped_is_in_doubt_beside_an_instant(predicate, expected):
+@pytest.mark.parametrize(("predicate", "expected"), LATE)
+def test_a_day_near_one_that_a_zone_skipped_has_one_answer(predicate, expected):
     bound = bind(parse(predicate), (t.field("d", t.date32),), time_zones.zone("Pacific/Apia"))
-    first = 15_337 - 29  # days since 1970: 29 December 2011 is 15,337
-    days = [first + number for number in (29, 30, 31, 32)]
-    kept = [day - first for day in days if keeps(bound, lambda _, day=day: Summary(day, day, may_be_null=False))]
-    assert expected == kept
+    days = [15_336, 15_337, 15_338, 15_339]
+    assert expected == [day for day in days if keeps(bound, lambda _, day=day: Summary(day, day, may_be_null=False))]
+
+
+AMBIGUOUS = [
+    *((f"d {operator} TIMESTAMP '2011-12-30 00:00:00'", "Pacific/Apia", "skipped the days before .* write the literal as DATE") for operator in ("=", "<>", "<", ">=")),
+    ("d IN (TIMESTAMP '2000-01-01 00:00:00', TIMESTAMP '2011-12-30 00:00:00')", "Pacific/Apia", "skipped the days before"),
+    ("n < TIMESTAMP '2023-03-12 02:30:00'", "America/New_York", "clocks of America/New_York were changed near .* write the literal as TIMESTAMP_NTZ"),
+    ("n IN (TIMESTAMP '2023-11-05 06:30:00Z')", "America/New_York", "clocks of America/New_York were changed near"),
+    *((f"ts {operator} TIMESTAMP '1969-12-31 23:59:59'", "Europe/Berlin", "is not certain, .* write the literal with an offset") for operator in ("=", ">", "<=")),
+    ("ts > '1900-01-01'", "Europe/Berlin", "is not certain"), ("ts > DATE '1900-01-01'", "Europe/Berlin", "is not certain"),
+    ("n > TIMESTAMP '1900-01-01 00:00:00Z'", "Europe/Berlin", "is not certain"), ("d > TIMESTAMP '1900-01-01 00:00:00Z'", "Europe/Berlin", "is not certain"),
+    ("ts IN (TIMESTAMP '2024-01-01', TIMESTAMP '1960-01-01')", "Europe/Berlin", "is not certain"),
+    ("ts > TIMESTAMP '1900-01-01 00:00:00 Europe/Berlin'", "UTC", "is not certain"), ("ts > TIMESTAMP '2015-01-01'", "Asia/Gaza", "is not certain"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("predicate", "zone", "words"), AMBIGUOUS)
+def test_a_local_time_that_has_two_answers_is_refused_with_what_to_write(predicate, zone, words):
+    fields = (t.field("d", t.date32), t.field("n", t.Timestamp(US)), t.field("ts", t.Timestamp(US, "UTC")))
+    with pytest.raises(OptionError, match=words):
+        bind(parse(predicate), fields, time_zones.zone(zone))
+    certain = [
+        "ts > TIMESTAMP '1900-01-01 00:00:00+01:00'", "ts > TIMESTAMP '1970-01-01'", "n > TIMESTAMP_NTZ '1900-01-01'",
+        "d > DATE '1900-01-01'", "n > DATE '1900-01-01'",
+    ]  # fmt: skip
+    assert not any(has_doubt(bind(parse(one), fields, time_zones.zone("Europe/Berlin"))) for one in certain)
 
 
 def strings_of(start, step, count):
@@ -240,7 +255,7 @@ LISTS = {
     "b": [f"X'{i:02x}'" for i in range(100)],
     "date": [f"DATE{string[:11]}'" for string in strings_of(timedelta(), timedelta(37), 500)],
     "ntz": [f"TIMESTAMP_NTZ {string}" for string in strings_of(timedelta(), timedelta(0, 12_345), 100)],
-    "ts": [f"TIMESTAMP {string}" for string in strings_of(timedelta(-9000), timedelta(100, 12_345), 200)],
+    "ts": [f"TIMESTAMP {string}" for string in strings_of(timedelta(365), timedelta(100, 12_345), 200)],
 }
 ZONES = {name: time_zones.zone(name) for name in ("America/Sao_Paulo", "Europe/Amsterdam", "-05:30")}
 
