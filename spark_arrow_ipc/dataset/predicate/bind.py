@@ -60,7 +60,6 @@ from spark_arrow_ipc.dataset.predicate.settings import (
     legacy_type,
     settings_of,
 )
-from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
 
@@ -199,20 +198,18 @@ class _Binder:
     def _pair(self, operator: Operator, left: BoundColumn, right: BoundColumn, common: t.DataType) -> BoundPredicate:
         if isinstance(common, t.Null):
             return Constant(True if operator is Operator.NULL_SAFE_EQ else None)
-        for column in (left, right):
-            self._check_castable(column, common)
         is_rounded = isinstance(common, t.Decimal) and any(
             isinstance(side.type, t.Decimal) and side.type.scale > common.scale for side in (left, right)
         )
-        if is_rounded:
+        are_times = all(isinstance(side.type, t.Date | t.Timestamp) for side in (left, right))
+        is_by_zone = are_times and common == UTC_TIMESTAMP and left.type != right.type
+        if is_rounded or is_by_zone:
             raise OptionError(
                 f"where does not compare the columns {left} ({spark_name(left.type)}) and {right} "
                 f"({spark_name(right.type)}): filter the DataFrame for that"
             )
-        if common == UTC_TIMESTAMP and left.type != right.type:
-            if self._zone is UNKNOWN_ZONE:
-                return Unsure(instants.needs_zone(f"{left} beside {right}"))
-            return Pair(operator, left, right, common, self._zone)
+        for column in (left, right):
+            self._check_castable(column, common)
         return Pair(operator, left, right, common)
 
     def _check_castable(self, column: BoundColumn, common: t.DataType) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
@@ -105,13 +104,12 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two columns compare, both cast to `common`; dates and local times that become instants are in `zone`."""
+    """Two columns compare, both cast to `common`."""
 
     operator: Operator
     left: BoundColumn
     right: BoundColumn
     common: t.DataType
-    zone: tzinfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Instants of local times and dates, one or many.
+"""Instants of local times and dates.
 
 A local time becomes an instant by the session's time zone. A planner does not know it (`UNKNOWN_ZONE`): there the instant is a
 `Doubt`, an interval that has it in every time zone, and predicates over it skip only what no zone keeps. In a known zone
@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Final
 
 from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
 from spark_arrow_ipc.errors import OptionError
@@ -24,11 +21,6 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 MARGIN: Final = MOST_OFFSET // _MICROSECOND
 """The most that an instant is away from its local time, in microseconds."""
 _SHOWN: Final = 100
-_FIRST_DAY, _LAST_DAY = ((end - EPOCH).days for end in (datetime.min, datetime.max))  # noqa: DTZ901 - local
-
-Counts: TypeAlias = npt.NDArray[np.int64]
-Certain: TypeAlias = tuple[Counts, npt.NDArray[np.bool_]]
-"""Instants, and which of them are certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,57 +140,6 @@ def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Dou
             "are or as instants: write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
         )
     return local
-
-
-def instants_in(locals_: Counts, zone_: tzinfo) -> Certain:
-    """Return the instants of any local times, as Spark casts timestamp_ntz to timestamp.
-
-    Where one is not certain, or is of no year that Python knows, the local time itself; no instant is farther away than `MARGIN`.
-    """
-    days, of_days = np.unique(locals_ // DAY_MICROSECONDS, return_inverse=True)
-    known = np.clip(days, _FIRST_DAY, _LAST_DAY)
-    certain = (known == days) & _are_certain(known * DAY_MICROSECONDS, zone_)
-    known = known[certain] * DAY_MICROSECONDS
-    offsets, changes = np.zeros(len(days), np.int64), np.zeros(len(days), np.bool_)
-    offsets[certain] = _offsets(known, zone_)
-    # Clocks are not changed twice a day.
-    changes[certain] = offsets[certain] != _offsets(known + DAY_MICROSECONDS - 1, zone_)
-    moved, single = offsets[of_days], changes[of_days]
-    moved[single] = _offsets(locals_[single], zone_)
-    return locals_ - moved, certain[of_days]
-
-
-def midnights_in(days: Counts, zone_: tzinfo) -> Certain:
-    """Return the first instants of any days that a timestamp can hold; else as `instants_in`."""
-    each, of_days = np.unique(days, return_inverse=True)
-    known = np.clip(each, _FIRST_DAY, _LAST_DAY)
-    certain = (known == each) & _are_certain(known * DAY_MICROSECONDS, zone_)
-    midnights = each * DAY_MICROSECONDS
-    midnights[certain] -= _midnight_offsets(midnights[certain], zone_)
-    return midnights[of_days], certain[of_days]
-
-
-def _are_certain(locals_: Counts, zone_: tzinfo) -> npt.NDArray[np.bool_]:
-    years = locals_.astype("M8[us]").astype("M8[Y]").astype(np.int64) + 1970
-    # Whether an offset is certain depends on the year alone.
-    certain = [year for year in np.unique(years).tolist() if is_certain(datetime(year, 1, 1), zone_)]  # noqa: DTZ001
-    return np.isin(years, certain)
-
-
-def _offsets(locals_: Counts, zone_: tzinfo, fold: int = 0) -> Counts:
-    """Return the microseconds that a zone's local times are ahead of UTC."""
-    times = locals_.astype("M8[us]").tolist()
-    offsets = list(map(zone_.utcoffset, [time.replace(fold=fold) for time in times] if fold else times))
-    counts = {offset: offset // _MICROSECOND for offset in set(offsets) if offset is not None}
-    return np.fromiter(map(counts.__getitem__, offsets), np.int64, len(offsets))  # type: ignore[arg-type]  # none is None
-
-
-def _midnight_offsets(locals_: Counts, zone_: tzinfo) -> Counts:
-    offsets = _offsets(locals_, zone_)
-    # Both folds have one offset but where clocks are changed at midnight.
-    for i in np.flatnonzero(offsets != _offsets(locals_, zone_, fold=1)).tolist():
-        offsets[i] = locals_[i] - midnight(int(locals_[i]) // DAY_MICROSECONDS, zone_)
-    return offsets
 
 
 def _nearest_local(local: int) -> datetime:

@@ -43,7 +43,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE, Operator, Raw
 from spark_arrow_ipc.errors import OptionError, error_context
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, as_instants, cast_column
+from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, cast_column
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
@@ -350,12 +350,7 @@ def _pair(bound: Pair, source: Source) -> Mask:
     is_null_safe = bound.operator is Operator.NULL_SAFE_EQ
 
     def mask(batch: pa.RecordBatch) -> Any:
-        if bound.zone is None:
-            left, right = (cast_column(get(batch), common) for get in (get_left, get_right))
-        else:
-            left, right = as_instants(
-                get_left(batch), get_right(batch), bound.zone, f"{bound.left} beside {bound.right}"
-            )
+        left, right = (cast_column(get(batch), common) for get in (get_left, get_right))
         truth = compare(left, right)
         if pa.types.is_floating(common):
             nans = pc.is_nan(left), pc.is_nan(right)

@@ -2,17 +2,13 @@
 
 from datetime import datetime, timedelta
 
-import numpy as np
 import pytest
 
 from spark_arrow_ipc.dataset.predicate.instants import (
-    EPOCH,
     Doubt,
     dates_in_doubt,
     instant,
-    instants_in,
     midnight,
-    midnights_in,
     needs_zone,
 )
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
@@ -79,26 +75,3 @@ def test_midnight_is_the_end_of_a_gap():
     day = (datetime(2018, 11, 4) - datetime(1970, 1, 1)).days
     assert day * DAY + 3 * HOUR == midnight(day, zone("America/Sao_Paulo"))
     assert -HOUR == midnight(0, zone("+01:00"))
-
-
-ZONES = ["Europe/Amsterdam", "America/Sao_Paulo", "Asia/Beirut", "Australia/Lord_Howe", "+05:30", "UTC"]
-
-
-@pytest.mark.parametrize("name", ZONES)
-def test_instants_and_midnights_of_columns_are_those_of_each_value(name):
-    """Every third hour of a year, and every day of five years: clocks change at midnight in two of the zones."""
-    zone_ = zone(name)
-    locals_ = np.array([14_600 * DAY + i * 3 * HOUR for i in range(8 * 366)])
-    expected = [instant(EPOCH + timedelta(microseconds=local), zone_, "") for local in locals_.tolist()]
-    instants, certain = instants_in(locals_, zone_)
-    assert (expected, True) == (instants.tolist(), certain.all())
-    days = np.arange(14_600, 14_600 + 5 * 366)
-    midnights, certain = midnights_in(days, zone_)
-    assert ([midnight(day, zone_) for day in days.tolist()], True) == (midnights.tolist(), certain.all())
-
-
-def test_what_is_certain_in_a_column_is_told_from_what_is_not():
-    years = np.array(["1930-01-01", "1990-01-01"], "M8[us]").astype(np.int64)
-    instants, certain = instants_in(years, zone("Europe/Amsterdam"))
-    assert [False, True] == certain.tolist()
-    assert [years[0], years[1] - HOUR] == instants.tolist()
