@@ -186,11 +186,11 @@ def test_a_time_that_python_and_java_place_differently_is_refused(spark, tmp_pat
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Amsterdam")
     try:
-        message = raised(read(spark, tmp_path, where="at >= TIMESTAMP '1930-01-01 00:00:00'", **options).collect)
-        assert "write the literal with an offset" in message
-        for where in ("at >= TIMESTAMP '1930-01-01 00:00:00+00:20'", "at < TIMESTAMP '1850-01-01 00:00:00'"):
-            ours = read(spark, tmp_path, where=where, **options)
-            assert rows(ours) == rows(read(spark, tmp_path).filter(where))
+        for where in ("at >= TIMESTAMP '1930-01-01 00:00:00'", "at < TIMESTAMP '1850-01-01 00:00:00'"):
+            message = raised(lambda where=where: read(spark, tmp_path, where=where, **options).collect())
+            assert "write the literal with an offset" in message
+        where = "at >= TIMESTAMP '1930-01-01 00:00:00+00:20'"
+        assert rows(read(spark, tmp_path, where=where, **options)) == rows(read(spark, tmp_path).filter(where))
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
 
