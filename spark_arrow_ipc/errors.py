@@ -41,9 +41,10 @@ error is `printable`, whatever names and values of a file are in it; its fields 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, islice
 from types import TracebackType
 
 __all__ = [
@@ -87,6 +88,24 @@ def printable(string: str) -> str:
     if string.isprintable():
         return string
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
+
+
+_URL_USER = re.compile(
+    r"(?<![A-Za-z])((?!github:)[A-Za-z][A-Za-z0-9+.-]*:/+(?=[^\s/@:'\"]*:(?!\d+/))|(?:s3a?|gs|https?|hf)://(?=[^\s/@:'\"]*@))"
+    r"[^\s@]*@"
+)
+"""What stands before an @: a user and a password, and a token where no user has a place."""
+
+_URL_QUERY = re.compile(
+    r"([?&][^=&\s'\"]*(?:sig|signature|token|credential|secret|key|password)[^=&\s'\"]*=)[^&\s'\"]+", re.IGNORECASE
+)
+
+
+def without_url_secrets(text: str) -> str:
+    """Return a text with three stars for passwords and signatures of URLs: a path may be wrong because of them."""
+    if ":/" not in text:
+        return text
+    return _URL_QUERY.sub(r"\1***", _URL_USER.sub(r"\1***@", text))
 
 
 class ArrowIpcError(Exception):
@@ -152,7 +171,7 @@ class ArrowIpcError(Exception):
         if self.spec is not None:
             tail.append(self.spec)
         end = f" ({'; '.join(tail)})" if tail else ""
-        return printable(": ".join([*head, *what]) + end)
+        return printable(without_url_secrets(": ".join([*head, *what]) + end))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -295,9 +314,9 @@ class StreamOffsetError(ArrowIpcError):
 
 
 class SourceOverwrittenError(ArrowIpcError):
-    """A job removed rows of a data set that a stream reads.
+    """A job removed rows of a dataset that a stream reads.
 
-    Start the query with a new checkpoint, which reads the data set as it is now; the message says what else there is.
+    Start the query with a new checkpoint, which reads the dataset as it is now; the message says what else there is.
     """
 
 
@@ -391,14 +410,18 @@ def absent_name(name: str, names: Sequence[str], above: str | None = None) -> st
     above
         Path of the struct whose fields they are; None for columns.
     """
+    what, place = ("column", "") if above is None else ("field", f" in {above}")
+    hint = did_you_mean(name, names) or f"the {what}s are {listed([cut_repr(one) for one in names])}"
+    return f"there is no {what} {cut_repr(name)}{place}; {hint}"
+
+
+def did_you_mean(name: str, names: Iterable[str], *, show: Callable[[str], str] = cut_repr, most: int = 3) -> str:
+    """Return the question that suggests the names like an absent one; empty if none is like it."""
     import difflib  # only for errors, so that workers start without it
 
-    what, place = ("column", "") if above is None else ("field", f" in {above}")
-    known = {one[:_COMPARED].lower(): one for one in reversed(names[:_SEARCHED])}
-    near = difflib.get_close_matches(name[:_COMPARED].lower(), known)
-    shown = listed([cut_repr(one) for one in (map(known.get, near) if near else names)])
-    hint = f"did you mean {shown}" if near else f"the {what}s are {shown}"
-    return f"there is no {what} {cut_repr(name)}{place}; {hint}"
+    by_text = {one[:_COMPARED].lower(): one for one in reversed([*islice(names, _SEARCHED)])}
+    near = difflib.get_close_matches(name[:_COMPARED].lower(), by_text, n=most)
+    return f"did you mean {listed([show(by_text[text]) for text in near])}?" if near else ""
 
 
 def listed(texts: Sequence[str]) -> str:

@@ -442,6 +442,7 @@ BOMBS = {
     "lz4-claim": Bomb("an LZ4 frame of 1 MiB that claims 1.9 GB", of_bytes(compressed_column(lz4_that_claims, LZ4, 1900 * MIB))),
     "zstd-two": Bomb("two zstd frames in one buffer", of_bytes(compressed_column(frames("frame", "frame"), ZSTD, 2000))),
     "zstd-skip": Bomb("a zstd frame between skippable frames", of_bytes(compressed_column(frames("skippable", "frame", "skippable"), ZSTD, 1000))),
+    "zstd-frames": Bomb("8 million empty zstd frames in a buffer", of_bytes(compressed_column(lambda: longs(0) + zstandard.ZstdCompressor().compress(b"") * (8 * MIB), ZSTD, 0))),
     "swapped": Bomb("100 big-endian columns that share 64 MiB", of_bytes(swapped_columns), large=True),
     "deep": Bomb("a list in a list, 10,000 levels", of_bytes(lambda: nested_lists(10_000))),
     "metadata": Bomb("a message with 1 GB of metadata (a hole)", sparse_metadata),

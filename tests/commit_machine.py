@@ -5,8 +5,8 @@ process at any of its calls. What is true is kept by the machine itself: it watc
 and applies them to a mapping of file names. At the calls of a process, and after each rule, a reader must see exactly
 that mapping, and the columns of all its files: jobs add some, and the clocks of their tasks are early or late.
 
-Jobs inside of the data set (``k=1``) and above it are refused, however they run beside its own: of all these directories
-only one ever becomes a data set. What the refused ones leave disturbs nobody.
+Jobs inside of the dataset (``k=1``) and above it are refused, however they run beside its own: of all these directories
+only one ever becomes a dataset. What the refused ones leave disturbs nobody.
 
 `CopyingCommitMachine` does the same over a storage that publishes by copies. A copy whose process dies, or gets no reply,
 is under way on the storage: it ends after some more calls of anybody, at the latest when the grace has passed.
@@ -53,7 +53,7 @@ from spark_arrow_ipc.storage.paths import join, name_of, relative
 
 ROOT = "memory:/top/data"
 NESTED = [f"{ROOT}/k=1", f"{ROOT}/k=2/sub", "memory:/top"]
-"""Directories that must not become data sets beside it."""
+"""Directories that must not become datasets beside it."""
 FOREIGN = "k=1/part-0.arrow"
 """A name that another program writes again and again."""
 CALLS = (
@@ -372,7 +372,7 @@ class CommitMachine(RuleBasedStateMachine):
             self.committed.remove(self.newest)
             self.withdrawn.add(self.newest)
             return
-        assert not self.nested, "a job commits beside another data set"
+        assert not self.nested, "a job commits beside another dataset"
         assert record["jobid"] not in self.withdrawn, "a withdrawn job commits"
         assert record["jobid"] not in self.committed, "a job commits twice"
         self.committed.append(record["jobid"])
@@ -388,7 +388,7 @@ class CommitMachine(RuleBasedStateMachine):
 
     def nested_record_was_made(self, data):
         if json.loads(data)["mode"] != "withdrawn":
-            assert not self.committed, "a job commits inside of the data set, or above it"
+            assert not self.committed, "a job commits inside of the dataset, or above it"
             self.nested = True
 
     @property
@@ -599,7 +599,7 @@ class CommitMachine(RuleBasedStateMachine):
         self.truths.append((self.truth, self.columns))
 
     def making_anew(self, _=None, fault=None):
-        """Everything is removed, and as many jobs as before write the data set anew; the last one may die."""
+        """Everything is removed, and as many jobs as before write the dataset anew; the last one may die."""
         jobs = self.head
         self.clearing()
         self.make()
@@ -614,9 +614,9 @@ class CommitMachine(RuleBasedStateMachine):
         self.newest, self.before, self.committed, self.records = None, set(), [], {}
 
     def committing_elsewhere(self, root, mode=WriteMode.OVERWRITE, fault=None):
-        """Plan, commit and abort a job in a directory of the data set, or above it."""
+        """Plan, commit and abort a job in a directory of the dataset, or above it."""
         if self.head and not self.committed:
-            return  # a data set in which nothing is committed is none
+            return  # a dataset in which nothing is committed is none
         plan, process = None, Process(self, fault)
         try:
             plan = plan_job(root, mode, storage=process, durable=False, choose=list)
@@ -687,7 +687,7 @@ class CommitMachine(RuleBasedStateMachine):
         order=st.permutations(["empty", "rows", "plan"]),
     )
     def partition(self, mode, foreign, order):
-        """In a data set of its own a placeholder, flat rows and a partitioned job meet: it is refused beside rows."""
+        """In a dataset of its own a placeholder, flat rows and a partitioned job meet: it is refused beside rows."""
         storage, jobs = Clocked(renames=self.renames), {}
 
         def planned(mode, directory, rows):
@@ -714,7 +714,7 @@ class CommitMachine(RuleBasedStateMachine):
 
     @rule(root=st.sampled_from(NESTED), mode=MODES, other_mode=MODES, at=CALL_NUMBERS, fault=FAULTS, other_fault=FAULTS)
     def begin_beside(self, root, mode, other_mode, at, fault, other_fault):
-        """In the middle of the data set's first job another one begins a data set inside of it, or above it."""
+        """In the middle of the dataset's first job another one begins a dataset inside of it, or above it."""
         self.clearing()
         elsewhere = lambda: self.committing_elsewhere(root, other_mode, other_fault)  # noqa: E731
         process, keeps = Process(self, fault, (at, elsewhere)), 60 if self.keeps else None

@@ -191,7 +191,7 @@ class FaultServer:
             self._late = [each for each in self._late if not of(each[1])]
             return [(head.key, s3.perform(self.objects, head, request, body).status) for head, request, body in late]
 
-        return asyncio.run_coroutine_threadsafe(carry_out(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(carry_out(), self._loop).result(120)
 
     def reset_counts(self):
         """Count from here on: requests by kind, by kind and key, bytes of bodies out and in, most at once."""
@@ -253,6 +253,8 @@ class FaultServer:
         body = await reader.readexactly(head.nbytes)
         if head.path == "/-/counts":
             return await self._send(writer, head, Answer(200, json.dumps(self.counts).encode()), Fault())
+        if head.method == "HEAD" and head.path == "/":  # whether anything answers: no request to a store
+            return await self._send(writer, head, Answer(403), Fault())
         request = s3.kind_of(head)
         self.requests[request] += 1
         self.requests_by_key[request, head.key] += 1
@@ -322,7 +324,7 @@ def fault_server(server=None, *, latency=0.0, nbytes_per_second=None):
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(listening), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(listening), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()

@@ -1,4 +1,4 @@
-"""`Place`: a data set's directory in any storage, with jobs that write a few bytes and readers of both kinds.
+"""`Place`: a dataset's directory in any storage, with jobs that write a few bytes and readers of both kinds.
 
 `PLACES` has the storages: each entry makes two places that nobody uses, a context manager for those that need a server.
 """

@@ -73,7 +73,7 @@ def files_of(root):
 
 
 def tables(root):
-    """Return the files of a data set, read by pyarrow."""
+    """Return the files of a dataset, read by pyarrow."""
     return {name: read(place) for name, place in files_of(root).items()}
 
 
@@ -96,7 +96,7 @@ def values(root, column="id"):
 
 
 def leftovers(root):
-    """Return what lies in a data set beside its files and the newest records."""
+    """Return what lies in a dataset beside its files and the newest records."""
     visible = {"_SUCCESS", "_ipc_commits", *files_of(root)}
     names = (str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file())
     return [name for name in names if name not in visible and not name.startswith("_ipc_commits/")]

@@ -1,10 +1,15 @@
 """The files of the documentation's pages: the same rows everywhere, and nothing of a user's is replaced."""
 
 import datetime as dt
+import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 
 import numpy as np
+import page_programs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -83,3 +88,35 @@ def test_it_is_a_program_that_writes_a_few_megabytes_where_it_is_called(tmp_path
     assert list(examples.NAMES) == [line.partition(":")[0] for line in answer.stdout.splitlines()]
     assert 3_000_000 > sum(path.stat().st_size for path in tmp_path.rglob("*.arrow"))
     assert not {"pyarrow", "pyspark"} & {line.rpartition("|")[2].strip() for line in answer.stderr.splitlines()}
+
+
+def test_the_tutorial_runs_where_nobody_made_the_examples(tmp_path):
+    """Its first cell makes them: a notebook that is opened where it is finds nothing beside it."""
+    first = page_programs.cells_of(json.loads(page_programs.NOTEBOOK.read_text()))[0]
+    asked = [sys.executable, "-c", page_programs.source_of(first)]
+    found = subprocess.run(
+        asked, cwd=tmp_path, env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert page_programs.output_of(first) == found.stdout, found.stderr
+    (folder,) = tmp_path.iterdir()
+    assert set(examples.NAMES) == {path.name for path in folder.iterdir()}
+
+
+INPUT = re.compile(r"(?:--from \S+(?: --\S+ \S+)*|arrowipc \w+) (\S+)")
+"""The file that a command of a page reads, of our commands and of the script that converts."""
+
+
+def test_files_that_commands_of_pages_read_are_made_by_the_page_or_are_examples():
+    """Where a page reads ``flights.csv``, something has made it: an example, or a word of an earlier command."""
+    absent = []
+    for page in [page_programs.README, *sorted(page_programs.DOCS.rglob("*.md"))]:
+        named = {name.split(".")[0] for name in examples.NAMES} & {"flights", "torn"}
+        made = set(examples.NAMES)
+        for block in page_programs.blocks(page):
+            for line in re.findall(r"^\$ (.*)$", block.code, re.MULTILINE):
+                words = shlex.split(line, comments=True)
+                read = INPUT.search(line)
+                if read and read[1].split(".")[0] in named and read[1] not in made and not block.not_run:
+                    absent.append(f"{page.name}: {line}")
+                made |= set(words)
+    assert [] == absent

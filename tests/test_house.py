@@ -354,6 +354,37 @@ def test_no_file_names_a_path_of_some_machine():
     assert [] == found
 
 
+def sentences_of(path):
+    """The strings of a module that a user may read: all but docstrings."""
+    docstrings = {node.value for node in nodes_of(path) if isinstance(node, ast.Expr)}
+    return [node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings]  # fmt: skip
+
+
+NOT_FOR_USERS = {
+    "a file of docs/, which an installed package does not have": re.compile(r"(?<![\w.]/)\bdocs/"),
+    "two words for one": re.compile(r"\bdata sets?\b", re.IGNORECASE),
+}
+
+
+@pytest.mark.parametrize("what", NOT_FOR_USERS)
+def test_no_sentence_for_users_has(what):
+    found = [f"{name_of(path)}: {text}" for path in SOURCES for text in sentences_of(path) if NOT_FOR_USERS[what].search(text)]  # fmt: skip
+    assert [] == found
+
+
+def test_one_function_suggests_names():
+    suggesting = [name_of(path) for path in SOURCES if any("did you mean" in text for text in sentences_of(path))]
+    searching = [name_of(path) for path in SOURCES if "difflib" in imported_roots(path)]
+    assert ["spark_arrow_ipc/errors.py"] == suggesting == searching
+
+
+def test_pages_that_sentences_name_are_on_the_site():
+    named = {name for path in SOURCES for text in sentences_of(path) for name in re.findall('"([^"]+)" in the documentation', text)}  # fmt: skip
+    site = (ROOT / "mkdocs.yml").read_text()
+    assert named
+    assert set() == {name for name in named if f"- {name}: " not in site}
+
+
 def test_the_keywords_of_options_are_those_of_the_table():
     """When they are not: ``python tests/docs_tables.py``, into ``keywords.py``."""
     pytest.importorskip("pyspark")

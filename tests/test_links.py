@@ -98,7 +98,7 @@ def swap(data, elsewhere):
 
 
 def own(*names):
-    """Return a function that puts links into the places of a data set's own directories, which are moved elsewhere."""
+    """Return a function that puts links into the places of a dataset's own directories, which are moved elsewhere."""
 
     def put(data, elsewhere):
         for name in names:

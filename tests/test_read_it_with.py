@@ -101,6 +101,48 @@ def test_polars_says_of_the_directory_what_the_page_says(folder):
         pl.scan_ipc(folder / "lake").collect()
 
 
+DICTIONARIES = [("strings", ["x" * 30, "y" * 40]), ("numbers", [1001, 1002])]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("values", [case[1] for case in DICTIONARIES], ids=[case[0] for case in DICTIONARIES])
+def test_nanoarrow_reads_of_dictionaries_what_the_page_says(values, codec):
+    """If this fails, nanoarrow reads compressed dictionaries by now: change the page."""
+    na = pytest.importorskip("nanoarrow")
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), pa.array(values))
+    data = encoded(pa.table({"c": column}), compression=codec, format="stream")
+    assert column.to_pylist() == pa.ipc.open_stream(data).read_all()["c"].to_pylist()
+
+    def read():
+        return [row["c"] for row in na.ArrayStream.from_readable(io.BytesIO(data)).read_all().to_pylist()]
+
+    if codec is None:
+        assert column.to_pylist() == read()
+    elif isinstance(values[0], str):
+        with pytest.raises(na._utils.NanoarrowException, match="Expected first offset"):
+            read()
+    else:
+        (right, wrong) = re.findall(r"`(\[.*?\])` became `(\[.*?\])`", PAGE)[0]
+        assert (right, wrong) == (str(column.to_pylist()), str(read()))
+
+
+VIEWS = {
+    "strings": pa.array(["a"], pa.string_view()),
+    "bytes": pa.array([b"a"], pa.binary_view()),
+    "lists": pa.array([[1]], pa.list_view(pa.int8())),
+    "run ends": pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([7])),
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_nanoarrow_says_of_views_and_run_ends_what_the_page_says(kind):
+    na = pytest.importorskip("nanoarrow")
+    data = encoded(pa.table({"c": VIEWS[kind]}), format="stream")
+    (words,) = re.findall(r'run ends are an error there, "(.*?)"', PAGE)
+    with pytest.raises(na._utils.NanoarrowException, match=words):
+        na.ArrayStream.from_readable(io.BytesIO(data)).read_all()
+
+
 def node_command(program):
     """Return Node and the folder of the packages that a program imports; skip where one is absent."""
     node = shutil.which("node")
@@ -172,6 +214,6 @@ def test_the_page_shows_every_reader_of_its_table():
 def test_the_table_names_the_test_of_each_reader():
     table = PAGE.partition("|---")[2].partition("\n\n")[0]
     named = dict(re.findall(r"^\| \[([\w ,:-]+)\].* \| (?:`(\w+)`|not run) \|$", table, re.MULTILINE))
-    assert {"R", "Julia"} == {reader for reader, test in named.items() if not test}
+    assert {"R", "Julia", "DuckDB, its nanoarrow extension"} == {reader for reader, test in named.items() if not test}
     assert [] == [test for test in named.values() if test and not callable(globals().get(test))]
     assert len(named) == table.count("\n| ")

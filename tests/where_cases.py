@@ -752,7 +752,7 @@ EXPECTED_REFUSALS = (
     "does not cast the string column",
     "does not compare the columns",
     "a string that Spark casts to",
-    "of types that are compared",
+    "cannot compare",
     "a value that fits decimal",
     "does not cast the timestamp_ntz column",
     "expected an instant of the years",

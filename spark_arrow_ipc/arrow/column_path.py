@@ -165,14 +165,15 @@ def find_columns(
     *,
     absent: int | None = None,
     is_case_sensitive: IsCaseSensitive | None = None,
+    others: Sequence[str] = (),
 ) -> list[int]:
     """Return the position of each name that is asked for among `names`. O(names + asked).
 
     An absent name has the position `absent`; without that it is a ColumnNotFoundError, as is a name that stands for
-    several columns: the message lists the names or the positions, below the struct `above`. By default the column that
-    is written exactly so is meant.
+    several columns: the message lists the names or the positions, below the struct `above`, and the names of columns
+    from elsewhere, `others`. By default the column that is written exactly so is meant.
     """
-    known = _Names(names)
+    known = _Names(names, others)
     if absent is None:
         found: list[int | None] = [known.position(name, above) for name in asked]
     else:
@@ -199,13 +200,16 @@ def resolve_all(
     *,
     skips_absent: bool = False,
     is_case_sensitive: IsCaseSensitive | None = None,
+    others: Sequence[str] = (),
 ) -> list[Positions]:
     """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths).
+
+    Errors name the columns from elsewhere too, `others`.
 
     A path that would enter a column that is not a struct ends there, at the whole column: to Spark a union, or runs of
     structs, are structs too, and a path names columns as Spark sees them.
     """
-    find = _AnyCase(skips_absent=skips_absent)
+    find = _AnyCase(skips_absent=skips_absent, others=others)
     resolved = (_resolve(fields, path, find, ends_below=False) for path in paths)
     found = [positions for positions in resolved if positions is not None]
     if is_case_sensitive is not None:
@@ -297,8 +301,9 @@ def with_dotted(error: ColumnNotFoundError, names: Sequence[str], steps: Sequenc
 class _AnyCase:
     """Finds the fields of one schema by name in any case; remembers the names of each level."""
 
-    def __init__(self, *, skips_absent: bool = False) -> None:
+    def __init__(self, *, skips_absent: bool = False, others: Sequence[str] = ()) -> None:
         self._skips_absent = skips_absent
+        self._others = others
         self._levels: dict[Positions, _Names] = {}
         self._by_position: set[Positions] = set()
 
@@ -322,7 +327,7 @@ class _AnyCase:
             raise ColumnNotFoundError(expected=f"a column position below {len(fields)}", found=f"#{step}")
         names = self._levels.get(positions)
         if names is None:
-            names = self._levels[positions] = _Names([field.name for field in fields])
+            names = self._levels[positions] = _Names([field.name for field in fields], self._others)
         return names.find(step, above) if self._skips_absent else names.position(step, above)
 
 
@@ -345,8 +350,9 @@ class _Exact:
 class _Names:
     """The positions of names, looked up in any case."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], others: Sequence[str] = ()) -> None:
         self._names = names
+        self._others = others  # names from elsewhere, for errors
         self._exact: dict[str, list[int]] = {}
         self._folded: dict[str, list[int]] = {}
         for i, name in enumerate(names):
@@ -382,7 +388,7 @@ class _Names:
         position = self.find(name, above)
         if position is not None:
             return position
-        raise ColumnNotFoundError(absent_name(name, self._names, above))
+        raise ColumnNotFoundError(absent_name(name, [*(self._others if above is None else ()), *self._names], above))
 
 
 def _place(name: str, above: str | None) -> str:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+from spark_arrow_ipc.errors import printable
+
 CustomMetadata: TypeAlias = tuple[tuple[str, str], ...]
 """Key-value pairs in file order. A key may occur twice, as in ``Schema.fbs``.
 
@@ -103,7 +105,7 @@ class Field:
     custom_metadata: CustomMetadata = ()
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
+        return f"{printable(self.name)}: {self.type}{'' if self.nullable else ' not null'}"
 
     @property
     def extension_name(self) -> str | None:
@@ -220,7 +222,7 @@ class Timestamp(DataType):
         _require(self.timezone != "", "a time zone's name or None", "an empty name")
 
     def __str__(self) -> str:
-        zone = f", tz={self.timezone}" if self.timezone is not None else ""
+        zone = f", tz={printable(self.timezone)}" if self.timezone is not None else ""
         return f"timestamp[{self.unit.abbreviation}{zone}]"
 
 

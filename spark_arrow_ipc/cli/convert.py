@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -199,6 +200,10 @@ _WRITERS: Final[Mapping[str, Callable[[BinaryIO, Table, str, str], int]]] = {
 """By format: writes a table with a compression, which may be empty for the default; returns the rows."""
 
 
+_WITHOUT_BATCHES: Final = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON"}
+"""Formats without record batches, and their names."""
+
+
 # ---- the command
 
 
@@ -227,9 +232,12 @@ def run_convert(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
     to = arguments.target_format or ("jsonl" if target == STDIN else files.format_of(target, _ENDINGS, _WAY))
+    metadata = files.MetadataCount()
     with _source(arguments) as table, files.open_target(arguments, target) as sink:
-        rows = _WRITERS[to](sink, table, to, arguments.compression)
+        batches = metadata.read(table.batches) if to in _WITHOUT_BATCHES else table.batches
+        rows = _WRITERS[to](sink, replace(table, batches=batches), to, arguments.compression)
     if target != STDIN:
+        metadata.complain(target, f"is left out: {_WITHOUT_BATCHES.get(to)} has no record batches")
         print(f"{printable(target)}: {terminal.count(rows, 'row')}")
     return 0
 

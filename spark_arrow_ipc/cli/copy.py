@@ -1,4 +1,4 @@
-"""``arrowipc copy``: copy a data set to another place, while jobs run."""
+"""``arrowipc copy``: copy a dataset to another place, while jobs run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_arrow_ipc.errors import printable
 
 def copy_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc copy``."""
-    parser.add_argument("source", metavar="SOURCE", help="the directory of a data set, local or a URL")
+    parser.add_argument("source", metavar="SOURCE", help="the directory of a dataset, local or a URL")
     parser.add_argument(
         "target",
         metavar="TARGET",

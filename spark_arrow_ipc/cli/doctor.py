@@ -262,7 +262,7 @@ def _bytecode() -> tuple[Finding, ...]:
         "each of them imports PySpark from this zip and compiles it, which takes about half a second of CPU, and the first "
         "query of a session starts four or more. Workers do without that by a setting of Spark, "
         "spark.python.daemon.module=spark_arrow_ipc.spark.daemon. For all, a directory of that name has bytecode (not for "
-        f"YARN, which sends the zip; docs/deploy.md): cd {place.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
+        f"YARN, which sends the zip): cd {place.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
         f"pyspark-sources.zip pyspark.zip && {sys.executable} -m compileall -q pyspark.zip"
     )
     return (Finding(name, f"none in {place}", ok=True, remedy=remedy),)

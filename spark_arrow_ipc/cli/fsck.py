@@ -1,4 +1,4 @@
-"""``arrowipc fsck``: compare the records of a data set with its files, and mend what can be."""
+"""``arrowipc fsck``: compare the records of a dataset with its files, and mend what can be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES: Final = {
 
 def fsck_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc fsck``."""
-    parser.add_argument("path", metavar="PATH", help="the directory of a data set, local or a URL")
+    parser.add_argument("path", metavar="PATH", help="the directory of a dataset, local or a URL")
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
         "--repair",

@@ -51,8 +51,8 @@ COMMANDS: Mapping[str, Command] = {
     "convert": Command("convert between Arrow files, streams, Parquet, CSV and JSON lines", "convert"),
     "repair": Command("copy the readable record batches of a broken or truncated file", "repair"),
     "serve": Command("serve files to other processes, from shared memory or sockets", "serve"),
-    "copy": Command("copy a data set, whole, to another place while jobs run", "copy"),
-    "fsck": Command("compare the records of a data set with its files, and mend it", "fsck"),
+    "copy": Command("copy a dataset, whole, to another place while jobs run", "copy"),
+    "fsck": Command("compare the records of a dataset with its files, and mend it", "fsck"),
     "stream": Command("show the batches of a streaming query, and what keeps it from going on", "stream"),
     "vacuum": Command("remove what failed jobs left in a dataset's directory", "vacuum"),
     "completion": Command("print a script for the shell to complete commands", "main"),
@@ -146,7 +146,7 @@ def completion_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shell",
         choices=("bash", "zsh", "fish"),
-        help='bash: eval "$(arrowipc completion bash)"; docs/cli.md has the others',
+        help='bash: eval "$(arrowipc completion bash)"; "Command line" in the documentation has the others',
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -20,7 +21,7 @@ from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.cli.shared.terminal import advance
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context, printable
-from spark_arrow_ipc.ipc.reader import Recovered, open_recovered
+from spark_arrow_ipc.ipc.recovery import Recovered, Rest, RestKind, open_to_repair
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.paths import join, name_of, parent
 
@@ -70,7 +71,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
 
 def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
     """Repair one file; return 1, and write nothing, if nothing of it is readable."""
-    recovered = open_recovered(source.openable)
+    recovered, rest = open_to_repair(source.openable)
     if recovered.reader is None:
         assert recovered.lost is not None
         with error_context(path=source.path):
@@ -80,9 +81,11 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
     with closing(recovered):
         batches = salvage(source, recovered)
         readable = _first_readable(batches, lost)
-        if readable is None and (lost or recovered.lost is not None):
+        if readable is None and (
+            lost or recovered.lost is not None or (rest is not None and rest.kind is RestKind.ZEROS)
+        ):
             print(f"{printable(target)}: not written, because nothing of {printable(source.path)} is left")
-            _print_losses(lost, recovered)
+            _print_losses(_Report(kept, lost, recovered, rest))
             return 1
         pairs = files.foreign_metadata(recovered.reader.custom_metadata)
         with files.create(arguments, target, recovered.reader.schema, pairs) as writer:
@@ -94,7 +97,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
                 advance(batch.num_rows)
                 kept, rows = kept + 1, rows + batch.num_rows
     print(f"{printable(target)}: kept {_batches(kept)}, {terminal.count(rows, 'row')}")
-    _print_losses(lost, recovered)
+    _print_losses(_Report(kept, lost, recovered, rest))
     return 0
 
 
@@ -107,8 +110,8 @@ def _first_readable(batches: Iterator[RecordBatch | Lost], lost: list[Lost]) -> 
     return None
 
 
-def _print_losses(lost: list[Lost], recovered: Recovered) -> None:
-    for line in _losses(lost, recovered):
+def _print_losses(report: _Report) -> None:
+    for line in report.lines():
         print(printable(line))
 
 
@@ -144,7 +147,7 @@ def _next_readable(
 
     Yields a `Lost` for each record batch before it.
     """
-    reader = ipc.open_stream(source.openable())
+    reader = ipc.open_stream(source.openable(), concatenated_streams="read")
     while number < len(index.batches):
         try:
             reader.start_at(index.start(number))
@@ -163,14 +166,55 @@ def _rows(reader: ipc.FileReader, number: int) -> int | None:
         return None
 
 
-def _losses(lost: list[Lost], recovered: Recovered) -> Iterator[str]:
-    for one in lost:
-        rows = "an unknown number of rows" if one.rows is None else terminal.count(one.rows, "row")
-        yield f"  lost: record batch {one.number}, {rows}: {one.error}"
-    if recovered.lost is not None:
-        yield f"  lost: everything after the last complete record batch: {recovered.lost}"
-    if not lost and recovered.lost is None:
-        yield "  nothing was lost: the file was sound"
+@dataclass(frozen=True, slots=True, eq=False)
+class _Report:
+    """What became of a file: the record batches that were copied, those that cannot be read, and what follows them."""
+
+    copied: int
+    lost: list[Lost]
+    recovered: Recovered
+    rest: Rest | None
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for everything that was lost, or one that says that nothing was."""
+        for one in self.lost:
+            rows = "an unknown number of rows" if one.rows is None else terminal.count(one.rows, "row")
+            yield f"  lost: record batch {one.number}, {rows}: {one.error}"
+        line = None if self.rest is None else self._of_rest(self.rest)
+        if line is not None:
+            yield f"  {line}"
+        elif not self.lost:
+            yield "  nothing was lost: the file was sound"
+
+    def _of_rest(self, rest: Rest) -> str | None:
+        """Return the line on what follows the last complete message; None of the end of a sound stream."""
+        why, reader = self.recovered.lost, self.recovered.reader
+        at, size = f"byte offset {rest.byte_offset:,}", terminal.count(rest.nbytes, "byte")
+        noun = "file" if reader is not None and reader.is_numbered else "stream"
+        match rest.kind:
+            case RestKind.END if why is None:
+                return None
+            case RestKind.END:
+                rest_of_it = "" if self.lost else f"; all {_batches(self.copied)} are kept"
+                return f"the footer was damaged, and custom metadata in it is lost{rest_of_it}: {why}"
+            case RestKind.CUT:
+                return (
+                    f"lost: what followed {at}, if anything did: the {noun} ends there without its end-of-stream marker"
+                )
+            case RestKind.ZEROS:
+                doubt = "; the record batch before them ends in zeros too, and may have lost values"
+                return (
+                    f"lost: {size} from {at} on, which are zeros{doubt if rest.zeros_before >= _MOST_PADDING else ''}"
+                )
+            case RestKind.BROKEN:
+                return f"lost: {size} from {at} on, after the last complete record batch: {why}"
+            case RestKind.FOREIGN:
+                nothing = "" if self.lost else "nothing was lost: "
+                return f"{nothing}the {noun} ends at {at}; {size} after it, which are no part of it, were not copied"
+
+
+_MOST_PADDING: Final = 64
+"""So many zeros at the end of a record batch are more than padding."""
 
 
 def _batches(number: int) -> str:

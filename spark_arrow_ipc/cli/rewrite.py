@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Final, Self
 
 from spark_arrow_ipc import ipc
@@ -103,7 +104,7 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
     sources = _inputs(arguments)
-    chosen = Chosen.of(arguments)
+    chosen, metadata = Chosen.of(arguments), files.MetadataCount()
     with (
         one_table(sources, chosen) as read,
         nullcontext(read if chosen.is_whole(sources) and arguments.sort_by is None else fitted(read)) as table,
@@ -116,7 +117,9 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
             storage=dict(arguments.storage),
         ) as writer,
     ):
-        written, rows = files.write_all(writer, _arranged(arguments, table))
+        batches = _arranged(arguments, replace(table, batches=metadata.read(table.batches)))
+        written, rows = files.write_all(writer, metadata.written(batches))
+    metadata.complain(target)
     print(f"{printable(target)}: {_rows_in_batches(rows, written)}")
     return 0
 
@@ -163,11 +166,14 @@ def run_concat(arguments: argparse.Namespace) -> int:
     sources = _inputs(arguments)
     # All schemas are compared before anything is written. This opens files twice, but headers are small.
     schema, pairs = _common_schema(sources)
+    metadata = files.MetadataCount()
     with files.create(arguments, target, schema, pairs) as writer:
         # Rows are joined up to a number that says nothing of their bytes: those have a budget too.
         most = ipc.Limits().max_batch_bytes
-        batches = rechunk(_batches(sources, schema), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
-        written, rows = files.write_all(writer, batches)
+        read = metadata.read(_batches(sources, schema))
+        batches = rechunk(read, rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
+        written, rows = files.write_all(writer, metadata.written(batches))
+    metadata.complain(target)
     print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {terminal.count(len(sources), 'file')}")
     return 0
 

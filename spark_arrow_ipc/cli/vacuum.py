@@ -1,4 +1,4 @@
-"""``arrowipc vacuum``: finish or remove what failed jobs left in a data set."""
+"""``arrowipc vacuum``: finish or remove what failed jobs left in a dataset."""
 
 from __future__ import annotations
 

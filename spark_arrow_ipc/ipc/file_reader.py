@@ -14,7 +14,7 @@ import numpy as np
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context
+from spark_arrow_ipc.errors import InvalidArrowError, LimitError, error_context, printable
 from spark_arrow_ipc.ipc.batch_reader import (
     BatchesAhead,
     BatchReader,
@@ -42,7 +42,7 @@ from spark_arrow_ipc.ipc.messages.checksums import (
     decode_checksums,
     of_buffers,
 )
-from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_start, read_first_message, split_block
+from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_body, check_start, read_first_message, split_block
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
 from spark_arrow_ipc.ipc.messages.shape import Shapes
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch
@@ -412,12 +412,7 @@ class FileReader(BatchReader):
             start = block.metadata_nbytes - len(split_block(metadata, block))
             with inside(block.byte_offset + start):
                 message = self._messages.decode(metadata, start, limits)
-        if message.body_nbytes != block.body_nbytes:
-            raise InvalidFramingError(
-                expected=f"a body of {block.body_nbytes:,} bytes, as the footer says",
-                found=f"{message.body_nbytes:,} in the message",
-                spec="File.fbs, Block.bodyLength",
-            )
+        check_body(message.body_nbytes, block)
         return message
 
     @cached_property
@@ -445,4 +440,4 @@ class FileReader(BatchReader):
             return values
 
     def __repr__(self) -> str:
-        return f"<Arrow IPC file {self.path or 'in memory'}: {len(self):,} record batches>\n{self.schema}"
+        return f"<Arrow IPC file {printable(self.path or 'in memory')}: {len(self):,} record batches>\n{self.schema}"

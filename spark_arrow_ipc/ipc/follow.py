@@ -18,7 +18,7 @@ from typing import Final, Self, TypeVar
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import TruncatedError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import TruncatedError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.messages.message import SNIFF_NBYTES, Message, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
@@ -214,7 +214,7 @@ class FollowReader:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Arrow IPC stream {self.path}, followed>"
+        return f"<Arrow IPC stream {printable(str(self.path))}, followed>"
 
 
 def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal: str = _NO_END_YET) -> _Stream | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, Ahead, StreamAhead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
@@ -354,4 +354,4 @@ class StreamReader(BatchReader):
             )
 
     def __repr__(self) -> str:
-        return f"<Arrow IPC stream {self.path or 'in memory'}>\n{self.schema}"
+        return f"<Arrow IPC stream {printable(self.path or 'in memory')}>\n{self.schema}"

@@ -54,6 +54,8 @@ _TABLE_KEY = "provider"
 class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
     """Arrow IPC files and streams as a source and sink of batches and streams."""
 
+    _is_inferred = False  # whether Spark asked for the schema
+
     @classmethod
     def name(cls) -> str:
         """Return the short name for ``format(...)``."""
@@ -74,6 +76,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         is_stream = is_for_streams(self.options)
         found = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
         tune_worker()
+        self._is_inferred = True  # Spark pickles the source after this call
         return found
 
     def streamReader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
@@ -93,7 +96,8 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     def reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcBatchReader | ArrowIpcBlockReader | SailReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
-        reader = reader_of(options)(_sparks(schema), options)
+        reader: ArrowIpcBatchReader | ArrowIpcBlockReader = reader_of(options)(_sparks(schema), options)
+        reader.is_inferred = self._is_inferred
         if isinstance(schema, s.StructType):
             return reader
         from spark_arrow_ipc.spark.sail import SailReader

@@ -26,6 +26,7 @@ from typing import Any, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_arrow_ipc.spark import interrupt
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.session_settings import set_unless_chosen
 
@@ -44,11 +45,11 @@ _ADVICE = (
     "Install spark-arrow-ipc in the environment that PYSPARK_PYTHON names, "
     "or give --py-files a copy of the wheel that ends in .zip, and put that on the driver's PYTHONPATH too "
     "or call register(spark) again, "
-    "or ship a packed environment with --archives; docs/deploy.md shows each."
+    'or ship a packed environment with --archives; "Getting it to a cluster" in the documentation shows each.'
 )
 
 
-def register(spark: SparkSession, *, push_down: bool = True) -> None:
+def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: bool = True) -> None:
     """Register ``arrowipc`` with a session; Spark finds an installed package by itself.
 
     Also sets ``spark.sql.execution.arrow.maxBytesPerBatch`` to its greatest value, 2147483647, unless the session or
@@ -61,6 +62,9 @@ def register(spark: SparkSession, *, push_down: bool = True) -> None:
 
     Lets queries read the columns and rows alone that they need (`spark_arrow_ipc.push_down`), where that can be.
 
+    Ctrl-C (a notebook's stop button) then ends the query that the main thread waits for: PySpark's own handler, which leaves
+    it running and committing, is replaced (`spark_arrow_ipc.spark.interrupt`). Any other handler stays.
+
     Costs one planner process, about a quarter of a second, and for push-down about a second in each application of Spark.
 
     Parameters
@@ -69,6 +73,8 @@ def register(spark: SparkSession, *, push_down: bool = True) -> None:
         The session, classic or Connect.
     push_down
         False leaves push-down as it is in the session, as the setting ``spark.arrowipc.pushDown=false`` does.
+    stop_on_interrupt
+        False leaves PySpark's handler of SIGINT. Under Spark Connect, and outside of the main thread, it stays as well.
 
     Raises
     ------
@@ -87,7 +93,11 @@ def register(spark: SparkSession, *, push_down: bool = True) -> None:
         words = str(error)
         if any(word in words for word in _CANNOT_IMPORT):
             raise ModuleNotFoundError(f"{_ADVICE}\nSpark's error: {_last_line(words)}") from error
-    if push_down and not is_connect(spark) and is_wanted(spark):
+    if is_connect(spark):
+        return
+    if stop_on_interrupt:
+        interrupt.stop_on_interrupt(spark)
+    if push_down and is_wanted(spark):
         _enable_or_say_why(spark)
 
 

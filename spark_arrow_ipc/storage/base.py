@@ -7,17 +7,20 @@ by several threads at once.
 from __future__ import annotations
 
 import errno
+import html
+import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import starmap
 from threading import Lock
 from typing import BinaryIO, Final, Generic, Self, TypeAlias, TypeVar, cast
+from urllib.parse import quote
 
-from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
 StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
@@ -129,10 +132,15 @@ class Connections(Generic[_T]):
 
 # ---- options and errors, which hold no value of an option
 
-_SECRET: Final = re.compile(
-    r"secret|token|key|password|credential|sas|proxy_url|header|account|client_id", re.IGNORECASE
+_HARMLESS: Final = re.compile(
+    r"https?://[A-Za-z0-9._-]+(:\d+)?|true|false|\d{1,5}(ms|s|m|h)?|[a-z]{2}(-[a-z]+)+-\d{1,2}"
 )
-"""Options whose values no text may show. Generous: an account's name is hidden as well."""
+"""Values of options that texts may show: the address of a server without a user, a flag, a number, a region of a cloud."""
+
+_USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/@]*:?[^@]*)@")
+
+_WORD: Final = re.compile(r"[^\s\"'{}\[\],\\]{8,}")
+"""Parts of a value, such as the lines of a key or the strings of a JSON object, that a library may show apart."""
 
 _LEAST_SECRET: Final = 4
 """Characters of a value that is looked for in texts; shorter ones are part of words."""
@@ -141,25 +149,35 @@ _MOST_CHARACTERS: Final = 400
 """Most characters of an error of a library."""
 
 
-def is_secret(name: str) -> bool:
-    """Return whether no text may show the value of an option; `name` is without the prefix."""
-    return _SECRET.search(name) is not None
-
-
 def without_secrets(text: str, options: StorageOptions) -> str:
-    """Return a text with three stars for each value of a secret option."""
-    for name, value in options:
-        if is_secret(name) and len(value) >= _LEAST_SECRET:
-            text = text.replace(value, "***")
+    """Return a text with three stars for each value of an option, and for what a library may show of one.
+
+    Every value is hidden that has not the form of something harmless: a secret may stand in an option of any name.
+    """
+    hidden = {form for _, value in options for part in _parts(value) for form in _forms(part)}
+    for part in sorted(hidden, key=len, reverse=True):  # a part of another would leave the rest of that
+        text = text.replace(part, "***")
     return text
+
+
+def _parts(value: str) -> Iterator[str]:
+    if _HARMLESS.fullmatch(value) is not None or len(value) < _LEAST_SECRET:
+        return
+    yield value
+    for user in _USER.findall(value):
+        yield from (part for part in (user, user.partition(":")[2]) if len(part) >= _LEAST_SECRET)
+    if not value.isalnum():
+        yield from (word for word in _WORD.findall(value) if _HARMLESS.fullmatch(word) is None)
+
+
+def _forms(part: str) -> tuple[str, ...]:
+    """Return a part of a value as URLs, JSON, Python, XML and people write it."""
+    return part, quote(part), quote(part, safe=""), json.dumps(part)[1:-1], repr(part)[1:-1], html.escape(part)
 
 
 def unknown_option(name: str, names: Iterable[str], of: str, otherwise: str) -> OptionError:
     """Return the error of an option that is not there; without one of a similar name it says something else."""
-    import difflib  # only for errors
-
-    near = difflib.get_close_matches(name[:100].lower(), names, n=1)
-    hint = f"did you mean {PREFIX}{near[0]}" if near else otherwise
+    hint = did_you_mean(name, names, show=PREFIX.__add__, most=1) or otherwise
     return OptionError(f"there is no option {PREFIX}{name[:100]} for {of}; {hint}")
 
 

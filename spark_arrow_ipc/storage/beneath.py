@@ -202,8 +202,17 @@ def check_length(paths: Sequence[str], near: str) -> None:
 
 def check_writable(descriptor: int, path: str) -> None:
     """Raise if this process may not make names in a directory; `path` is for the error."""
-    if not os.access(".", os.W_OK | os.X_OK, dir_fd=descriptor):
-        raise PermissionError(errno.EACCES, "this user may not make and remove files there", path)
+    if os.access(".", os.W_OK | os.X_OK, dir_fd=descriptor):
+        return
+    # The answer has no number: it is asked what is wrong, and a directory that cannot be asked (ESTALE, EIO) says so.
+    try:
+        is_read_only = os.fstatvfs(descriptor).f_flag & os.ST_RDONLY
+    except OSError as error:
+        error.filename = path
+        raise
+    if is_read_only:
+        raise OSError(errno.EROFS, "Read-only file system: no user can make or remove files there", path)
+    raise PermissionError(errno.EACCES, "this user may not make and remove files there", path)
 
 
 def check_deletable(descriptor: int, path: str, names: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ POINTS: Final[Mapping[str, str]] = {
 """Every point of a write, with its state when it is passed."""
 
 COPY_POINTS: Final[Mapping[str, str]] = {
-    "K1.listed": "a data set is copied: the files of one state are listed",
+    "K1.listed": "a dataset is copied: the files of one state are listed",
     "K2.copied": "one of them is staged in the copy (each)",
     "K3.carried": "the kept records are in the copy",
 }

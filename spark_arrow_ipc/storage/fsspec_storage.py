@@ -34,7 +34,6 @@ from spark_arrow_ipc.storage.base import (
     one_line,
     replaced,
     unknown_option,
-    without_secrets,
 )
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.paths import ONE_KIND, SEPARATOR, Place, clean_url, join, name_of, place_of, split_url
@@ -98,7 +97,7 @@ def connect(cls: Any, root: str, options: StorageOptions) -> Any:
         wrong = next((name for name, _ in options if f"'{name}'" in text), None)
         if wrong is not None:
             raise _unknown(wrong, root, parameters) from None
-        raise OptionError(f"the options {PREFIX}* do not make a connection: {without_secrets(text, options)}") from None
+        raise OptionError(f"the options {PREFIX}* do not make a connection: {one_line(text, options)}") from None
 
 
 def _text(error: BaseException, options: StorageOptions = ()) -> str:
@@ -233,8 +232,11 @@ def _parsed(text: str) -> datetime:
 
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
 
-_COLON_BEFORE_AT: Final = frozenset(("github",))
-"""Schemes with a colon before an ``@`` that no password follows: ``github://organisation:repository@branch/path``."""
+_BEFORE_AT: Final[Mapping[str, re.Pattern[str]]] = {
+    "github": re.compile(r"[^:@]+:[^:@]+"),  # github://organisation:repository@branch/path
+    **dict.fromkeys(("ftp", "ftps", "git", "scp", "sftp", "smb", "ssh", "webdav", "webhdfs"), re.compile("[^:@]+")),
+}
+"""By scheme: what may stand before an ``@``, such as a user's name. For others it is a token, as in ``hf://TOKEN@...``."""
 
 _LINK: Final = "link"
 """Type of a link in a listing, which does not say what it leads to."""
@@ -267,8 +269,12 @@ class FsspecStorage(RemoteStorage):
         if place_of(text) is not Place.OTHER:
             raise UnsupportedError(ONE_KIND, path=text)
         scheme = text.partition("://")[0].lower()
-        colon = scheme in _COLON_BEFORE_AT
-        clean = clean_url(text, place="a host or first directory", may_name=lambda user: colon or ":" not in user)
+        names = _BEFORE_AT.get(scheme)
+        clean = clean_url(
+            text,
+            place="a host or first directory",
+            may_name=lambda user: names is not None and names.fullmatch(user) is not None,
+        )
         if "::" in text:
             raise OptionError(expected="the URL of one file system", found=f"a chain of them in {cut_repr(text)}")
         filesystem_class(scheme, clean)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.storage.base import StorageOptions, missing, one_line, replaced
 from spark_arrow_ipc.storage.object_options import load_obstore
+from spark_arrow_ipc.storage.object_reach import no_connection
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -278,7 +279,7 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
     elif isinstance(error, exceptions.AlreadyExistsError):
         number, text = errno.EEXIST, "the store says that it is there, or being written by another request"
     else:
-        return OSError(errno.EIO, line, path)
+        return OSError(errno.EIO, no_connection(error) or line, path)
     return OSError(number, f"{text} ({line})", path)  # of the class that Python has for the number
 
 

@@ -18,7 +18,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.base import PREFIX, StorageOptions, unknown_option, without_secrets
+from spark_arrow_ipc.storage.base import PREFIX, StorageOptions, one_line, unknown_option
+from spark_arrow_ipc.storage.object_reach import address_of, check_reachable
+from spark_arrow_ipc.storage.object_values import check_endpoint, checked
 from spark_arrow_ipc.storage.paths import StoreKind, kind_of, split_url
 
 if TYPE_CHECKING:
@@ -48,12 +50,13 @@ _CLIENT_OPTIONS: Final = frozenset((
     "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "randomize_addresses",
     "read_timeout", "root_certificate", "timeout", "user_agent",
 ))  # fmt: skip
-_FLAGS: Final = frozenset((
-    "allow_http", "allow_invalid_certificates", "http1_only", "http2_only", "randomize_addresses",
-))  # fmt: skip
-_ENDPOINTS: Final = (
-    "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT",
-)  # fmt: skip
+_ENDPOINTS: Final[Mapping[StoreKind, tuple[str, ...]]] = {
+    StoreKind.S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    StoreKind.GCS: ("GOOGLE_BASE_URL",),
+    StoreKind.AZURE: ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    StoreKind.HTTP: (),
+    StoreKind.MEMORY: (),
+}
 _ALLOW_HTTP: Final = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
 """Variables that the library reads itself only where it is given no option of the client."""
 
@@ -68,9 +71,6 @@ _COPY_TIMEOUT: Final = timedelta(minutes=10)
 
 _MAX_RETRIES: Final = 10
 """The library's default."""
-
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h)?")
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _METADATA_ADDRESS: Final = ("169.254.169.254", 80)
 """The address that a machine of a cloud asks for the credentials of its role."""
@@ -126,14 +126,14 @@ def load_obstore() -> Any:
 
 
 def repetitions(options: StorageOptions) -> int:
-    """Return the number of times that a request is repeated, at least one."""
-    return max(1, int(dict(options).get("max_retries", _MAX_RETRIES)))
+    """Return the number of times that a request is repeated."""
+    return int(dict(options).get("max_retries", _MAX_RETRIES))
 
 
 def connect(path: str, options: StorageOptions, *, copies: bool = False) -> ObjectStore:
     """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role."""
     load_obstore()
-    from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
+    from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
     root, kind = split_url(path)[0], kind_of(path)
     groups = _grouped(options, kind)
@@ -144,15 +144,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         _check(not options, options, kind)
         return MemoryStore()
     if kind is StoreKind.HTTP:
-        _check(not groups.store, tuple(groups.store.items()), kind)
-        if root.startswith("http:"):
-            groups.client.setdefault("allow_http", True)
-        of_web: Any = HTTPStore
-        return _made(
-            lambda: cast("ObjectStore", of_web(root, client_options=groups.client, retry_config=groups.retry)),
-            options,
-            kind,
-        )
+        return _web_server(path, root, groups, options)
     cls: Any = {StoreKind.S3: S3Store, StoreKind.GCS: GCSStore, StoreKind.AZURE: AzureStore}[kind]
     arguments: dict[str, Any] = {"client_options": groups.client, "retry_config": groups.retry}
 
@@ -160,6 +152,10 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         store_of_url: ObjectStore = cls.from_url(root, config=groups.store, **arguments)
         return store_of_url
 
+    address = address_of(groups.store, _ENDPOINTS[kind])
+    if address is not None:
+        _made(make, options, kind)  # first, as it finds misspelt options
+        check_reachable(*address, path, groups.client, repetitions(options))
     if kind is not StoreKind.S3:
         store = _made(make, options, kind)
         if not _others_know(groups.store, kind):
@@ -175,6 +171,21 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     return _made(make, options, kind)
 
 
+def _web_server(path: str, root: str, groups: _Groups, options: StorageOptions) -> ObjectStore:
+    from obstore.store import HTTPStore
+
+    _check(not groups.store, tuple(groups.store.items()), StoreKind.HTTP)
+    if root.startswith("http:"):
+        groups.client.setdefault("allow_http", True)
+    check_reachable(root, "", path, groups.client, repetitions(options))
+    make: Any = HTTPStore
+    return _made(
+        lambda: cast("ObjectStore", make(root, client_options=groups.client, retry_config=groups.retry)),
+        options,
+        StoreKind.HTTP,
+    )
+
+
 def _region() -> str | None:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
@@ -186,18 +197,18 @@ def _grouped(options: StorageOptions, kind: StoreKind) -> _Groups:
     for name, value in options:
         if not value.isprintable() and _LINES.search(name) is None:
             raise OptionError(f"the option {PREFIX}{name} holds a line break or another character that is not printed")
+        for_library: Any = checked(name, value)
         if name in _CLIENT_OPTIONS:
-            groups.client[name] = _flag(name, value) if name in _FLAGS else value
-        elif name == "max_retries":
-            if not value.isdecimal() or len(value) > 4:
-                raise OptionError(f"the option {PREFIX}{name} must be a whole number below 10,000")
-            groups.retry[name] = int(value)
-        elif name == "retry_timeout":
-            groups.retry[name] = _seconds(name, value)
+            groups.client[name] = for_library
+        elif name in _RETRY_OPTIONS:
+            groups.retry[name] = for_library
         elif name != _PROFILE:
-            groups.store[name] = value
-    endpoint = groups.store.get("endpoint", groups.store.get("endpoint_url")) or _of_environment(_ENDPOINTS)
-    if endpoint.startswith("http:") or _of_environment(_ALLOW_HTTP) == "true":
+            groups.store[name] = for_library
+    for variable in _ENDPOINTS[kind]:
+        if os.environ.get(variable):
+            check_endpoint(variable, os.environ[variable])
+    address = address_of(groups.store, _ENDPOINTS[kind])
+    if (address is not None and address[0].startswith("http:")) or _of_environment(_ALLOW_HTTP) == "true":
         groups.client.setdefault("allow_http", True)  # whoever writes http: means it
     return groups
 
@@ -205,19 +216,6 @@ def _grouped(options: StorageOptions, kind: StoreKind) -> _Groups:
 def _of_environment(names: Sequence[str]) -> str:
     """Return the first of some variables that is set, or an empty string."""
     return next(filter(None, map(os.environ.get, names)), "")
-
-
-def _flag(name: str, value: str) -> bool:
-    if value.lower() not in {"true", "false"}:
-        raise OptionError(f"the option {PREFIX}{name} must be true or false")
-    return value.lower() == "true"
-
-
-def _seconds(name: str, value: str) -> timedelta:
-    match = _DURATION.fullmatch(value.strip())
-    if match is None or len(value) > 20:
-        raise OptionError(f"the option {PREFIX}{name} must be a number of seconds, or one with a unit of ms, s, m or h")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2] or "s"])
 
 
 def _credential_provider(groups: _Groups) -> Any:
@@ -247,8 +245,8 @@ def _credential_provider(groups: _Groups) -> Any:
                 return Boto3CredentialProvider(session)
         if wants_profile:
             raise OptionError(
-                f"the profile {wants_profile!r} is not in ~/.aws/config or ~/.aws/credentials of this machine, "
-                "or has no credentials"
+                f"the profile that {f'{PREFIX}{_PROFILE}' if groups.profile else 'AWS_PROFILE'} names is not in "
+                "~/.aws/config or ~/.aws/credentials of this machine, or has no credentials"
             )
     _check_role(StoreKind.S3)
     return None
@@ -304,10 +302,10 @@ def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreK
         raise _unknown(wrong, kind) from None
     except (BaseError, ValueError, TypeError) as error:
         text = str(error).partition("\n")[0]
-        raise OptionError(f"the options {PREFIX}* do not make a connection: {without_secrets(text, options)}") from None
+        raise OptionError(f"the options {PREFIX}* do not make a connection: {one_line(text, options)}") from None
 
 
 def _unknown(name: str, kind: StoreKind) -> OptionError:
     names = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
     names += [_PROFILE] if kind is StoreKind.S3 else []
-    return unknown_option(name, names, kind.value, "docs/object_stores.md lists those that there are")
+    return unknown_option(name, names, kind.value, '"Object stores" in the documentation lists them')

@@ -202,7 +202,7 @@ class ObjectStorage(RemoteStorage):
             with self._errors(staged):
                 load_obstore().copy(store, key, split_url(final)[1])
 
-        return copied(copy, repetitions(self.options))
+        return copied(copy, max(1, repetitions(self.options)))
 
     def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
         """Refuse: no object is ever moved away."""

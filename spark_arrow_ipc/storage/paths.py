@@ -27,7 +27,8 @@ ONE_KIND: Final = (
 """Error for paths of several storages."""
 
 
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z0-9+.-]+)*)://([^/]*)(.*)", re.DOTALL)
+"""A URL; several schemes are a chain of fsspec's file systems, which is refused."""
 
 
 _WEB: Final = frozenset({"http", "https"})
@@ -77,8 +78,7 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
             f"the path {scheme}://... has a query (?...), as signed URLs have, and paths are shown in plans and logs; "
             "read the object by its store's own URL and credentials (s3://, gs://, abfss://, storage.*), or download it"
         )
-    user, at, _ = host.rpartition("@")
-    if at and not may_name(user):
+    if _holds_user(host, key, may_name):
         raise OptionError(
             f"the path {scheme}://... holds a password or a key before @, and paths are shown in plans and logs; "
             "leave it to the machine's own credentials, or give it by the options storage.*"
@@ -91,6 +91,15 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
     if "\0" in path or (not path.isascii() and _lone_surrogate(path)):
         raise OptionError(expected="a path", found=f"a NUL or a lone surrogate in {cut_repr(path)}")
     return "/".join([f"{scheme}://{host}", *parts])
+
+
+def _holds_user(host: str, key: str, may_name: Callable[[str], bool]) -> bool:
+    """Return whether a key or password stands before an ``@``; keys of clouds have slashes, so that it may be far off."""
+    user, at, _ = host.rpartition("@")
+    if at:
+        return not may_name(user)
+    before = host or key.lstrip(SEPARATOR).partition("@")[0]
+    return "@" in key and ":" in before and not before.rpartition(":")[2].isdecimal()
 
 
 def split_url(path: str) -> tuple[str, str]:
@@ -329,6 +338,7 @@ def _of_file_uri(uri: str) -> str:
         raise OptionError(expected="an absolute path after file:", found=repr(uri))
     if rest.startswith("//"):
         host, slash, rest = rest[2:].partition("/")
+        host = host.rpartition("@")[2]
         if host.lower() not in _LOCAL_HOSTS:
             raise UnsupportedError(
                 f"the file: URI names the host {host!r}; write file:///{host}/... where that is a directory", path=uri

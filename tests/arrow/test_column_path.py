@@ -118,8 +118,8 @@ def test_a_path_that_is_not_resolved_says_why(schema, path, words):
 WIDE = Schema.of(t.field(f"a_rather_long_name_of_a_column_{i:04}", t.int8) for i in range(1000))
 HUGE = Schema.of([t.field("x" * 1_000_000, t.int8), *WIDE.fields])
 ABSENT = [
-    ("one that is like it", SCHEMA, "bb", "did you mean 'B'"),
-    ("a field that is like it", SCHEMA, ("p", "qq"), "did you mean 'q'"),
+    ("one that is like it", SCHEMA, "bb", "did you mean 'B'?"),
+    ("a field that is like it", SCHEMA, ("p", "qq"), "did you mean 'q'?"),
     ("several that are like it", WIDE, "a_rather_long_name_of_a_column_12", "did you mean 'a_rather_long_name_of_a_column_"),
     ("none of many", WIDE, "zzz", "the columns are 'a_rather_long_name_of_a_column_0000', 'a_rather_long_name_of_a_column_0001' and 998 more"),
     ("a long one", WIDE, "z" * 1_000_000, "and 998 more"),

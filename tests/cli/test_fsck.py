@@ -102,4 +102,4 @@ def test_a_backup_of_a_quiet_data_set_and_what_is_put_back(capsys, place, tmp_pa
     status, out, _ = ran(capsys, "fsck", place.root)
     assert (1, True) == (status, "a record has removed this file" in out)
     assert 0 == ran(capsys, "fsck", "--repair", place.root)[0]
-    assert ["lost"] == place.ours(), "over a living data set a backup brings nothing back, and breaks nothing"
+    assert ["lost"] == place.ours(), "over a living dataset a backup brings nothing back, and breaks nothing"

@@ -91,10 +91,10 @@ def test_a_predicate_that_is_none_is_one_sentence(capsys, lake):
 
 
 ABSENT = [
-    (["cat", "--columns", "nane"], "--columns: there is no column 'nane'; did you mean 'name'"),
-    (["cat", "--where", "nane = 'x'"], "the option where: there is no column 'nane'; did you mean 'name'"),
-    (["cat", "--where", "nested.xx = 1"], "the option where: there is no field 'xx' in nested; did you mean 'x'"),
-    (["rewrite", "--sort-by", "nane"], "--sort-by: there is no column 'nane'; did you mean 'name'"),
+    (["cat", "--columns", "nane"], "--columns: there is no column 'nane'; did you mean 'name'?"),
+    (["cat", "--where", "nane = 'x'"], "the option where: there is no column 'nane'; did you mean 'name'?"),
+    (["cat", "--where", "nested.xx = 1"], "the option where: there is no field 'xx' in nested; did you mean 'x'?"),
+    (["rewrite", "--sort-by", "nane"], "--sort-by: there is no column 'nane'; did you mean 'name'?"),
 ]
 
 

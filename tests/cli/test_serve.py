@@ -30,7 +30,7 @@ def serve(capsys, act, *arguments):
 
     def client():
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while not lines or not lines[-1].endswith("\n"):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
@@ -183,11 +183,11 @@ def test_a_server_that_ends_leaves_nothing_or_what_the_next_removes(tmp_path, en
         path = segment(first)
         assert path.exists()
         first.send_signal(end)
-        assert (0 if end == signal.SIGTERM else -9) == first.wait(20)
+        assert (0 if end == signal.SIGTERM else -9) == first.wait(120)
     assert path.exists() == (end == signal.SIGKILL)
     with start() as second:
         other = segment(second)
         assert not path.exists()
         second.terminate()
-        assert 0 == second.wait(20)
+        assert 0 == second.wait(120)
     assert not other.exists()

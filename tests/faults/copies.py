@@ -1,10 +1,10 @@
-"""Copy a data set while four writers work on it: by `arrowipc copy`, by `cp -r`, `cp -a`, and slowly in any order.
+"""Copy a dataset while four writers work on it: by `arrowipc copy`, by `cp -r`, `cp -a`, and slowly in any order.
 
     python tests/faults/copies.py --copies 500 [--seed 1] [--minutes 30]
 
 Copies of the first kind must be whole, also where the process is killed and begins again. The others are whole, or `fsck`
 says that they are not, and the commands that it names lead to one committed state, or it says that nothing does. What a
-state is, is known from all records that the writers made. A copy that reads as one state goes on as a data set: a job
+state is, is known from all records that the writers made. A copy that reads as one state goes on as a dataset: a job
 appends to it, and vacuum clears it.
 
 Prints what it counted and exits with 0, or raises with what is wrong.
@@ -49,7 +49,7 @@ PAUSES_SECONDS = [0.01, 0.1, 0.5]
 """Between two jobs of a writer."""
 
 ROUND = 25
-"""Copies of one data set; after that another is made."""
+"""Copies of one dataset; after that another is made."""
 
 P_KILLED = 0.4
 """Of an `arrowipc copy`."""
@@ -220,7 +220,7 @@ def check(way, root, states, is_well):
 
 
 def copy_some(folder, copies, end, rng, count):
-    """Let writers make a data set, and copy it some times."""
+    """Let writers make a dataset, and copy it some times."""
     source, target = folder / "source", folder / "target"
     save(source, APPEND, *(f"k={k}:first" for k in range(PARTITIONS)), partition_by=BY, commit_retention=KEPT_SECONDS)
     pause, seed = rng.choice(PAUSES_SECONDS), rng.randrange(1 << 30)

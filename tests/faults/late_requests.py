@@ -92,7 +92,7 @@ class Proxy(FaultServer):
 
 
 class Run:
-    """A data set, and what its readers may see: several states as long as a job that died may still be committed."""
+    """A dataset, and what its readers may see: several states as long as a job that died may still be committed."""
 
     def __init__(self, place, rng, count):
         self.place, self.rng, self.count = place, rng, count
@@ -211,7 +211,7 @@ def dying_at(point, passed):
 
 
 def run(seed, count, *, staged=False):
-    """Run some jobs and vacuums over one data set; raise if a reader sees what nobody was told of."""
+    """Run some jobs and vacuums over one dataset; raise if a reader sees what nobody was told of."""
     rng = random.Random(seed)
     passed = [0.0]
 

@@ -45,7 +45,7 @@ MUTATIONS = [
         "return record.schema",
     ),
     (
-        "D3 readers apply the records of all data sets around a directory",
+        "D3 readers apply the records of all datasets around a directory",
         "listing/committed_view.py",
         "dataset = None if dataset == parent(dataset) else self._datasets.get(parent(dataset))",
         "dataset = None",
@@ -84,7 +84,7 @@ MUTATIONS = [
     ),
     ("D6 after a long pause the outcome is unknown", APPEND, "if newest.seq - record.seq < REMEMBERED:", "if True:"),
     (
-        "D13 a first job looks for other data sets before its record",
+        "D13 a first job looks for other datasets before its record",
         "write/commit.py",
         "check_alone(staging.dataset, before if intent.copies is None else None)",
         "pass",

@@ -4,7 +4,7 @@
     python tests/faults/pauses.py --runs 300 --recreate       meanwhile the directory is removed, and written anew
     python tests/faults/pauses.py --copies --runs 2000        the same, where a storage publishes by copies
 
-A run is a data set of its own: two appends, then a process that commits, aborts, gives up or clears, and stands still at
+A run is a dataset of its own: two appends, then a process that commits, aborts, gives up or clears, and stands still at
 one of its steps. What is true is kept by the run itself: at each step that makes a record it applies the record to a
 mapping of file names. Whenever somebody has done something, and in the end:
 
@@ -79,7 +79,7 @@ KEPT = [(64, 60 * 10**9, 1 << 20)] * 3 + [(64, 3, 1 << 20), (2, 0, 0)]
 
 
 class Run:
-    """One data set, what is true of it, and who stands still."""
+    """One dataset, what is true of it, and who stands still."""
 
     def __init__(self, folder, rng):
         self.path, self.rng = Path(folder) / "data", rng
@@ -335,7 +335,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
-    parser.add_argument("--folder", default=None, help="where the data sets are made (default: a temporary directory)")
+    parser.add_argument("--folder", default=None, help="where the datasets are made (default: a temporary directory)")
     chosen = parser.parse_args()
     begun, number, reached = time.monotonic(), chosen.first, Counter()
     with local_paths_are_copied(CopyingStorage()) if chosen.copies else nullcontext():

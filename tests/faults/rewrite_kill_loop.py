@@ -3,7 +3,7 @@
     python tests/faults/rewrite_kill_loop.py --kills 100     tasks run in the driver's process, each twice, in any order
     python tests/faults/rewrite_kill_loop.py --spark 10      sessions of Spark: retries, speculation, one JVM for each kill
 
-A driver goes through numbered sources of 30 rows and appends each to one data set (`rewrite`, with a token of its own), and
+A driver goes through numbered sources of 30 rows and appends each to one dataset (`rewrite`, with a token of its own), and
 after each rewrites all of it in place, or joins its small files (`compact`). It is killed, begins again some sources
 before the place where it was, and so on. In every third life another process appends a source meanwhile.
 
@@ -231,7 +231,7 @@ def main():
     )
     parser.add_argument("--spark", type=int, default=0, metavar="KILLS", help="kill so many drivers with Spark")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--folder", default=None, help="where the data sets are made (default: a temporary directory)")
+    parser.add_argument("--folder", default=None, help="where the datasets are made (default: a temporary directory)")
     parser.add_argument("--driver", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.driver:

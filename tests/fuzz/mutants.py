@@ -43,7 +43,7 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.messages.message import decode_message
-from spark_arrow_ipc.ipc.reader import open_recovered
+from spark_arrow_ipc.ipc.recovery import open_recovered
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
 
 MOST_SECONDS = 10

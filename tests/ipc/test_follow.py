@@ -107,7 +107,7 @@ def test_a_producer_process_with_torn_writes(tmp_path):
             assert ("n", "d") == reader.schema.names  # waits for it
             found = [each.to_pydict() for each in reader]
             assert reader.has_ended
-        assert 0 == producer.wait(20)
+        assert 0 == producer.wait(120)
     assert list(range(2 * count)) == [n for each in found for n in each["n"]]
     assert [each.to_pydict() for each in pa.ipc.open_stream(path.read_bytes())] == found
 
@@ -124,9 +124,9 @@ def test_waits_end_by_the_timeout_and_by_the_callback(tmp_path):
         assert EXPECTED == rows(reader)
         assert 6 == len(asked)
         started = time.monotonic()
-        with ipc.open(path, follow=ipc.Follow(poll_seconds=9, timeout_seconds=0.05)) as patient:
+        with ipc.open(path, follow=ipc.Follow(poll_seconds=600, timeout_seconds=0.05)) as patient:
             assert EXPECTED == rows(patient)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 500
 
 
 def test_a_reader_that_waits_sees_what_comes_later(tmp_path):

@@ -128,7 +128,7 @@ def test_a_listener_writes_each_batch_and_the_end_as_a_line_of_json(spark, tmp_p
         writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while "ended" not in (tmp_path / "progress.jsonl").read_text() and time.monotonic() < deadline:
             time.sleep(0.05)
     finally:

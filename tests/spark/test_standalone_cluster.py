@@ -94,7 +94,7 @@ def daemon(folder, name, arguments, environment):
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -171,7 +171,7 @@ def test_two_workers_read_write_run_functions_and_stream(tmp_path):
             assert url == answer["master"]
             assert sorted(folders) == sorted({Path(place).parents[1] for place in answer["workers"]})
     finally:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while (left := processes(mark)) and time.monotonic() < end:
             time.sleep(0.1)
         names = [process.name() for process in left]

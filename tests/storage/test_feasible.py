@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -54,6 +55,87 @@ def test_a_directory_that_this_user_may_not_write_to(place, monkeypatch):
     for final in (f"{root}/k=1/part-0.arrow", f"{root}/k=1/j=1/i=1/part-0.arrow"):
         assert expected == refused(storage.check_publish, f"{root}/stage", [final])
     assert expected == refused(storage.check_delete, [f"{root}/k=1/old.arrow"])
+
+
+REASONS = [
+    # flags of the file system or the error of asking for them, what is refused
+    ("a read-only mount", os.ST_RDONLY, errno.EROFS, "Read-only file system"),
+    ("a read-only mount with other flags", os.ST_RDONLY | os.ST_NOSUID, errno.EROFS, "Read-only file system"),
+    ("no permission", 0, errno.EACCES, "this user may not make and remove files there"),
+    ("a handle of NFS that the server forgot", errno.ESTALE, errno.ESTALE, "Stale file handle"),
+    ("a broken disk", errno.EIO, errno.EIO, "Input/output error"),
+]
+
+
+@pytest.mark.parametrize(("flags", "number", "text"), [case[1:] for case in REASONS], ids=[case[0] for case in REASONS])
+def test_why_a_directory_cannot_be_written_to(place, monkeypatch, flags, number, text):
+    storage, root = place
+
+    def fstatvfs(_):
+        if number in {errno.ESTALE, errno.EIO}:
+            raise OSError(number, os.strerror(number))
+        return SimpleNamespace(f_flag=flags)
+
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(os, "fstatvfs", fstatvfs)
+    for call, arguments, path in (
+        (storage.check_writable, (f"{root}/k=1",), f"{root}/k=1"),
+        (storage.check_publish, (f"{root}/stage", [f"{root}/a.arrow"]), root),
+        (storage.check_delete, ([f"{root}/k=1/old.arrow"],), f"{root}/k=1"),
+    ):
+        with pytest.raises(OSError, match=text) as caught:
+            call(*arguments)
+        assert (number, path) == (caught.value.errno, caught.value.filename)
+
+
+NUMBERS = (
+    "ENOSPC",
+    "EDQUOT",
+    "EROFS",
+    "ENAMETOOLONG",
+    "ELOOP",
+    "ENOTDIR",
+    "ESTALE",
+    "EIO",
+    "EMFILE",
+    "EACCES",
+    "EPERM",
+)
+"""Errors of a file system that are passed on, as what they are, with the path that a user knows."""
+
+CHANGES = {
+    "create": ("open", lambda storage, root: storage.create(f"{root}/k=1/new.arrow")),
+    "put": ("open", lambda storage, root: storage.put(f"{root}/k=1/new", b"1")),
+    "put_if_absent": ("open", lambda storage, root: storage.put_if_absent(f"{root}/k=1/new", b"1")),
+    "scratch_file": ("open", lambda storage, root: storage.scratch_file(f"{root}/k=1")),
+    "make_directory": ("mkdir", lambda storage, root: storage.make_directory(f"{root}/k=1/j=1")),
+    "publish": ("rename", lambda storage, root: storage.publish(f"{root}/k=1/old.arrow", f"{root}/k=1/new.arrow")),
+    "delete": ("unlink", lambda storage, root: storage.delete(f"{root}/k=1/old.arrow")),
+    "delete_all": ("unlink", lambda storage, root: storage.delete_all([f"{root}/k=1/old.arrow"])),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("inside", [True, False], ids=["inside a directory", "anywhere"])
+def test_an_error_of_the_file_system_is_said_as_what_it_is(place, monkeypatch, name, number, inside):
+    storage, root = place
+    storage = storage if inside else LOCAL
+    called, call = CHANGES[name]
+    real, code = getattr(os, called), getattr(errno, number)
+
+    def refuses(path, *arguments, **descriptors):
+        flags = arguments[0] if called == "open" else os.O_CREAT
+        if flags & os.O_CREAT and (inside or str(path).startswith(root)):
+            other = (arguments[0],) if called == "rename" else ()
+            raise OSError(code, os.strerror(code), path, None, *other)
+        return real(path, *arguments, **descriptors)
+
+    monkeypatch.setattr(os, called, refuses)
+    with pytest.raises(OSError, match=os.strerror(code)) as caught:
+        call(storage, root)
+    assert code == caught.value.errno
+    assert str(caught.value.filename).startswith(f"{root}/k=1")
 
 
 def test_a_partition_on_another_device(place, monkeypatch):

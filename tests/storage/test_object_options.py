@@ -6,7 +6,7 @@ import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage import object_options
-from spark_arrow_ipc.storage.base import is_secret
+from spark_arrow_ipc.storage.base import without_secrets
 from spark_arrow_ipc.storage.object_options import _CLIENT_OPTIONS, _STORE_OPTIONS, connect
 from spark_arrow_ipc.storage.paths import StoreKind
 
@@ -24,6 +24,7 @@ def nothing_known(monkeypatch, tmp_path):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(object_options, "_METADATA_ADDRESS", ("127.0.0.1", 9))
+    monkeypatch.setattr(object_options, "check_reachable", lambda *_: None)
     return tmp_path
 
 
@@ -56,12 +57,12 @@ def test_options_make_a_connection(url, options):
     ("url", "options", "message"),
     [
         ("s3://b", (("acces_key_id", "A"), *KEYS), "no option storage.acces_key_id for S3; did you mean storage.access_key_id"),
-        ("s3://b", (("zzz", "A"), *KEYS), "no option storage.zzz for S3; docs/object_stores.md"),
+        ("s3://b", (("zzz", "A"), *KEYS), 'no option storage.zzz for S3; "Object stores" in the documentation lists them'),
         ("gs://b", KEYS, "no option storage.access_key_id for Google Cloud Storage"),
         ("https://host", KEYS, "no option storage.access_key_id for a web server"),
         ("memory://x", (("region", "A"),), "no option storage.region for memory"),
         ("s3://b", (("region", "a\nb"), *KEYS), "storage.region holds a line break"),
-        ("s3://b", (*KEYS, ("allow_http", "yes")), "storage.allow_http must be true or false"),
+        ("s3://b", (*KEYS, ("allow_http", "maybe")), "storage.allow_http must be true or false"),
         ("s3://b", (*KEYS, ("max_retries", "-1")), "storage.max_retries must be a whole number"),
         ("s3://b", (*KEYS, ("retry_timeout", "soon")), "storage.retry_timeout must be a number of seconds"),
         ("gs://b", (("profile", "p"),), "names a profile of ~/.aws, and the path is of Google Cloud Storage"),
@@ -75,13 +76,12 @@ def test_options_make_a_connection(url, options):
 def test_wrong_options_are_one_sentence_without_a_value(url, options, message):
     with pytest.raises(OptionError, match=message) as caught:
         connect(url, options)
-    for name, value in options:
-        assert not (is_secret(name) and len(value) > 3 and value in str(caught.value))
+    assert str(caught.value) == without_secrets(str(caught.value), options)
 
 
 def test_a_profile_that_is_not_there_is_named():
     pytest.importorskip("boto3")
-    with pytest.raises(OptionError, match=r"the profile 'p' is not in ~/.aws/config"):
+    with pytest.raises(OptionError, match=r"the profile that storage.profile names is not in ~/.aws/config"):
         connect("s3://b", (("profile", "p"),))
 
 

@@ -253,6 +253,9 @@ _OWN_KEYS: Final = ("spark_arrow_ipc.", ROW_COUNTS_KEY)
 """Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
 
 
+_JOINED: Final = "that were joined, or have no rows, is left out: 'arrowipc concat' without --batch-rows copies those with rows as they are"
+
+
 class _TakesBatches(Protocol):
     def write(self, batch: RecordBatch, /) -> bool: ...
 
@@ -388,6 +391,34 @@ def write_all(writer: _TakesBatches, batches: Iterable[RecordBatch]) -> tuple[in
         writer.write(batch)
         written, rows = written + 1, rows + batch.num_rows
     return written, rows
+
+
+class MetadataCount:
+    """Counts the rows of record batches that have custom metadata: when they are read, and when they are written."""
+
+    def __init__(self) -> None:
+        self._left = 0
+
+    def read(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield the batches that are read."""
+        for batch in batches:
+            self._left += _rows_with_metadata(batch)
+            yield batch
+
+    def written(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield the batches to write, which are made of those that were read."""
+        for batch in batches:
+            self._left -= _rows_with_metadata(batch)
+            yield batch
+
+    def complain(self, target: str, why: str = _JOINED) -> None:
+        """Print one line if metadata was left out."""
+        if self._left:
+            complain(f"{target}: custom metadata of record batches {why}")
+
+
+def _rows_with_metadata(batch: RecordBatch) -> int:
+    return max(batch.num_rows, 1) if batch.custom_metadata else 0
 
 
 def refuse_existing(storage: Storage, path: str) -> None:

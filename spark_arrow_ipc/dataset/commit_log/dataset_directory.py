@@ -1,4 +1,4 @@
-"""The names in a data set: its records and staging directories, and the files that a record adds and removes, with a tally.
+"""The names in a dataset: its records and staging directories, and the files that a record adds and removes, with a tally.
 
 Names in a record are relative and visible, so that none leads out of the dataset.
 
@@ -56,7 +56,7 @@ class DatasetDirectory:
         status = storage.status(root)
         if status is None or status.kind is not Kind.DIRECTORY:
             found = "nothing" if status is None else "something else"
-            raise NoFilesError(expected="the directory of a data set", found=found, path=root)
+            raise NoFilesError(expected="the directory of a dataset", found=found, path=root)
         return cls(storage, root)
 
     def check(self) -> None:

@@ -140,7 +140,7 @@ class CommittedView:
 
     @property
     def heads(self) -> Mapping[str, MetRecord]:
-        """The record whose state the listings have, by the path of each data set that was met."""
+        """The record whose state the listings have, by the path of each dataset that was met."""
         return dict(self._heads)
 
     def look_ahead(self, directories: Iterable[str]) -> None:
@@ -318,7 +318,7 @@ class CommittedView:
         if len(correcting) > 1:
             inner, outer = correcting[:2]
             raise CommitError(
-                f"a data set lies inside of the data set {outer}, and jobs of both are being put in place, so that nobody can "
+                f"a dataset lies inside of the dataset {outer}, and jobs of both are being put in place, so that nobody can "
                 f"say which files count; run 'arrowipc vacuum {inner}', then 'arrowipc vacuum {outer}'",
                 path=inner,
             )
@@ -345,7 +345,7 @@ class CommittedView:
             correcting = self._correcting(dataset)
             if correcting:
                 raise CommitError(
-                    f"this leads by a link into the data set {correcting[0]}, a job of which is being put in place: read "
+                    f"this leads by a link into the dataset {correcting[0]}, a job of which is being put in place: read "
                     f"{real}, wait, or run 'arrowipc vacuum {correcting[0]}'",
                     path=directory,
                 )

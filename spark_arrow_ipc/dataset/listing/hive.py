@@ -53,7 +53,7 @@ class Partitioning:
     strings: tuple[Strings, ...] = ()
     unread: tuple[DataFile, ...] = ()  # files in the root of a partitioned table, which Spark does not read either
     time_zone: str | None = None
-    # the record of each data set whose directories are read (`Tree.heads`); empty where files are named one by one
+    # the record of each dataset whose directories are read (`Tree.heads`); empty where files are named one by one
     heads: Mapping[str, MetRecord] = dataclasses.field(default_factory=dict)
 
     def warning(self) -> str | None:
@@ -123,7 +123,7 @@ def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
         return  # whoever reads it says what is wrong
     if SPLIT_COLUMN in map(str.lower, names):
         raise UnsupportedError(
-            f"this data set has a column {SPLIT_COLUMN} of its own, and its splits would get one of that name; load the "
+            f"this dataset has a column {SPLIT_COLUMN} of its own, and its splits would get one of that name; load the "
             "directory of one split, or the files of one",
             path=first.path,
         )

@@ -1,4 +1,4 @@
-"""Data sets of HuggingFace's `datasets`: which files of a directory are data, in which order, and of which split.
+"""Datasets of HuggingFace's `datasets`: which files of a directory are data, in which order, and of which split.
 
 Three forms are known by the JSON files that lie beside the data:
 
@@ -8,7 +8,7 @@ Three forms are known by the JSON files that lie beside the data:
   lies there (``cache-*.arrow``) are results of ``map``, and no data.
 
 The JSON may come from anybody: it is read up to a size, and a name in it is one that the listing has, or an error. Where a
-data set of our own changes, its pending record says what ``state.json`` will be (`CommittedView.document`).
+dataset of our own changes, its pending record says what ``state.json`` will be (`CommittedView.document`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SPLIT: Final = re.compile(r"\w+(\.\w+)*")
 
 
 _MOST_NAME: Final = 255
-"""Characters of the name of a data set: no file has a longer one."""
+"""Characters of the name of a dataset: no file has a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ Read = Callable[[str, int], bytes]
 def splits_in(
     directory: str, files: Sequence[DataFile], leaves: Mapping[str, Sequence[DataFile]], read: Read
 ) -> tuple[Split, ...] | None:
-    """Return the splits of a directory, one for a Dataset; None if it is not a data set of HuggingFace.
+    """Return the splits of a directory, one for a Dataset; None if it is not a dataset of HuggingFace.
 
     `files` are those of the directory, sorted by path; `leaves` those of all directories, for the splits of a
     DatasetDict; `read` reads a JSON file.
@@ -92,7 +92,7 @@ def _named_by_state(directory: str, there: Mapping[str, DataFile], read: Read) -
     for key in _INDICES:
         if state.get(key):
             raise UnsupportedError(
-                f"the rows of this data set are selected by indices ({key}), which are not applied here; write it with "
+                f"the rows of this dataset are selected by indices ({key}), which are not applied here; write it with "
                 "datasets' flatten_indices() and save_to_disk, and read that",
                 path=path,
             )
@@ -141,7 +141,7 @@ def _is_split(name: object) -> bool:
 
 
 def _snake_case(name: str) -> str:
-    """Return the name of a data set as it stands in the names of its files (`datasets.naming`)."""
+    """Return the name of a dataset as it stands in the names of its files (`datasets.naming`)."""
     name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
     return re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name).lower()
 

@@ -58,7 +58,7 @@ class Tree:
     filter: FileFilter = field(default_factory=FileFilter)  # which files are read
     dangling: tuple[tuple[str, Listing], ...] = ()  # directories that contain dangling links, and their listings
     storage: Storage = LOCAL
-    # the record whose state is listed, by the path of each data set that was met
+    # the record whose state is listed, by the path of each dataset that was met
     heads: Mapping[str, MetRecord] = field(default_factory=dict)
     # by the path of each file of a DatasetDict its split; empty where no root has several of them
     splits: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def list_tree(
 ) -> Tree:
     """List the files and directories under paths and patterns.
 
-    With `hugging_face`, as readers want it, the JSON files of HuggingFace's data sets say which files are data.
+    With `hugging_face`, as readers want it, the JSON files of HuggingFace's datasets say which files are data.
 
     O(names) and one ``stat`` per file. A file or directory that vanishes while it is listed is left out. A path that
     does not exist is an error, as in Spark even with ignoreMissingFiles.
@@ -155,7 +155,7 @@ def _list(view: CommittedView, wanted: Sequence[str], *, hugging_face: bool) -> 
 def _named_by_json(
     view: CommittedView, roots: Sequence[DataFile | str], leaves: Mapping[str, tuple[DataFile, ...]]
 ) -> tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], dict[str, str]]:
-    """Return roots, leaves and splits, of each data set of HuggingFace only the files that are its data."""
+    """Return roots, leaves and splits, of each dataset of HuggingFace only the files that are its data."""
     given = {parent(root.path) for root in roots if isinstance(root, DataFile)}  # of these files were named one by one
     known = {
         directory: found

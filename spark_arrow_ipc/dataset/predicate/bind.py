@@ -42,6 +42,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
+    LOCAL_TIMESTAMP,
     UTC_TIMESTAMP,
     common_type,
     cut,
@@ -145,13 +146,11 @@ class _Binder:
         return self._compare(predicate.operator, left, right, predicate)
 
     def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
-        made = self._as_common(
-            operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)), predicate
-        )
+        made = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
         common, legacy = common_type(left.type, right.type), legacy_type(left.type, right.type)
         self._note(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
         if legacy is not None and legacy != common:
-            self._note_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy, predicate), made)
+            self._note_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy), made)
         return made
 
     def _note(self, names: Iterable[str], predicate: p.Predicate) -> None:
@@ -167,16 +166,12 @@ class _Binder:
         if not is_same:
             self._note((ANSI,), predicate)
 
-    def _as_legacy(
-        self, operator: Operator, left: _Known, right: _Known, legacy: t.DataType, predicate: p.Comparison
-    ) -> BoundPredicate:
-        return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy, predicate)
+    def _as_legacy(self, operator: Operator, left: _Known, right: _Known, legacy: t.DataType) -> BoundPredicate:
+        return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy)
 
-    def _as_common(
-        self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None, predicate: p.Comparison
-    ) -> BoundPredicate:
+    def _as_common(self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None) -> BoundPredicate:
         if common is None or not is_comparable(common):
-            raise _incomparable(predicate, left, right)
+            raise _incomparable(left, right)
         if isinstance(left, p.Literal):
             assert isinstance(right, p.Literal)
             return self._of_literals(operator, left, right, common)
@@ -271,7 +266,7 @@ class _Binder:
         options = list(map(self._literal, predicate.options))
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
-            raise _incomparable(predicate, operand, *options)
+            raise _incomparable(operand, *options)
         self._note(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
         if is_list_of_strings_and_others(operand, options):
             self._note((ANSI,), predicate)
@@ -410,6 +405,40 @@ def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def _incomparable(predicate: p.Predicate, *operands: _Known) -> OptionError:
-    types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
-    return OptionError(f"expected values of types that are compared, found {types} in {predicate}")
+_EXAMPLES: Final[Mapping[type[t.DataType], str]] = {
+    t.Bool: "TRUE",
+    t.Int: "5",
+    t.FloatingPoint: "0.5D",
+    t.Decimal: "0.5",
+    t.Utf8: "'text'",
+    t.Binary: "X'1F'",
+    t.Date: "DATE '2026-01-05'",
+    t.Timestamp: "TIMESTAMP '2026-01-05 12:00:00Z'",
+}
+"""A literal that is compared with columns of a type."""
+
+_LOCAL_EXAMPLE: Final = "TIMESTAMP_NTZ '2026-01-05 12:00:00'"
+
+
+def _incomparable(first: _Known, *others: _Known) -> OptionError:
+    """Return the error of sides that have no common type; it names one of each type."""
+    other_types = {other.type: other for other in reversed(others) if other.type != first.type}
+    shown = [_with_type(side) for side in reversed(other_types.values())] or [_with_type(others[0])]
+    example = _LOCAL_EXAMPLE if first.type == LOCAL_TIMESTAMP else _EXAMPLES.get(type(first.type))
+    is_column = isinstance(first, BoundColumn)
+    if not is_column or example is None or any(isinstance(other, BoundColumn) for other in others):
+        way_out = "filter the DataFrame for that"
+    else:
+        way_out = f"write a literal of the column's type, such as {example}"
+    return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {way_out}")
+
+
+def _with_type(side: _Known) -> str:
+    text = str(side) if len(str(side)) <= _SHOWN else f"{str(side)[:_SHOWN]}..."
+    return (
+        f"`{text}` ({spark_name(side.type)})" if isinstance(side, BoundColumn) else f"{text} ({spark_name(side.type)})"
+    )
+
+
+_SHOWN: Final = 80
+"""Characters of a column's name or of a literal in an error."""

@@ -16,7 +16,8 @@ from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.errors import OptionError
 
 _ALLOWED: Final = (
-    "where takes comparisons with AND, OR and NOT (docs/options.md has all); filter the DataFrame for everything else"
+    'where takes comparisons with AND, OR and NOT ("Words of where" in the documentation has all); '
+    "filter the DataFrame for everything else"
 )
 _EXCERPT: Final = 20
 """Characters shown on each side of a mistake."""
@@ -216,8 +217,8 @@ class Tokens:
         first = max(first, self._sql.rfind("\n", counted, start) + 1)
         # Every condition asks for its place: lines are counted on from the one before.
         self._line = start, lines, first
-        column = start - first + 1
-        return f"line {lines + 1}, column {column}" if lines else f"column {column}"
+        character = start - first + 1
+        return f"line {lines + 1}, character {character}" if lines else f"character {character}"
 
     def _shown(self) -> str:
         if self.kind == "end":

@@ -1,5 +1,10 @@
 """The error policy of a scan (``ignoreCorruptFiles``, ...) and its warnings.
 
+One rule says which rows are lost. Tasks read the record batches of a file in order, or of the part of it that is theirs;
+with the first that is broken in any column of the frame the file ends there, and the rows before it stay. So every query
+decodes what `collect` does: headers, statistics and fewer columns would know of other rows. A file that is gone, or that
+cannot be opened, has none. ``metadataOnly`` reads headers, and loses what comes after a broken one.
+
 Nothing is skipped in silence. Each file or run of blocks that a scan skips is one warning of this module's logger:
 the path, what is skipped, the number of rows if the headers can be read, and the option that asks for it.
 """

@@ -23,7 +23,7 @@ from spark_arrow_ipc.ipc.bytes.source import keep_ends
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.options import DEFAULT_READ
-from spark_arrow_ipc.ipc.reader import open_recovered
+from spark_arrow_ipc.ipc.recovery import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL

@@ -1,4 +1,4 @@
-"""The outlines of a data set's files, each read once, and its schema: that of the newest record or file, or each distinct one."""
+"""The outlines of a dataset's files, each read once, and its schema: that of the newest record or file, or each distinct one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read_schemas(
     """Return the schemas whose columns together a plain read has, each with a path for errors. Opens at most one file.
 
     That of the newest record, while files of our writers are there, and that of the newest file of another program, which
-    no record knows. Else that of the newest file. Of several data sets, that of the newest file is taken.
+    no record knows. Else that of the newest file. Of several datasets, that of the newest file is taken.
     """
     for root in sorted(filter(lambda root: heads[root].schema, heads), key=len, reverse=True):  # an inner one first
         inside, is_own = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch

@@ -50,7 +50,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_contex
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.options import DEFAULT_READ
-from spark_arrow_ipc.ipc.reader import BEYOND_RECOVERY, Recovered, open_recovered
+from spark_arrow_ipc.ipc.recovery import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Status, Storage

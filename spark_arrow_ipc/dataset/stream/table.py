@@ -255,7 +255,7 @@ class TableMode:
         if isinstance(found, int):
             oldest = self._records.oldest()
             raise StreamOffsetError(
-                f"record {found} of the data set is to be read next, and is not kept any more; the oldest that is kept is "
+                f"record {found} of the dataset is to be read next, and is not kept any more; the oldest that is kept is "
                 f"{'none' if oldest is None else oldest}, the newest record {head.seq}. failOnDataLoss=false begins anew "
                 "with all files that are there; commitRetention of the writes says how long records are kept",
                 path=self._dataset.root,
@@ -282,7 +282,7 @@ class TableMode:
         """Raise if an offset is of another dataset: once for each offset that another process made."""
         if state.seq > head.seq:
             raise StreamOffsetError(
-                f"the stream has read record {state.seq}, and the newest record of the data set is {head.seq}: the "
+                f"the stream has read record {state.seq}, and the newest record of the dataset is {head.seq}: the "
                 "directory was deleted and written anew, or startingFrom names a record that is not there yet",
                 path=self._dataset.root,
             )
@@ -291,7 +291,7 @@ class TableMode:
         job = self._records.jobid(state.seq)
         if job is not None and job != state.job:
             raise StreamOffsetError(
-                f"record {state.seq} of the data set is of the job {job}, and the stream has read one of the job "
+                f"record {state.seq} of the dataset is of the job {job}, and the stream has read one of the job "
                 f"{state.job}: the directory was deleted and written anew",
                 path=self._dataset.root,
             )

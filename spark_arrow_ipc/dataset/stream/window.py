@@ -46,7 +46,7 @@ from spark_arrow_ipc.dataset.stream.source_files import (
     unread,
 )
 from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles, WaitingFiles
-from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.errors import LimitError, printable
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ _EARLIEST: Final = -(1 << 62)
 _NAMES: Final = ("hwm", "low", "at", "seen", "files")
 _PATH: Final = "path"
 _NAME_ONLY: Final = "fileNameOnly"
-_WARNED_CHARS: Final = 4_096
-"""Of an offset: Spark writes one for each batch and keeps a hundred, and each progress has two."""
+_WARNED_CHARS: Final = MAX_OFFSET_CHARS // 4
+"""Of an offset: early enough to begin a new checkpoint before the query ends."""
 
 _MOST_PATH_CHARS: Final = 2_000
 """Longer notes of paths are a digest."""
@@ -197,10 +197,11 @@ class WindowMode:
         if not self._has_warned and (size := len(json.dumps(offset))) > _WARNED_CHARS:
             self._has_warned = True
             _LOG.warning(
-                "the offsets of this query have %d characters by now, for the %d files of a batch and the %d read within "
-                "lateWindow, and at a mebibyte the query ends; with sourceLog=<directory>, for a new checkpoint, they have a "
-                "hundred",
-                size, len(batch.files), len(after.seen),
+                "%s: the checkpoint of this query names each file that it read of the last %d seconds (lateWindow), %s by "
+                "now, in %s of the %s characters with which the query fails; before that, start it with a smaller lateWindow, "
+                "or with a new checkpoint and sourceLog=<directory>, which holds any number of files",
+                printable(self._path), self._options.late_seconds, f"{len(after.seen):,}", f"{size:,}",
+                f"{MAX_OFFSET_CHARS:,}",
             )  # fmt: skip
         return offset
 

@@ -1,4 +1,4 @@
-"""Copy one state of a data set to another place, while jobs run.
+"""Copy one state of a dataset to another place, while jobs run.
 
 The state is that of one record of the source. Its files are staged in the target as tasks stage theirs, read back and
 compared, and published by one record (`commit`): readers of the target see nothing before it, and everything after it.
@@ -95,7 +95,7 @@ class CopyReport:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of a data set at one of its records (None if it has none); the newest file comes last."""
+    """The state of a dataset at one of its records (None if it has none); the newest file comes last."""
 
     record: Record | None
     files: tuple[DataFile, ...]
@@ -109,7 +109,7 @@ def copy_dataset(
     target_storage: Storage,
     copied: Callable[[], None] = lambda: None,
 ) -> CopyReport:
-    """Copy the newest state of a data set, with its records, into a directory that is not there yet.
+    """Copy the newest state of a dataset, with its records, into a directory that is not there yet.
 
     After a kill a second call goes on with what is staged, and if the record of the copy is there, finishes it.
     """
@@ -162,7 +162,7 @@ def _finished(source: DatasetDirectory, target: DatasetDirectory) -> CopyReport 
         newest = newest_record(source)[1]
         if newest is None or newest.jobid != record.previous:
             raise CommitError(
-                f"this is a whole copy of a data set, of the state of its record {record.seq - 1}, and the source is not in "
+                f"this is a whole copy of a dataset, of the state of its record {record.seq - 1}, and the source is not in "
                 "that state; give a directory that is not there yet, or remove this one",
                 path=target.root,
             )
@@ -172,7 +172,7 @@ def _finished(source: DatasetDirectory, target: DatasetDirectory) -> CopyReport 
 
 
 def _check_target(source: DatasetDirectory, target: DatasetDirectory) -> None:
-    """Raise a `CommitError` if the target holds files, or records of another data set."""
+    """Raise a `CommitError` if the target holds files, or records of another dataset."""
     if target.storage.status(target.root) is None:
         return
     target.check()
@@ -188,7 +188,7 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory) -> None:
     if newest is None or not newest.is_of_job or (original is not None and newest.chain == original.chain):
         return
     raise CommitError(
-        "the target has commit records of another data set; give a directory that is not there yet, or remove this one",
+        "the target has commit records of another dataset; give a directory that is not there yet, or remove this one",
         path=target.root,
     )
 

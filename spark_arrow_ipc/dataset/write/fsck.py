@@ -1,4 +1,4 @@
-"""Compare a data set's records with its files, say what is wrong and what mends it, and mend what can be without a loss.
+"""Compare a dataset's records with its files, say what is wrong and what mends it, and mend what can be without a loss.
 
 `fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; a note
 is only good to know.
@@ -85,7 +85,7 @@ class FsckReport:
 
 
 def fsck(path: str, storage: Storage) -> FsckReport:
-    """Look at a data set's directory, and change nothing."""
+    """Look at a dataset's directory, and change nothing."""
     return _report(take_inventory(DatasetDirectory.at(path, storage)))
 
 
@@ -257,7 +257,7 @@ def _of_chain(inventory: Inventory) -> Iterator[Finding]:
         yield Finding(path, words, _command(inventory, "fsck --repair"))
     for seq in inventory.strays:
         path = relative(inventory.dataset.record(seq), inventory.dataset.root)
-        words = "this record is of another chain: data sets were copied over each other, or the directory was made anew"
+        words = "this record is of another chain: datasets were copied over each other, or the directory was made anew"
         yield Finding(path, words, _command(inventory, "fsck --repair"))
     if inventory.is_pending and record is not None:
         status = inventory.dataset.storage.status(inventory.dataset.record(record.seq))
@@ -278,7 +278,7 @@ def _record_path(inventory: Inventory) -> str:
 
 
 def _of_names(inventory: Inventory) -> Iterator[Finding]:
-    """Yield what is wrong with names: doubled, of other programs, and what has no place in a data set."""
+    """Yield what is wrong with names: doubled, of other programs, and what has no place in a dataset."""
     repair_it = _command(inventory, "fsck --repair")
     proven = _proven(inventory)
     for name, paths in sorted(inventory.doubled().items()):
@@ -288,11 +288,13 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
     for path, original in copies.items():
         yield Finding(path, f"these are the bytes of {original}: readers see their rows twice", repair_it)
     for path in inventory.dangling:
-        words = "the link leads to nothing, and no reader reads the data set"
+        words = "the link leads to nothing, and no reader reads the dataset"
         yield Finding(path, words, "remove it, or mend what it names")
     for directory in inventory.inner:
         inner = quote(join(inventory.dataset.root, directory))
-        words = "this is a data set of its own, inside of another: jobs that write to one know nothing of those of the other"
+        words = (
+            "this is a dataset of its own, inside of another: jobs that write to one know nothing of those of the other"
+        )
         mend = (
             f"move it elsewhere; or if it is to be a part of the other: arrowipc vacuum {inner} && rm -r {inner}/"
             f"{COMMITS_DIRECTORY}"
@@ -300,7 +302,7 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
         yield Finding(directory, words, mend)
     above = dataset_above(inventory.dataset)
     if above is not None:
-        words = f"this lies in the data set {above}: jobs that write to one know nothing of those of the other"
+        words = f"this lies in the dataset {above}: jobs that write to one know nothing of those of the other"
         yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
     foreign = sorted(path for path in inventory.files.keys() - copies - {*DOCUMENTS} if not has_own_name(path))
     if foreign and inventory.head.seq:
@@ -325,7 +327,7 @@ def _of_jobs(inventory: Inventory) -> Iterator[Finding]:
             words = f"{dead} and {old}, {left.nbytes:,} bytes, can go"
             yield Finding("", words, _command(inventory, "vacuum"), is_note=True)
     if has_any(dataset.storage, dataset.path(ASIDE_DIRECTORY)):
-        words = "here is what was taken out of the data set"
+        words = "here is what was taken out of the dataset"
         yield Finding(ASIDE_DIRECTORY, words, "remove it when you do not need it", is_note=True)
 
 
@@ -377,7 +379,7 @@ def _spoilt(inventory: Inventory) -> list[str]:
 
 
 def _paths_of(dataset: DatasetDirectory, is_meant: Callable[[int], bool]) -> list[str]:
-    """Return the records, marks and kept records of some numbers, relative to the data set, the newest first."""
+    """Return the records, marks and kept records of some numbers, relative to the dataset, the newest first."""
     numbered: list[tuple[int, str]] = []
     for directory in (dataset.commits, log_directory(dataset)):
         with suppress(FileNotFoundError):

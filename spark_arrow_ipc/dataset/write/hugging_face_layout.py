@@ -53,7 +53,7 @@ _FINGERPRINT: Final = 16
 class HuggingFaceLayout:
     """The layout as a job's intent has it."""
 
-    described: tuple[tuple[str, str], ...] = ()  # what the data set says of itself, by `_DESCRIBING`
+    described: tuple[tuple[str, str], ...] = ()  # what the dataset says of itself, by `_DESCRIBING`
 
     @classmethod
     def of(cls, dataset: DatasetDirectory) -> HuggingFaceLayout:
@@ -97,7 +97,7 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
     for name in (INFO_FILE, DICT_FILE):
         if name in names:
             raise UnsupportedError(
-                f"the directory is a data set of HuggingFace, whose JSON files ({name}) name the files that are read: others "
+                f"the directory is a dataset of HuggingFace, whose JSON files ({name}) name the files that are read: others "
                 "beside them would not be. Replace it by mode overwrite, with layout=huggingface if it is to stay one, or "
                 "write to another directory. Nothing is written",
                 path=dataset.root,

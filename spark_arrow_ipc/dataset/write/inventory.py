@@ -1,4 +1,4 @@
-"""`Inventory`: all that lies in a data set's directory, beside what its records say of it.
+"""`Inventory`: all that lies in a dataset's directory, beside what its records say of it.
 
 The records that can be read are followed from the newest one back, as long as each names the one before it. The files are
 listed between two equal looks at the chain, the staged ones first, as they move to their names and not back. Unlike a reader,
@@ -54,7 +54,7 @@ class State:
     """A state that a directory holds whole, if some files were not there."""
 
     record: Record  # after which it was the state
-    others: tuple[str, ...]  # the files that are not of it, relative to the data set's directory
+    others: tuple[str, ...]  # the files that are not of it, relative to the dataset's directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Inventory:
     strays: tuple[int, ...]  # numbers of other records that can be read: of another chain
     files: Mapping[str, Status]  # those that are visible
     staged: Mapping[str, int]  # the files of the pending job that have not their names yet, and their sizes
-    inner: tuple[str, ...]  # visible directories that are data sets of their own (`nested`)
+    inner: tuple[str, ...]  # visible directories that are datasets of their own (`nested`)
     dangling: tuple[str, ...]  # links that lead to nothing, which readers refuse
     links: tuple[str, ...]  # to directories, which are not looked into
 
@@ -144,7 +144,7 @@ class Inventory:
 
 
 def take_inventory(dataset: DatasetDirectory) -> Inventory:
-    """List a data set's directory, and read its newest records; `CommitError` if a directory of the commit is a link."""
+    """List a dataset's directory, and read its newest records; `CommitError` if a directory of the commit is a link."""
     for _ in range(_ATTEMPTS):
         dataset.check()
         head = read_head(dataset)
@@ -308,7 +308,7 @@ def _youngest(inventory: Inventory, rest: Mapping[str, int], tally: Tally, wante
 
 
 def are_same(dataset: DatasetDirectory, one: str, other: str, nbytes: int) -> bool:
-    """Return whether two files of a size, absolute or relative to the data set, have the same bytes. Reads both."""
+    """Return whether two files of a size, absolute or relative to the dataset, have the same bytes. Reads both."""
     storage = dataset.storage
     with closing(storage.open(dataset.path(one))) as first, closing(storage.open(dataset.path(other))) as second:
         pieces = ((at, min(_PIECE_NBYTES, nbytes - at)) for at in range(0, nbytes, _PIECE_NBYTES))

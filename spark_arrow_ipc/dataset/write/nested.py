@@ -48,7 +48,7 @@ def check_none_above(dataset: DatasetDirectory, *, first: bool = False) -> None:
             "; mode overwrite with partitionOverwriteMode=dynamic replaces single partitions of it" if columns else ""
         )
         raise CommitError(
-            f"this directory lies inside of the data set {outer}, and jobs of the two would not know of each other: write to "
+            f"this directory lies inside of the dataset {outer}, and jobs of the two would not know of each other: write to "
             f"{outer}{way}{dynamic}; or give a directory outside of it. Nothing is written",
             path=dataset.root,
         )
@@ -99,7 +99,7 @@ def check_listed(dataset: DatasetDirectory, inner: str, listing: Listing, *, fir
     path = dataset.path(inner)
     if listing.committed and is_dataset(dataset.storage, path):
         raise CommitError(
-            f"the directory {path} in it is a data set of its own, and jobs of the two would not know of each other: to make "
+            f"the directory {path} in it is a dataset of its own, and jobs of the two would not know of each other: to make "
             f"it a part of this one, run 'arrowipc vacuum {path}' and remove {join(path, COMMITS_DIRECTORY)}; or write to a "
             "directory outside of it. Nothing is written or replaced",
             path=dataset.root,
@@ -110,7 +110,7 @@ def check_listed(dataset: DatasetDirectory, inner: str, listing: Listing, *, fir
 
 def _runs(dataset: DatasetDirectory, directory: str) -> ConcurrentWriteError:
     return ConcurrentWriteError(
-        f"a job runs in {directory}, or has died there, and would make a data set of it: one of the two would lie inside of the "
+        f"a job runs in {directory}, or has died there, and would make a dataset of it: one of the two would lie inside of the "
         f"other. Wait for it, or run 'arrowipc vacuum --older-than 0 {directory}', and try again; nothing is published",
         path=dataset.root,
     )

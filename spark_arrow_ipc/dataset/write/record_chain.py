@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 def check_decides(dataset: DatasetDirectory, jobid: str) -> None:
     """Raise an `UnsupportedError` if the storage cannot decide between two writers; the job has a staging directory."""
-    storage = dataset.storage  # asked by each process, as a data set may have been moved
+    storage = dataset.storage  # asked by each process, as a dataset may have been moved
     place = dataset.commits if dataset.may_be_there(dataset.commits) else dataset.staging(jobid)
     with error_context(path=dataset.root):
         storage.check_put_if_absent(place)

@@ -170,7 +170,7 @@ def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> 
         above = dataset_above(dataset)
         if above is not None:
             raise NoFilesError(
-                f"this is a directory in the data set {above}, which has the records; give that one", path=root
+                f"this is a directory in the dataset {above}, which has the records; give that one", path=root
             )
     return dataset
 
@@ -283,7 +283,7 @@ def _give_up(dataset: DatasetDirectory, jobid: str, older_than_seconds: float, *
             continue  # it was committed meanwhile
         if record.mode == COPIED:
             raise CommitError(
-                f"the job {jobid} cannot be given up: it is a copy of another data set, and without it nothing is here; remove "
+                f"the job {jobid} cannot be given up: it is a copy of another dataset, and without it nothing is here; remove "
                 "this directory, and make the copy again",
                 path=dataset.root,
             )

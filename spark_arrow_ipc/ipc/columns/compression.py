@@ -1,8 +1,8 @@
-"""Compressed buffers: an int64 uncompressed length, then one LZ4 frame or one zstd frame (Message.fbs).
+"""Compressed buffers: an int64 uncompressed length, then one LZ4 frame or zstd frames (Message.fbs).
 
 A length of -1 means that the bytes after it are not compressed. The length bounds the output, and is bounded itself by
-the budget of the batch and, for LZ4, by the best ratio of its format. A frame with another output, or with bytes after
-it, is an error.
+the budget of the batch and, for LZ4, by the best ratio of its format. Frames of zstd are concatenated, and some are
+skippable (RFC 8878, 3): all of them together are the content. Another output, or other bytes after it, is an error.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ _ZSTD_BLOCK_HEADER_NBYTES: Final = 3
 _ZSTD_CHECKSUM_NBYTES: Final = 4
 _ZSTD_RLE_BLOCK: Final = 1
 """Type of a block of one repeated byte, whose size is that of its output (RFC 8878, 3.1.1.2.2)."""
+
+_ZSTD_SKIPPABLE: Final = 0x184D2A50
+"""The magic of a skippable frame but for its last 4 bits (RFC 8878, 3.1.2); the length of its content follows."""
+_ZSTD_SKIPPABLE_HEADER: Final = struct.Struct("<II")
+
+MOST_ZSTD_PARTS: Final = 1 << 18
+"""The most frames and blocks of a buffer, each of which may be empty: 8 KiB of output each in the largest buffer."""
 
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
@@ -176,15 +183,11 @@ def _decompress_lz4(frame: memoryview, output: memoryview, _: object) -> None:
     lz4_frame.decompress_into(frame, output)
 
 
-def _decompress_zstd(frame: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor | None) -> None:
+def _decompress_zstd(frames: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor | None) -> None:
     assert decompressor is not None
     try:
-        content_nbytes = zstandard.frame_content_size(frame)
-        if content_nbytes not in {-1, len(output)}:
-            expected = f"a zstd frame of {len(output):,} bytes"
-            raise InvalidBodyError(expected=expected, found=f"one of {content_nbytes:,}", spec=_SPEC)
-        _check_zstd_end(_zstd_frame_nbytes(frame), frame)
-        with decompressor.stream_reader(frame, closefd=False) as stream:
+        _check_zstd_frames(frames, len(output))
+        with decompressor.stream_reader(frames, read_across_frames=True, closefd=False) as stream:
             produced = 0
             while produced < len(output):
                 read = stream.readinto(output[produced:])
@@ -199,26 +202,49 @@ def _decompress_zstd(frame: memoryview, output: memoryview, decompressor: zstand
         raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=actual, spec=_SPEC)
 
 
-def _zstd_frame_nbytes(frame: memoryview) -> int:
-    """Return the compressed bytes of the frame at the start of `frame`, by its block headers (RFC 8878, 3.1.1)."""
-    end = zstandard.frame_header_size(frame)
+def _check_zstd_frames(frames: memoryview, nbytes: int) -> None:
+    """Refuse bytes that are not complete frames of zstd, or frames that tell another size of their content together."""
+    content_nbytes = parts = 0
+    tells_size, frame = True, frames
+    while len(frame):
+        size = zstandard.frame_content_size(frame)
+        frame_nbytes, parts = _zstd_frame_nbytes(frame, parts) if size else _empty_frame_nbytes(frame, parts)
+        if parts > MOST_ZSTD_PARTS:
+            raise LimitError(
+                f"a buffer of {len(frames):,} bytes has more than {MOST_ZSTD_PARTS:,} zstd frames and blocks"
+            )
+        if frame_nbytes > len(frame):
+            raise InvalidBodyError(expected="a complete zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
+        tells_size = tells_size and size >= 0
+        content_nbytes += size
+        frame = frame[frame_nbytes:]
+    if tells_size and content_nbytes != nbytes:
+        raise InvalidBodyError(expected=f"zstd frames of {nbytes:,} bytes", found=f"{content_nbytes:,}", spec=_SPEC)
+
+
+def _empty_frame_nbytes(frame: memoryview, parts: int) -> tuple[int, int]:
+    """Return what `_zstd_frame_nbytes` does of a frame without content, which may be skippable."""
+    if len(frame) >= _ZSTD_SKIPPABLE_HEADER.size:
+        magic, nbytes = _ZSTD_SKIPPABLE_HEADER.unpack_from(frame)
+        if magic & ~15 == _ZSTD_SKIPPABLE:
+            return _ZSTD_SKIPPABLE_HEADER.size + nbytes, parts + 1
+    return _zstd_frame_nbytes(frame, parts)
+
+
+def _zstd_frame_nbytes(frame: memoryview, parts: int) -> tuple[int, int]:
+    """Return the bytes of the frame at the start of `frame`, by its headers, and `parts` with it and its blocks added."""
+    end, stop = zstandard.frame_header_size(frame), len(frame)
+    parts += 1
     is_last = False
-    while not is_last:
-        if end + _ZSTD_BLOCK_HEADER_NBYTES > len(frame):
-            raise InvalidBodyError(expected="a whole zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
+    while not is_last and end < stop and parts <= MOST_ZSTD_PARTS:
         header = int.from_bytes(frame[end : end + _ZSTD_BLOCK_HEADER_NBYTES], "little")
         is_last, kind, nbytes = bool(header & 1), header >> 1 & 3, header >> 3
         end += _ZSTD_BLOCK_HEADER_NBYTES + (1 if kind == _ZSTD_RLE_BLOCK else nbytes)
+        parts += 1
+    if not is_last:
+        return max(end, stop + 1), parts
     has_checksum = zstandard.get_frame_parameters(frame).has_checksum
-    return end + (_ZSTD_CHECKSUM_NBYTES if has_checksum else 0)
-
-
-def _check_zstd_end(consumed: int, frame: memoryview) -> None:
-    if consumed > len(frame):
-        raise InvalidBodyError(expected="a whole zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
-    if consumed < len(frame):
-        surplus = f"{len(frame) - consumed:,} bytes after it"
-        raise InvalidBodyError(expected="one zstd frame", found=surplus, spec=_SPEC)
+    return end + (_ZSTD_CHECKSUM_NBYTES if has_checksum else 0), parts
 
 
 _INTO: Final[dict[CompressionType, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {

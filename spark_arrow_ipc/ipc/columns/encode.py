@@ -289,7 +289,7 @@ def encode_schema_once(schema: Schema, version: MetadataVersion) -> EncodedSchem
 
 
 _FEW_BLOCKS: Final = 8
-"""Up to so many blocks the footer is a template, too: that of files of a data set, not of each file."""
+"""Up to so many blocks the footer is a template, too: that of files of a dataset, not of each file."""
 
 
 @lru_cache(maxsize=8)

@@ -272,7 +272,7 @@ class SelectedColumns:
 
 def _kept_plans(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:
     """Return the plans of a selection, as far as they are compiled: they are kept with the schema."""
-    # The files of a data set share a schema, and most often a selection. To compile one visits all columns, also those that
+    # The files of a dataset share a schema, and most often a selection. To compile one visits all columns, also those that
     # are not selected, because buffers are numbered: 2 ms of the 3 ms in which 5 of 1,000 columns are read.
     if selection is None:
         return message.plans

@@ -23,6 +23,7 @@ from spark_arrow_ipc.errors import (
     OptionError,
     UnsupportedError,
     error_context,
+    printable,
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyPlace, BufferList
@@ -297,7 +298,7 @@ class DissociatedReader(BatchReader):
         self._stream.close()
 
     def __repr__(self) -> str:
-        return f"<Dissociated IPC stream {self.path}>\n{self.schema}"
+        return f"<Dissociated IPC stream {printable(str(self.path))}>\n{self.schema}"
 
 
 class Stream:

@@ -1,6 +1,6 @@
 """``Footer`` of File.fbs: the schema, and the `Block` of each message; and a cache of decoded schemas.
 
-The files of a data set have one schema, and to decode it takes most of the time of opening one of them: 10 ms for 1,000
+The files of a dataset have one schema, and to decode it takes most of the time of opening one of them: 10 ms for 1,000
 columns. `decode_schema_once` keeps what the last schemas decode to, by their bytes.
 
 A file with bytes of batches that no block covers is refused (`check_covered`).
@@ -170,7 +170,7 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
         i = int(bad.argmax())
         raise InvalidFramingError(
             expected=f"a block at a multiple of 8 that ends before the footer at byte {end:,}",
-            found=f"byte offset {offsets[i]:,}, metadata of {metadata_nbytes[i]:,} bytes, body of {body_nbytes[i]:,}",
+            found=f"byte offset {offsets[i]:,}, metadata of {metadata_nbytes[i]:,}, body of {body_nbytes[i]:,}; {_FOOTER_DAMAGED}",
             block_kind="dictionary batch" if name == "dictionaries" else "record batch",
             block_number=i,
             spec="File.fbs, Block",
@@ -192,7 +192,7 @@ def _uncovered(dictionaries: Int64s, record_batches: Int64s, end: int) -> tuple[
         is_dictionary = number < len(dictionaries)
         raise InvalidFramingError(
             expected=f"a block after the one that ends at byte {int(stops[overlaps[0]]):,}",
-            found=f"byte offset {int(blocks[number, 0]):,}",
+            found=f"byte offset {int(blocks[number, 0]):,}; {_FOOTER_DAMAGED}",
             block_kind="dictionary batch" if is_dictionary else "record batch",
             block_number=number - (0 if is_dictionary else len(dictionaries)),
             spec="File.fbs, Block",
@@ -337,6 +337,12 @@ _MOST_RANGES: Final = 1_000
 """So many ranges of padding are looked at, one small read each; sound files have none."""
 
 
+_FOOTER_DAMAGED: Final = "the footer is damaged: `arrowipc repair` reads the batches without it"
+_DISAGREES: Final = (
+    "this batch or the footer is damaged, or it is that of a longer file: `arrowipc repair` copies what is sound"
+)
+
+
 def check_start(source: ByteSource, footer: Footer, limits: Limits) -> None:
     """Refuse a file that does not begin as one, or that `check_covered` refuses. Reads its first bytes."""
     head = read_head(source)
@@ -413,8 +419,7 @@ def _check_padding(source: ByteSource, start: int, stop: int) -> None:
 def _not_covered(start: int, stop: int) -> InvalidFramingError:
     return InvalidFramingError(
         expected="blocks in the footer for all bytes between the schema and the footer",
-        found=f"{stop - start:,} bytes that belong to none: the footer is damaged, and rows would be missing; "
-        "`arrowipc repair` reads the batches without the footer",
+        found=f"{stop - start:,} bytes that belong to none: {_FOOTER_DAMAGED}",
         byte_offset=start,
         spec="File.fbs, Footer",
     )
@@ -422,13 +427,22 @@ def _not_covered(start: int, stop: int) -> InvalidFramingError:
 
 def split_block(metadata: memoryview, block: Block) -> memoryview:
     """Return the flatbuffer inside the metadata of a file's block."""
-    prefix = decode_prefix(metadata[:8], block.byte_offset)
+    try:
+        prefix = decode_prefix(metadata[:8], block.byte_offset)
+    except InvalidFramingError as error:
+        error.found = f"{error.found}; {_DISAGREES}"
+        raise
     metadata_nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
     if metadata_nbytes != block.metadata_nbytes or not prefix.flatbuffer_nbytes:
-        raise InvalidFramingError(
-            expected=f"a message whose metadata takes {block.metadata_nbytes:,} bytes, as the footer says",
-            found=f"{metadata_nbytes:,}",
-            byte_offset=block.byte_offset,
-            spec="File.fbs, Block.metaDataLength",
-        )
+        expected = f"a message whose metadata takes {block.metadata_nbytes:,} bytes, as the footer says"
+        actual, spec = f"{metadata_nbytes:,}; {_DISAGREES}", "File.fbs, Block.metaDataLength"
+        raise InvalidFramingError(expected=expected, found=actual, byte_offset=block.byte_offset, spec=spec)
     return metadata[prefix.nbytes :]
+
+
+def check_body(body_nbytes: int, block: Block) -> None:
+    """Refuse a message whose body is not as long as its block says."""
+    if body_nbytes != block.body_nbytes:
+        expected = f"a body of {block.body_nbytes:,} bytes, as the footer says"
+        actual = f"{body_nbytes:,} in the message; {_DISAGREES}"
+        raise InvalidFramingError(expected=expected, found=actual, spec="File.fbs, Block.bodyLength")

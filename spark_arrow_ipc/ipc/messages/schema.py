@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.column_path import shortened, walk_fields
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
+from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError, printable
 from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion, Type
@@ -64,7 +64,7 @@ class UnknownType(t.DataType):
     why: str  # what is wrong with it, and what to do, as an error says it after the field's path
 
     def __str__(self) -> str:
-        return f"{self.name} (unknown)"
+        return f"{printable(self.name)} (unknown)"
 
     def error(self, path: str) -> InvalidMetadataError:
         """Return the error of reading the field at a path."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import dtype_of
-from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.errors import InvalidBodyError, printable
 from spark_arrow_ipc.ipc.messages.tensor import ValueType, check_index_type, row_major_strides
 
 NDArray = npt.NDArray[Any]
@@ -117,7 +117,7 @@ def full_dim_names(names: tuple[str, ...], dimensions: int) -> tuple[str, ...]:
 
 def shape_text(shape: tuple[int, ...], dim_names: tuple[str, ...]) -> str:
     """Return a shape for people: ``[2 (row), 3 (column)]``."""
-    parts = (f"{size} ({name})" if name else f"{size}" for size, name in zip(shape, dim_names, strict=True))
+    parts = (f"{size} ({printable(name)})" if name else f"{size}" for size, name in zip(shape, dim_names, strict=True))
     return f"[{', '.join(parts)}]"
 
 

@@ -24,6 +24,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
     Numbers,
+    Refusal,
     Site,
     both,
     data,
@@ -62,13 +63,13 @@ def long_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversi
         assert octets is not None
         return rebuilt(to, array, narrow, octets[int(wide[0]) : int(wide[-1])])
 
-    return Conversion(convert)
+    return Conversion(convert, refusal=Refusal.NONE)
 
 
 def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of Utf8View and BinaryView, which gathers the bytes."""
     to = expected_type(natural, site.path)
-    return Conversion(lambda array, _live: bridge.to_pyarrow(array).cast(to))
+    return Conversion(lambda array, _live: bridge.to_pyarrow(array).cast(to), refusal=Refusal.NONE)
 
 
 def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:
@@ -82,7 +83,7 @@ def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Co
         assert octets is not None
         return rebuilt(to, array, new_offsets, octets[array.offset * width : (array.offset + array.length) * width])
 
-    return Conversion(convert)
+    return Conversion(convert, refusal=Refusal.NONE)
 
 
 def uuid(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
@@ -96,7 +97,7 @@ def uuid(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
         new_offsets = even_offsets(array.length, _UUID_CHARACTERS, site.path)
         return rebuilt(to, array, new_offsets, characters.reshape(-1))
 
-    return Conversion(convert)
+    return Conversion(convert, refusal=Refusal.NONE)
 
 
 def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
@@ -115,7 +116,8 @@ def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
                 )
         return rebuilt(to, array, np.packbits(values != 0, bitorder="little"))
 
-    return Conversion(convert, checks=site.options.is_exact)
+    is_exact = site.options.is_exact
+    return Conversion(convert, checks=is_exact, refusal=Refusal.UNKNOWN if is_exact else Refusal.NONE)
 
 
 def json(type_: t.DataType, natural: s.DataType, site: Site) -> Conversion:

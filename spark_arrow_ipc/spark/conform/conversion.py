@@ -11,8 +11,9 @@ for children that check, since most conversions do not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -163,6 +164,19 @@ Numbers: TypeAlias = npt.NDArray[Any]
 _MAX_OFFSET = 2**31 - 1
 
 
+class Refusal(IntEnum):
+    """The sound values that a conversion refuses: what decides whether headers and statistics may answer for a column."""
+
+    NONE = 0  # None, and a slot is null where its array says so: counts of nulls are those of the column in Spark.
+    OUTSIDE = 1  # Those outside of a range, and nulls as above: where the least and the greatest are taken, all are.
+    UNKNOWN = 2  # Others, or nulls are made of values: only decoding tells.
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[Conversion]) -> Refusal:
+        """Return the refusal of a type with children, whose values have no order."""
+        return cls.NONE if all(part.refusal is cls.NONE for part in parts) else cls.UNKNOWN
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """The conversion of one Arrow field's arrays to pyarrow arrays."""
@@ -170,6 +184,7 @@ class Conversion:
     # Takes an array and the mask of its live slots; returns as many slots of the expected type.
     convert: Callable[[Array, Mask], pa.Array]
     checks: bool = False  # whether `convert` uses `live`; if not, parents need not compute it
+    refusal: Refusal = Refusal.UNKNOWN
 
 
 ABSENT_FIELD: Final = t.Field("", t.null)
@@ -320,7 +335,7 @@ def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | No
 
 def share(type_: pa.DataType) -> Conversion:
     """Return the conversion of a type whose layout is the one that Spark expects. O(1)."""
-    return Conversion(lambda array, _live: shared(type_, array))
+    return Conversion(lambda array, _live: shared(type_, array), refusal=Refusal.NONE)
 
 
 # `EXPECTED`: the pyarrow type that Spark expects for each Spark type.

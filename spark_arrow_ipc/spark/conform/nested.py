@@ -28,6 +28,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
     Numbers,
+    Refusal,
     Site,
     both,
     convert_picked,
@@ -163,7 +164,7 @@ def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
         narrow = own if start == 0 and dtype.itemsize == 4 else narrowed(own - start, site.path)
         return _around(to, array, converted, narrow)
 
-    return Conversion(convert, element.checks)
+    return Conversion(convert, element.checks, Refusal.of_parts([element]))
 
 
 def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
@@ -179,7 +180,7 @@ def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversi
         converted = element.convert(child, _live_below(element, array, live, new_offsets))
         return _around(to, array, converted, new_offsets)
 
-    return Conversion(convert, element.checks)
+    return Conversion(convert, element.checks, Refusal.of_parts([element]))
 
 
 def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
@@ -199,7 +200,7 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
         picked = positions_of_runs(starts, sizes)
         return _around(to, array, convert_picked(element, array.children[0], picked), narrow)
 
-    return Conversion(convert, element.checks)
+    return Conversion(convert, element.checks, Refusal.of_parts([element]))
 
 
 def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
@@ -224,7 +225,7 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
         ]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=parts)
 
-    return Conversion(convert, checks)
+    return Conversion(convert, checks, Refusal.of_parts(conversions))
 
 
 def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
@@ -292,7 +293,9 @@ def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
             parts.append(_selected(conversion, child, both(selected, live), picks))
         return pa.Array.from_buffers(to, array.length, [None], 0, children=parts)
 
-    return Conversion(convert, any(not f.nullable for f in target.fields) or any(c.checks for c in children))
+    # A union has no nulls of its own, in no header either.
+    refusal = Refusal.of_parts(children)
+    return Conversion(convert, any(not f.nullable for f in target.fields) or any(c.checks for c in children), refusal)
 
 
 def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
@@ -314,7 +317,8 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         indices = pa.Array.from_buffers(index_type, array.length, buffers, array.null_count, array.offset)
         return _taken(memo.converted(array.dictionary), indices, site.path, checked=checked)
 
-    return Conversion(convert)
+    # The least and the greatest value of the rows say nothing of values that no row has, which are converted, too.
+    return Conversion(convert, refusal=Refusal.of_parts([values]))
 
 
 def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
@@ -332,7 +336,7 @@ def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         picked = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
         return values.convert(child, None).take(bridge.numbers(picked))
 
-    return Conversion(convert)
+    return Conversion(convert, refusal=values.refusal)
 
 
 def runs(array: Array, dtype: npt.DTypeLike) -> tuple[int, npt.NDArray[np.int64]]:

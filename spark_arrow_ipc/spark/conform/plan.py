@@ -48,6 +48,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     DictionaryBudget,
     Mask,
+    Refusal,
     Site,
     compile_bound,
     expected_arrow_schema,
@@ -154,6 +155,16 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
     )
 
 
+def refusal_of(field: t.Field, asked: s.StructField, options: ReadOptions) -> Refusal:
+    """Return which values of a file's field the conversion to a column of Spark's refuses; UNKNOWN without a conversion."""
+    try:
+        dictionaries = DictionaryBudget(options.max_batch_bytes)
+        compiled = _compile(options, dictionaries, field, asked.dataType, asked.name, nullable=asked.nullable)
+    except ArrowIpcError:
+        return Refusal.UNKNOWN
+    return compiled.refusal
+
+
 def _compile(
     options: ReadOptions,
     dictionaries: DictionaryBudget,
@@ -213,8 +224,9 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
         return Conversion(
             lambda array, live: primitive.days_to_microseconds(narrow.convert(array, live), to, site.path),
             narrow.checks,
+            max(narrow.refusal, Refusal.OUTSIDE),
         )
-    return Conversion(lambda array, live: narrow.convert(array, live).cast(to), narrow.checks)
+    return Conversion(lambda array, live: narrow.convert(array, live).cast(to), narrow.checks, narrow.refusal)
 
 
 def _is_same(natural: s.DataType, target: s.DataType) -> bool:

@@ -24,6 +24,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
     Numbers,
+    Refusal,
     Site,
     data,
     expected_type,
@@ -78,7 +79,8 @@ def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
             raise _beyond(f"day {days[i]} since 1970", "32 bits of days", site.path)
         return rebuilt(to, array, days.astype(np.int32))
 
-    return Conversion(convert, checks=True)
+    is_floored = site.options.nanoseconds is Nanoseconds.FLOOR
+    return Conversion(convert, checks=True, refusal=Refusal.OUTSIDE if is_floored else Refusal.UNKNOWN)
 
 
 def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
@@ -86,9 +88,11 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
     to = expected_type(natural, site.path)
     raw = np.dtype(f"i{type_.bit_width // 8}")
     if isinstance(natural, s.LongType):
-        return Conversion(lambda array, _live: rebuilt(to, array, data(array, raw).astype(np.int64)))
+        return _plain(lambda array: rebuilt(to, array, data(array, raw).astype(np.int64)))
+    # Any 32 bits of seconds or milliseconds fit.
+    refusal = _refusal(type_.unit, site) if type_.bit_width == 64 else Refusal.NONE
     if isinstance(natural, s.DayTimeIntervalType):
-        return _scaled(to, raw, _to_microseconds(type_.unit, site))
+        return _scaled(to, raw, _to_microseconds(type_.unit, site), refusal)
     per_day = _SECONDS_A_DAY * type_.unit.per_second
     factor = np.int64(10**9 // type_.unit.per_second)
     whole = np.int64(1 if natural.precision == 3 * type_.unit else _NANOSECONDS_A_MICROSECOND)
@@ -108,7 +112,7 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
             return _floor_nanoseconds(array, values, live, site) * whole
         return values if factor == 1 else values * factor
 
-    return _scaled(to, raw, nanoseconds)
+    return _scaled(to, raw, nanoseconds, max(Refusal.OUTSIDE, refusal))
 
 
 def is_finer_or_coarser(natural: s.DataType, target: s.DataType) -> bool:
@@ -149,7 +153,7 @@ def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion
     to = expected_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
-    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site))
+    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
 
 
 def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
@@ -157,7 +161,7 @@ def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
     to = expected_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
-    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site))
+    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
 
 
 def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> Conversion:
@@ -188,13 +192,25 @@ def days_to_microseconds(days: pa.Array, to: pa.DataType, path: str) -> pa.Array
     return pa.compute.multiply(numbers, _SECONDS_A_DAY * 10**6).view(to)
 
 
-def _scaled(to: pa.DataType, raw: np.dtype[np.signedinteger], scale: Scale) -> Conversion:
+def _plain(convert: Callable[[Array], pa.Array]) -> Conversion:
+    """Return a conversion that takes every value."""
+    return Conversion(lambda array, _live: convert(array), refusal=Refusal.NONE)
+
+
+def _refusal(unit: t.TimeUnit, site: Site) -> Refusal:
+    """Return what `_to_microseconds` refuses."""
+    if unit is t.TimeUnit.NANOSECOND:
+        return Refusal.UNKNOWN if site.options.nanoseconds is Nanoseconds.ERROR else Refusal.NONE
+    return Refusal.NONE if unit is t.TimeUnit.MICROSECOND else Refusal.OUTSIDE
+
+
+def _scaled(to: pa.DataType, raw: np.dtype[np.signedinteger], scale: Scale, refusal: Refusal) -> Conversion:
     def convert(array: Array, live: Mask) -> pa.Array:
         values = data(array, raw).astype(np.int64, copy=False)
         scaled = scale(array, values, live)
         return shared(to, array) if scaled is values and raw.itemsize == 8 else rebuilt(to, array, scaled)
 
-    return Conversion(convert, checks=True)
+    return Conversion(convert, checks=True, refusal=refusal)
 
 
 def _to_microseconds(unit: t.TimeUnit, site: Site) -> Scale:
@@ -241,7 +257,7 @@ def _split(target: s.DataType, layout: np.dtype[np.void], site: Site) -> Convers
         children = [bridge.numbers(packed[name]) for name in names]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=children)
 
-    return Conversion(convert)
+    return Conversion(convert, refusal=Refusal.NONE)
 
 
 def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
@@ -266,9 +282,9 @@ def integer(type_: t.Int, natural: s.DataType, site: Site) -> Conversion:
         return share(to)
     dtype = np.dtype(f"u{type_.bit_width // 8}")
     if type_.bit_width == 64:
-        return Conversion(lambda array, _live: rebuilt(to, array, _words_of_unsigned(data(array, dtype))))
+        return _plain(lambda array: rebuilt(to, array, _words_of_unsigned(data(array, dtype))))
     wider = np.dtype(f"i{type_.bit_width // 4}")
-    return Conversion(lambda array, _live: rebuilt(to, array, data(array, dtype).astype(wider)))
+    return _plain(lambda array: rebuilt(to, array, data(array, dtype).astype(wider)))
 
 
 def floating_point(type_: t.FloatingPoint, natural: s.DataType, site: Site) -> Conversion:
@@ -276,14 +292,14 @@ def floating_point(type_: t.FloatingPoint, natural: s.DataType, site: Site) -> C
     to = expected_type(natural, site.path)
     if type_.precision is not t.Precision.HALF:
         return share(to)
-    return Conversion(lambda array, _live: rebuilt(to, array, data(array, np.float16).astype(np.float32)))
+    return _plain(lambda array: rebuilt(to, array, data(array, np.float16).astype(np.float32)))
 
 
 def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of decimals of any width."""
     normal = normal_decimal(type_)
     if normal is None:
-        return Conversion(lambda array, _live: _decimal_strings(array, type_))
+        return _plain(lambda array: _decimal_strings(array, type_))
     to = expected_type(natural, site.path)
     # The words are whole numbers until the end; the scale is only part of the type.
     unscaled = pa.decimal128(min(type_.precision, 38), min(type_.scale, 38))
@@ -299,7 +315,7 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
             return rebuilt(to, array, np.ascontiguousarray(words))
         return rebuilt(unscaled, array, np.ascontiguousarray(words)).cast(to)
 
-    return Conversion(convert, checks=True)
+    return Conversion(convert, checks=True, refusal=Refusal.OUTSIDE)
 
 
 def _words_of_unsigned(values: Numbers) -> Numbers:

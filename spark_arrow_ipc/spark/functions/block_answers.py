@@ -6,8 +6,12 @@ these are values and not bounds that were cut, keys that are values of partition
 
 Statistics are in the types of the file. So the extremes of all answered batches of one schema and partition become one
 batch of two rows, the least and the greatest values. It is converted as batches of the file are, and aggregated as these are:
-types, time zones and errors are the same. That is right for conversions that keep the order of values
-(`keeps_order`). With ``nanoseconds=error`` a value between the extremes could be an error, so such columns are decoded.
+types, time zones and errors are the same. That is right for conversions that keep the order of values (`keeps_order`).
+
+Headers and statistics count the nulls of a file, and decoding may refuse a value, or make a null of it: a timestamp with an
+offset that has no instant, a variant without a value. `Refusal`, which each conversion states, decides: a column is
+counted by headers if its conversion takes every value, and by statistics also where it takes their extremes. With
+``nanoseconds=error`` a value between the extremes could be an error, so such columns are decoded.
 """
 
 from __future__ import annotations
@@ -29,11 +33,11 @@ from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.prune_blocks import keeps_order
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.conform import Refusal, compile_conform, refusal_of
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
 from spark_arrow_ipc.spark.functions.user_function import in_zone
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
+from spark_arrow_ipc.spark.options.values import MissingColumns
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 
@@ -55,6 +59,7 @@ class BlockAnswers:
         )
         self._counts = any(part.function in _COUNTS for part in partials.parts)
         self._kept: dict[tuple[object, ...], _Kept] = {}
+        self._refusals: dict[tuple[t.Field, int], Refusal] = {}
 
     @property
     def need_statistics(self) -> bool:
@@ -101,20 +106,17 @@ class BlockAnswers:
             else:
                 file_field = constants.schema.fields[place]
                 of_column = None if statistics is None else statistics.columns.get((file_field.name,))
-                fits = of_column is not None and self._fits(file_field, of_column.type, asked)
+                refusal = self._refusal(file_field, i)
+                fits = of_column is not None and _keeps_order(file_field, of_column.type, asked)
+                fits = fits and refusal is not Refusal.UNKNOWN
                 row_counts = () if statistics is None else statistics.row_counts
-                columns[i] = _Column(file_field, place, of_column, row_counts, has_extremes=fits)
+                columns[i] = _Column(file_field, place, of_column, row_counts, has_extremes=fits, refusal=refusal)
         return columns
 
-    def _fits(self, file_field: t.Field, type_: t.DataType, asked: s.StructField) -> bool:
-        """Return whether the extremes of a column of the file are those of the column in Spark."""
-        if file_field.extension_name is not None and type_ != file_field.type:
-            return False
-        unit = getattr(type_, "unit", None)
-        if unit is t.TimeUnit.NANOSECOND and self._options.nanoseconds is Nanoseconds.ERROR:
-            return False
-        (seen,) = predicate_fields(s.StructType([asked]))
-        return keeps_order(type_, seen.type)
+    def _refusal(self, file_field: t.Field, i: int) -> Refusal:
+        if (file_field, i) not in self._refusals:
+            self._refusals[file_field, i] = refusal_of(file_field, self._schema.fields[i], self._options)
+        return self._refusals[file_field, i]
 
     def _knows(self, columns: Mapping[int, _Column], i: int, headers: _Headers) -> bool:
         for part in self._partials.parts:
@@ -124,7 +126,7 @@ class BlockAnswers:
             if part.function in _EXTREMES:
                 if not column.knows_extreme(i, is_least=part.function == "min"):
                     return False
-            elif column.nulls(i, headers) is None:
+            elif not column.knows_nulls(i, headers):
                 return False
         return True
 
@@ -137,7 +139,13 @@ class BlockAnswers:
         fields: Sequence[t.Field],
     ) -> None:
         """Add the answers of record batches of a file to those of its schema and partition."""
-        of_extremes = {part.column for part in self._partials.parts if part.function in _EXTREMES}
+        # Those of a column that is only counted are converted to see that none is refused.
+        of_extremes = {
+            part.column
+            for part in self._partials.parts
+            if part.column is not None
+            and (part.function in _EXTREMES or columns[part.column].refusal is Refusal.OUTSIDE)
+        }
         # Extremes that statistics know need no header.
         is_constant = any(column.is_constant for i, column in columns.items() if i in of_extremes)
         needs_rows = self._partials.keys or self._counts or is_constant
@@ -177,6 +185,14 @@ class BlockAnswers:
         return plan.conform(constants.add(RecordBatch(schema, arrays, 2)))
 
 
+def _keeps_order(file_field: t.Field, type_: t.DataType, asked: s.StructField) -> bool:
+    """Return whether the extremes of a column of the file are those of the column in Spark."""
+    if file_field.extension_name is not None and type_ != file_field.type:
+        return False
+    (seen,) = predicate_fields(s.StructType([asked]))
+    return keeps_order(type_, seen.type)
+
+
 @dataclass(frozen=True, slots=True)
 class _Column:
     """The source of a column's values in one file."""
@@ -187,6 +203,7 @@ class _Column:
     statistics: ColumnStatistics | None = None
     row_counts: tuple[int, ...] = ()  # of each record batch, by the statistics
     has_extremes: bool = False  # whether the extremes of the statistics are those of the column in Spark
+    refusal: Refusal = Refusal.NONE
     # Whether all rows have one value, and which.
     is_constant: bool = False
     value: object = None
@@ -198,6 +215,13 @@ class _Column:
         if self.statistics is not None:
             return self.statistics.null_counts[i]
         return headers.null_counts(i)[self.place]
+
+    def knows_nulls(self, i: int, headers: _Headers) -> bool:
+        """Return whether the nulls of a record batch are known, and no value of it is refused unseen."""
+        if self.refusal is Refusal.UNKNOWN or self.nulls(i, headers) is None:
+            return False
+        is_free = self.refusal is Refusal.NONE
+        return is_free or all(self.knows_extreme(i, is_least=is_least) for is_least in (True, False))
 
     def knows_extreme(self, i: int, *, is_least: bool) -> bool:
         """Return whether a least or greatest value is known exactly."""

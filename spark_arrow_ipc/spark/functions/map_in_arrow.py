@@ -77,10 +77,15 @@ class MappedSource(ArrowIpcDataSource):
             raise OptionError(
                 "the schema of a function's output is given to map_in_arrow; load it without .schema(...)"
             )
+        from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+
         asked, options = self.mapping.input, read_options(self.options)
-        if asked is None:
-            asked = super().schema()
-        return MappedReader(super().reader(asked), self.mapping, options.nanoseconds)
+        # Where broken files are skipped, each function has the rows of ``load``, whatever columns it gets.
+        frame = super().schema() if asked is None or options.error_policy.skips_corrupt else asked
+        reader = super().reader(frame if asked is None else asked)
+        if isinstance(reader, ArrowIpcBatchReader):
+            reader = reader.decoding(frame)
+        return MappedReader(reader, self.mapping, options.nanoseconds)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's signature
         """Refuse to write."""

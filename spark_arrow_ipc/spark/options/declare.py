@@ -173,7 +173,7 @@ class Use(Flag):
     HEADERS = auto()  # with metadataOnly=true
     SERVER = auto()  # a server's table
     DIRECTORY = auto()  # a stream of directories of files
-    RECORDS = auto()  # a stream of a data set by the records of its commits
+    RECORDS = auto()  # a stream of a dataset by the records of its commits
     TAIL = auto()  # a stream of one growing file
     COUNT = auto()  # `count` by headers, without tasks: what changes how rows look, and not how many there are
     COMPACTION = auto()  # what changes neither rows nor types

@@ -76,7 +76,7 @@ class _ScanKeywords(TypedDict, total=False):
     missingColumns: Literal["null", "error"]
     """A column that a file lacks is `null`, or an `error`; with `mergeSchema` null."""
     ignoreCorruptFiles: bool
-    """Skips the rest of a broken file, with a warning."""
+    """Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses))."""
     ignoreMissingFiles: bool
     """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
@@ -135,7 +135,7 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Where a commit removed rows of earlier ones: `fail` (also without the option), `skip` it, or `append` what it
     wrote as new rows."""
     readChangeFeed: bool
-    """Reads a data set's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the number of the
+    """Reads a dataset's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the number of the
     record. Compactions change no row."""
     failOnDataLoss: bool
     """Records or files that are gone before they are read are an error. With `false`, and a warning, such files are
@@ -218,7 +218,7 @@ class _FileKeywords(TypedDict, total=False):
     keepReplaced: timedelta | int | str
     """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`."""
     commitRetention: timedelta | int | str
-    """Keeps records of commits for this time, and the newest 1,000, for streams of the data set. It holds for all
+    """Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for all
     writers until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
@@ -329,7 +329,7 @@ class CompactKeywords(TypedDict, total=False):
     keepReplaced: timedelta | int | str
     """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`."""
     commitRetention: timedelta | int | str
-    """Keeps records of commits for this time, and the newest 1,000, for streams of the data set. It holds for all
+    """Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for all
     writers until one says otherwise."""
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile
-from spark_arrow_ipc.errors import OptionError, cut_repr
+from spark_arrow_ipc.errors import OptionError, cut_repr, did_you_mean, without_url_secrets
 from spark_arrow_ipc.ipc.dissociated import is_served
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
@@ -49,7 +49,38 @@ _ROWS = {
     "read": "the option outputBatchRows bounds the rows of a batch that Spark gets",
     "written": "the options recordBatchRows and recordBatchBytes bound a record batch",
 }
+_REPLACED = {
+    "written": "partitionOverwriteMode=dynamic with mode overwrite replaces the partitions of the rows that are written"
+}
+_NEW_SCHEMA = {"written": "mode overwrite takes the columns of the DataFrame as they are; remove it"}
+_MERGED = {
+    "written": "the option schemaCheck says which columns a job may have beside the files that are there (merge, the "
+    "default: fewer, or new ones)"
+}
+_SMALL_FILES = {"written": "repartition the DataFrame before the write, or call compact(spark, path) after it"}
+_NO_CHANGE = {"written": "compact(spark, path) joins small files, and streams see no new rows; remove it"}
+_TOKEN = {"written": "the option commitToken makes a job that runs twice commit once"}
+_SPLITS = {"read": "the option maxPartitionBytes bounds the bytes of a task"}
+_FILE_BYTES = {"written": "the option maxFileBytes bounds the bytes of a file"}
+_SORTED = {"written": "sort the DataFrame with sortWithinPartitions(...) before the write"}
+_CODEC = {"written": "the option compression names the codec"}
+_REMOVED = {"read": "the option onOverwrite says what a stream does when rows that it read are removed"}
+_CALENDAR = {"read": "Arrow files have one calendar; remove it"}
 _MEANT: Mapping[str, Mapping[str, str]] = {
+    "replacewhere": _REPLACED,
+    "overwritemode": _REPLACED,
+    "overwriteschema": _NEW_SCHEMA,
+    "mergeschema": _MERGED,
+    "datachange": _NO_CHANGE,
+    **dict.fromkeys(("optimizewrite", "autocompact", "autooptimize", "numpartitions", "numfiles"), _SMALL_FILES),
+    **dict.fromkeys(("txnappid", "txnversion", "idempotencykey"), _TOKEN),
+    **dict.fromkeys(("splitsize", "filesplitsize", "maxsplitbytes"), _SPLITS),
+    **dict.fromkeys(("targetfilesize", "targetfilesizebytes", "maxfilesize", "parquet.block.size"), _FILE_BYTES),
+    **dict.fromkeys(("sortby", "clusterby", "zorderby"), _SORTED),
+    **dict.fromkeys(("ignorechanges", "ignoredeletes", "skipchangecommits"), _REMOVED),
+    "startingtimestamp": {"read": "the option startingFrom leaves out what a new stream finds of an earlier time"},
+    "usermetadata": {"written": "the options metadata.* add pairs of key and value to the schema of the files"},
+    **dict.fromkeys(("datetimerebasemode", "int96rebasemode"), _CALENDAR),
     **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),
     **dict.fromkeys(("select", "column", "usecols", "fields", "projection", "columnnames"), _COLUMNS),
     **dict.fromkeys(("limit", "nrows", "maxrows", "head", "rows"), _LIMIT),
@@ -57,10 +88,10 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
     **dict.fromkeys(("batchsize", "batchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
-    "codec": {"written": "the option compression names the codec"},
+    **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},
 }  # fmt: skip
-"""By an option that other sources have, in lower case and without _: what stands for it here where data is read or written."""
+"""By an option that other sources have, in lower case and without _ and -: what stands for it here where data is read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +272,12 @@ def _stands_for(option: Option, key: str) -> bool:
 def _value(option: Option, string: str) -> Any:
     try:
         return option.parse(string)
-    except ValueError as error:
+    except ValueError:  # its text repeats the value, which may be a secret
+        given = "" if option.is_secret else f", and is {cut_repr(without_url_secrets(string), _SHOWN)}"
         raise OptionError(
-            f"the option {option.name} must be {option.expected}, and is {cut_repr(string, _SHOWN)}; "
+            f"the option {option.name} must be {option.expected}{given}; "
             f"for example: {_list_of_python(string) or option.example}"
-        ) from error
+        ) from None
 
 
 def _list_of_python(string: str) -> str | None:
@@ -263,7 +295,7 @@ def _check_text(key: str, string: str) -> None:
             raise OptionError(
                 f"the {what} of the option {cut_repr(key)} is not Unicode: it has the lone surrogate "
                 f"{text[error.start]!r} at character {error.start:,}"
-            ) from error
+            ) from None
 
 
 def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> None:
@@ -273,23 +305,20 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
         raise OptionError(
             f"the option {_OF_QUERIES[key.lower()]} is for writeStream, and here data is {side.done}; remove it"
         )
+    meant = _MEANT.get(re.sub("[_-]", "", key.lower()), {}).get(side.done.split()[0])
+    if meant is not None:
+        raise OptionError(f"there is no option {key[:_SHOWN]} for {side.doing}; {meant}")
     for other in others:
         option = other.option(key)
         if option is not None:
-            given = "" if option.is_secret else f" ({key}={string[:_SHOWN]})"
+            given = "" if option.is_secret else f" ({key}={without_url_secrets(string)[:_SHOWN]})"
             raise OptionError(
                 f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
             )
-    import difflib  # only for errors, so that workers start without it
-
-    meant = _MEANT.get(key.lower().replace("_", ""), {}).get(side.done.split()[0])
-    if meant is not None:
-        raise OptionError(f"there is no option {key}; {meant}")
-    names = {option.name.lower(): option.name for option in side}
-    near = difflib.get_close_matches(key[:_SHOWN].lower(), names, n=1)
-    if near:
-        raise OptionError(f"there is no option {key[:_SHOWN]}; did you mean {names[near[0]]}")
+    hint = did_you_mean(key, (option.name for option in side), show=str, most=1)
+    if hint:
+        raise OptionError(f"there is no option {key[:_SHOWN]}; {hint}")
     raise OptionError(
-        f"there is no option {key[:_SHOWN]} for {side.doing}; docs/options.md has all of them, and "
-        "'python -m spark_arrow_ipc.spark.options' prints them"
+        f"there is no option {key[:_SHOWN]} for {side.doing}; 'python -m spark_arrow_ipc.spark.options' prints all of "
+        "them"
     )

@@ -209,7 +209,7 @@ class ReadOptions:
     )
     ignore_corrupt_files: bool = d.flag(
         "false",
-        "Skips the rest of a broken file, with a warning.",
+        "Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses)).",
         applies=Use.LISTED,
     )
     ignore_missing_files: bool = d.flag(
@@ -314,7 +314,7 @@ class StreamOptions:
     )
     read_change_feed: bool = d.flag(
         "false",
-        "Reads a data set's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the "
+        "Reads a dataset's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the "
         "number of the record. Compactions change no row.",
         applies=Use.RECORDS,
     )

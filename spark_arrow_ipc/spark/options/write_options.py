@@ -144,7 +144,7 @@ class SparkWriteOptions:
     )
     commit_retention: int | None = d.optional_duration(
         "7d",
-        "Keeps records of commits for this time, and the newest 1,000, for streams of the data set. It holds for "
+        "Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for "
         "all writers until one says otherwise.",
         applies=Use.WRITES | Use.COMPACTION,
     )

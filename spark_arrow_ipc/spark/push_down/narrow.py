@@ -43,6 +43,8 @@ def command(
     if isinstance(reader, ArrowIpcBatchReader) and _differ_in_case(frame):
         # The whole read takes both of such columns, and Spark asks for one of them by the frame's own name.
         reader = ArrowIpcBatchReader(schema, options, is_case_sensitive=lambda: True)
+    if isinstance(reader, ArrowIpcBatchReader):
+        reader = reader.decoding(frame)
 
     aggregated = None
     if "aggregates" in asked:

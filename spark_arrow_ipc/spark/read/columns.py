@@ -6,10 +6,11 @@ by the rules of `arrow.column_path`. A user's ``.schema(subset)`` is a projectio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from pyspark.sql import types as s
@@ -20,10 +21,12 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.dataset.stream.mode import CHANGE_COLUMNS
-from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, cut_repr, error_context, listed, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_LOG: Final = logging.getLogger(__name__)
 
 SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 """Callback from a file's schema to the columns to read, for `ipc.open`."""
@@ -78,10 +81,15 @@ def select_referenced(
     Of a column that has fields in Spark alone, such as a union, the whole is read.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
+    names = [field.name for field in partition_fields]
 
     def select(schema: Schema) -> list[ColumnPath]:
         with error_context(asked_by=asked_by):
-            return list(resolve_all(schema.fields, own, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive))
+            return list(
+                resolve_all(
+                    schema.fields, own, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive, others=names
+                )
+            )
 
     return select
 
@@ -101,14 +109,17 @@ def select_asked(
             paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
         )
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
+    find = partial(
+        find_columns,
+        absent=-1 if skips_absent else None,
+        is_case_sensitive=is_case_sensitive,
+        others=[field.name for field in partition_fields],
+    )
 
     @lru_cache(maxsize=1)  # most files of a task have one schema
     def select(schema: Schema) -> Sequence[ColumnPath]:
         with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
-            whole = t.Struct(schema.fields)
-            return list(
-                _below(whole, s.StructType(own), None, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive)
-            )
+            return list(_below(t.Struct(schema.fields), s.StructType(own), None, find))
 
     return select
 
@@ -139,30 +150,42 @@ def select_needed(
     return lambda schema: [*own(schema), *others(schema)]
 
 
+def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
+    """Return a callback that selects as another one, and warns once of columns that are not among the `names` of a read."""
+    read = {name.casefold() for name in names}
+    pending = True
+
+    def select_and_warn(schema: Schema) -> Sequence[ColumnPath]:
+        nonlocal pending
+        others = [name for name in schema.names if name.casefold() not in read] if pending else []
+        if others:
+            pending = False
+            _LOG.warning(
+                "files have columns that this read leaves out (%s), because it takes those of the newest file: set "
+                "mergeSchema=true to read the columns of all files, or name the columns to read with the option columns",
+                printable(listed([cut_repr(name) for name in others])),
+            )
+        return select(schema)
+
+    return select_and_warn
+
+
 def _below(
-    type_: t.DataType,
-    asked: s.DataType,
-    path: str | None,
-    *,
-    skips_absent: bool,
-    is_case_sensitive: IsCaseSensitive | None,
+    type_: t.DataType, asked: s.DataType, path: str | None, find: Callable[..., list[int]]
 ) -> Iterator[tuple[int, ...]]:
     """Yield the paths to the requested fields of a struct, or to a whole column."""
     if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or (path and not asked.fields):
         yield ()
         return
     names = [field.name for field in type_.fields]
-    absent = -1 if skips_absent else None
-    positions = find_columns(names, asked.names, path, absent=absent, is_case_sensitive=is_case_sensitive)
+    positions = find(names, asked.names, path)
     present = [(position, field) for position, field in zip(positions, asked.fields, strict=True) if position >= 0]
     if path and not present:  # the file has none of the fields, and the validity of the struct is needed
         yield ()
     for position, field in present:
         here = field.name if path is None else f"{path}.{field.name}"
         inside = type_.fields[position].type
-        for below in _below(
-            inside, field.dataType, here, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
-        ):
+        for below in _below(inside, field.dataType, here, find):
             yield (position, *below)
 
 

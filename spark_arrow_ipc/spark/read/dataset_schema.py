@@ -155,9 +155,8 @@ def schema_for_spark(
     if options.columns is None:
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
     else:
-        newest, schema = schemas[0]  # whose columns positions count
-        with error_context(path=newest if len(schemas) == 1 else None, asked_by=COLUMNS):
-            whole = _chosen(options.columns, own, of_paths, schema, partitioning)
+        with error_context(path=schemas[0][0] if len(schemas) == 1 else None, asked_by=COLUMNS):
+            whole = _chosen(options.columns, own, of_paths, [schema for _, schema in schemas], partitioning)
     if not options.metadata_columns:
         return whole
     check_clash(whole.names)
@@ -188,10 +187,11 @@ def _chosen(
     columns: Sequence[ColumnPath],
     own: s.StructType,
     of_paths: s.StructType,
-    whole: Schema,
+    schemas: Sequence[Schema],
     partitioning: Partitioning,
 ) -> s.StructType:
     """Return the columns of the option `columns`, in its order, and the fields of structs in its order too."""
+    whole = schemas[0]  # whose columns positions count
     chosen: dict[str, s.StructField] = {}
     below: dict[str, list[tuple[str, ...]]] = {}
     for reference in columns:
@@ -205,7 +205,9 @@ def _chosen(
             head, *path_below = map(str, reference) if isinstance(reference, tuple) else (reference,)
             path = tuple(path_below)
             if find_columns(own.names, [head], absent=-1) == [-1]:
-                resolve_all(whole.fields, [reference])  # no file has it: the error names the columns of one
+                others = dict.fromkeys(name for schema in schemas for name in schema.names if name not in whole.names)
+                # No file has it: this raises the error that names the columns of all.
+                resolve_all(whole.fields, [reference], others=[*of_paths.names, *others])
             field = own.fields[find_columns(own.names, [head])[0]]
         chosen.setdefault(field.name, field)
         below.setdefault(field.name, []).append(path)

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, advised, report_missing, report_skipped
+from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, advised, report_missing, report_rest, report_skipped
 from spark_arrow_ipc.dataset.statistics.read import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
@@ -70,6 +70,9 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
     ColumnNotFoundError or SchemaMismatchError if the table has no such column, or one of another type.
     """
 
+    is_inferred = False
+    """As for `ArrowIpcBatchReader`; it plans the same."""
+
     def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
@@ -106,9 +109,10 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         yield self._batch(rows)
 
     def _rows(self, file: DataFile) -> list[dict[str, Any]]:
-        """Return the rows of one file; none if the error policy skips it, with a warning."""
+        """Return the rows of one file, before what the error policy skips with a warning."""
         policy = self._options.error_policy
         limits = self._options.limits
+        rows: list[dict[str, Any]] = []
         try:
             with error_context(path=file.path):
                 blocks = file_blocks(
@@ -116,7 +120,8 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
                     limits=limits,
                     concatenated_streams=self._options.concatenated_streams,
                 )
-                return [_row(file, block) for block in blocks]
+                for block in blocks:
+                    rows.append(_row(file, block))  # noqa: PERF401 - those before a broken header stay
         except FileNotFoundError as error:
             if not policy.ignore_missing_files:
                 raise FileChangedError(
@@ -126,8 +131,11 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         except CORRUPT as error:
             if not policy.ignore_corrupt_files:
                 raise advised(error) from error.__cause__
-            report_skipped(file.path, error, "ignoreCorruptFiles")
-        return []
+            if rows:
+                report_rest(file.path, range(len(rows), len(rows) + 1), None, error, "ignoreCorruptFiles")
+            else:
+                report_skipped(file.path, error, "ignoreCorruptFiles")
+        return rows
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
         schema = expected_arrow_schema(self._schema)

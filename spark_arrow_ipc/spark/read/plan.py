@@ -50,16 +50,24 @@ class PartitionPlan:
     newest: DataFile | None
 
 
-def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
-    """Plan a read. Lists the paths once, and opens no file twice."""
+def plan_partitions(own: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
+    """Plan a read of the columns `own`. Lists the paths once, and opens no file twice.
+
+    `decoded` are the columns that tasks decode, by default `own`.
+    """
     tree = list_dataset(options)
     partitioning = partition_files(tree, options, infer=False)
     infer = options.partition_type_inference
-    return plan_files(own, options, partitioning, lambda: partition_files(tree, options, infer=infer))
+    inferred = partial(partition_files, tree, options, infer=infer)
+    return plan_files(own, options, partitioning, inferred, decoded)
 
 
 def plan_files(
-    own: s.StructType, options: ReadOptions, partitioning: Partitioning, inferred: Callable[[], Partitioning]
+    own: s.StructType,
+    options: ReadOptions,
+    partitioning: Partitioning,
+    inferred: Callable[[], Partitioning],
+    decoded: s.StructType | None = None,
 ) -> PartitionPlan:
     """Plan a read of files that are known. Opens no file twice."""
     several = len(partitioning.files) > 1 and not options.merge_schema
@@ -71,7 +79,8 @@ def plan_files(
         from spark_arrow_ipc.spark.read.where import Where, selected_files
 
         where = Where.parse(options.where, own, metadata=options.metadata_columns)
-    outlines = Outlines(_outline_options(own, () if where is None else where.missing, partitioning, options))
+    missing = () if where is None else where.missing
+    outlines = Outlines(_outline_options(decoded or own, missing, partitioning, options))
     if where is not None:
         extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
         selection = where.bind(own, extra, options.time_zone)
@@ -83,7 +92,10 @@ def plan_files(
         partitioning.files,
         _split_options(options),
         outlines,
-        None if selection is None else partial(selection.kept_sizes, fields=partitioning.fields),
+        # Where broken files are skipped, tasks decode what the predicate rules out, too.
+        None
+        if selection is None or options.error_policy.skips_corrupt
+        else partial(selection.kept_sizes, fields=partitioning.fields),
         skips_broken=options.error_policy.skips_any,
     )
     return PartitionPlan(splits, partitioning.fields, selection, newest)

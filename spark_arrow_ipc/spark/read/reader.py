@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import types as s
@@ -33,6 +33,7 @@ from spark_arrow_ipc.spark.read.columns import (
     hidden_columns,
     metadata_schema,
     select_needed,
+    warned_of_others,
 )
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None  # of the rows for Spark; None for all
     newest: DataFile | None = None  # as in `PartitionPlan`
+    names: tuple[str, ...] = ()  # the columns of the read, for the one task that warns of others; empty in all else
     # For the optimizer's rule, which reads it in the pickle (`_notes`); empty if the bytes are unknown.
     note: str = ""  # the last field: in the pickle nothing that others choose stands behind it
 
@@ -114,6 +116,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     names that differ in case alone are two names; by default it is the session's setting.
     """
 
+    is_inferred = False
+    """Whether the schema is the one that was inferred, and not a user's."""
+
     def __init__(
         self,
         schema: s.StructType,
@@ -129,6 +134,16 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         added = METADATA_COLUMNS if options.metadata_columns else {}
         self._added = [name for name in schema.names if name.lower() in added]
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
+        self._decoded = self._own
+
+    def decoding(self, frame: s.StructType) -> Self:
+        """Return the reader as one of a query that needs some columns of a frame.
+
+        Where broken files are skipped all columns of the frame are decoded, so that each query of it has the same rows.
+        """
+        if self._options.error_policy.skips_corrupt:
+            self._decoded = ArrowIpcBatchReader(frame, self._options).own
+        return self
 
     @property
     def schema(self) -> s.StructType:
@@ -142,7 +157,11 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
-        return self._input_partitions(plan_partitions(self._own, self._options), planned_at)
+        partitions = self._input_partitions(plan_partitions(self._own, self._options, self._decoded), planned_at)
+        if partitions and self.is_inferred and self._options.columns is None and not self._options.merge_schema:
+            # One task of a read is enough, and it opens its files anyway.
+            partitions[0] = replace(partitions[0], names=tuple(self._own.names))
+        return partitions
 
     def partitions_of(
         self, files: Sequence[DataFile], roots: Sequence[str], changes: Sequence[tuple[str, int]] = ()
@@ -185,7 +204,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         tune_worker()
         notes = _notes(plan.splits, plan.fields, self._own)
         partitions = [
-            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note)
+            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note=note)
             for ranges, note in zip(plan.splits, notes, strict=True)
         ]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
@@ -227,16 +246,17 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         needed = _beside(self._own, selection)
         columns = select_needed(
             options.column_paths,
-            self._own,
+            self._decoded,
             () if selection is None else selection.extra,
             fields,
             skips_absent=options.fills_missing,
             is_case_sensitive=self._is_case_sensitive,
         )
-        # What is skipped as broken is known only once it is decoded: then nobody answers without the rows.
-        answers = None if options.error_policy.skips_corrupt else answers
+        if partition.names:
+            columns = warned_of_others(columns, partition.names)
         chosen: SelectBlocks | None = None
-        if selection is not None or answers is not None:
+        # What is skipped as broken is known only once it is decoded (`error_policy`): then every record batch is.
+        if (selection is not None or answers is not None) and not options.error_policy.skips_corrupt:
             chosen = select_blocks(selection, fields, answers)
         compiled = self._compiling(needed, selection)
         with closing(self._scan(partition, columns, chosen)) as files:

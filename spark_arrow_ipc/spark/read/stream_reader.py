@@ -71,7 +71,7 @@ except ModuleNotFoundError as error:
 
 # Choose the mode of a stream by its options, and set it up.
 #
-# ``tail=true`` follows one growing file. Of the others, a path that is a data set which keeps the records of its
+# ``tail=true`` follows one growing file. Of the others, a path that is a dataset which keeps the records of its
 # commits is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is
 # directories of files.
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     dataset = None if asks_for_files else _dataset(storage, options)
     if dataset is not None:
         return _table(dataset, options, stream)
-    why = "the source is not a data set that keeps the records of its commits (commitRetention)"
+    why = "the source is not a dataset that keeps the records of its commits (commitRetention)"
     _refuse(Use.DIRECTORY, options, stream, why)
     if isinstance(stream.starting_from, int):
         raise OptionError(
@@ -142,7 +142,7 @@ def _start_ns(stream: StreamOptions) -> int | None:
 
 
 def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
-    """Return the data set that is read by its records; None if the source is none."""
+    """Return the dataset that is read by its records; None if the source is none."""
     if len(options.paths) != 1 or is_pattern(options.paths[0]):
         return None
     dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
@@ -153,7 +153,7 @@ def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
 
 
 def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
-    why = "the source is a data set that keeps the records of its commits, and they are read in their order"
+    why = "the source is a dataset that keeps the records of its commits, and they are read in their order"
     _refuse(Use.RECORDS, options, stream, why)
     start = stream.starting_from
     chosen = TableOptions(

@@ -1,8 +1,8 @@
-"""`compact`: make few large files of the many small ones of a data set, in place, beside readers and writers.
+"""`compact`: make few large files of the many small ones of a dataset, in place, beside readers and writers.
 
-The files of the data set are listed once, when the job is planned (P0). Small ones are joined by directory
+The files of the dataset are listed once, when the job is planned (P0). Small ones are joined by directory
 (`dataset.write.live_files.fill_bins`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
-their Arrow types and every value (`kept`); where that cannot be, the data set is refused. The columns are those of all
+their Arrow types and every value (`kept`); where that cannot be, the dataset is refused. The columns are those of all
 joined files and of the newest one, from which reads take their schema: the files that are made are the newest from then on.
 """
 
@@ -74,18 +74,18 @@ def compact(
     sort_bytes: int | str = "512m",
     **options: Unpack[CompactKeywords],
 ) -> RewriteResult:
-    """Join the small files of a data set into larger ones, in place.
+    """Join the small files of a dataset into larger ones, in place.
 
     Rows, types and partitions stay as they are. Readers see the old files or the new ones, never both; files that others
     add meanwhile stay, and reads that were planned before go on with the old files (``keepReplaced``, 1h by default). A
-    stream that follows the commits of the data set sees nothing new.
+    stream that follows the commits of the dataset sees nothing new.
 
     Parameters
     ----------
     spark
         A classic session: the driver's process plans and commits.
     path
-        Directory of the data set.
+        Directory of the dataset.
     file_bytes
         The size of a file that is aimed at. Files of less than half of it are joined with others of their directory, up to
         this size; all others are left alone.

@@ -102,7 +102,7 @@ def ingest(
     sort_bytes: int | str = "256m",
     **options: Unpack[IngestKeywords],
 ) -> StreamingQuery:
-    """Start a streaming query that writes what is new in a source into a data set, without taking a row to the JVM.
+    """Start a streaming query that writes what is new in a source into a dataset, without taking a row to the JVM.
 
     Its rows and files are those of ``readStream.load(source)`` and ``writeStream.start(target)`` with the same options, and
     so are its promises: each batch is committed once, whenever the driver dies. A batch's figures are in the query's
@@ -114,10 +114,10 @@ def ingest(
     spark
         A classic session of Spark 4.2 or later: the driver's process commits.
     source
-        What to follow, as for ``readStream.load``: directories into which files are dropped, a data set that keeps its
+        What to follow, as for ``readStream.load``: directories into which files are dropped, a dataset that keeps its
         records, or with ``tail=True`` a file that grows.
     target
-        The directory of the data set.
+        The directory of the dataset.
     function
         Gets an iterator of `pyarrow.RecordBatch` in the schema of the source, and returns or yields such batches, as for
         `map_in_arrow`. It is called once for each task of a batch.

@@ -297,7 +297,7 @@ def rewrite(
     sort_bytes: int | str = "256m",
     **options: Unpack[RewriteKeywords],
 ) -> RewriteResult:
-    """Write what a read gives as files of a data set, without taking a row to the JVM.
+    """Write what a read gives as files of a dataset, without taking a row to the JVM.
 
     The files are those that ``load(source)`` and ``write.save(target)`` with the same options would make, and so are the
     steps of the commit: nothing is visible before all of it is. A task that fails is run again by Spark; of a task that ran
@@ -310,7 +310,7 @@ def rewrite(
     source
         What to read, as for ``load``.
     target
-        The directory of the data set. It may be the source, with ``mode="overwrite"``: what is replaced is then what was
+        The directory of the dataset. It may be the source, with ``mode="overwrite"``: what is replaced is then what was
         read, whatever others add meanwhile.
     function
         Gets an iterator of `pyarrow.RecordBatch` in the schema of ``load(source)``, and returns or yields such batches, as

@@ -11,8 +11,8 @@ and the wider types. A job that lacks columns and has new ones at once is refuse
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pyspark.sql import types as s
@@ -38,6 +38,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 _HERE: Final = "the DataFrame"
 _MOST_NAMED: Final = 5
+_RULE: Final = (
+    "Reads take the schema of the newest job, so that a job may lack columns of the files or bring new ones, and not both, "
+    "with types that widen to one another: rename or cast the columns, add missing ones as nulls, write to another "
+    "directory, or set schemaCheck=none and read with mergeSchema=true"
+)
+"""The way out where columns are not just renamed."""
 
 
 def check_names(schema: s.StructType, *, case_sensitive: bool) -> None:
@@ -181,37 +187,59 @@ def check_schema(own: s.StructType, there: s.StructType, path: str, check: Schem
         merged = merged_schema([(_HERE, own), (path, there)])
         grown = merged_schema([(path, there), (_HERE, own)])
     except ArrowIpcError as error:
-        raise _refused(
-            path, f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
-        ) from error
-    if strays := _strays(own, there):
-        raise _refused(path, "; ".join(strays))
+        what = f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
+        raise _refused(path, what) from error
+    if stray := next(_strays(own, there), None):
+        raise stray.error(path)
     lacks = _differences(merged, own)
     if check is SchemaCheck.EXACT and (lacks or _differences(grown, there)):
         lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, there)]
-        raise _refused(path, "; ".join(lines) + " (schemaCheck=exact)")
+        raise _refused(path, "; ".join(lines), "schemaCheck=exact takes the same columns and types only: leave it out")
     return merged if lacks else None
 
 
-def _strays(own: s.DataType, there: s.DataType, at: str = "") -> list[str]:
-    """Describe where one struct lacks names of the other and has names that the other lacks."""
+@dataclass(frozen=True, slots=True)
+class _Stray:
+    """Fields that a struct of the DataFrame lacks, and fields that it has and the files lack."""
+
+    missing: list[s.StructField]
+    new: list[s.StructField]
+    at: str  # the path of the struct, with a dot behind it
+
+    def error(self, path: str) -> SchemaMismatchError:
+        """Return the error; one field for one of its type is most likely renamed."""
+        missing, new = ([f"{self.at}{field.name}" for field in fields] for fields in (self.missing, self.new))
+        if len(missing) > 1 or len(new) > 1 or not _is_same(self.missing[0].dataType, self.new[0].dataType):
+            are = "are" if len(missing) > 1 else "is"
+            return _refused(path, f"{listed(missing)} {are} missing in {_HERE}, which has {listed(new)} instead")
+        rename = "rename the field of the struct" if self.at else f'call withColumnRenamed("{new[0]}", "{missing[0]}")'
+        return _refused(
+            path,
+            f"{missing[0]} is missing in {_HERE}, which has {new[0]} instead",
+            f"This looks like a rename, `{missing[0]}` to `{new[0]}`: to add rows under "
+            f"the old name {rename}; for the new name in all files read them, rename it, and write with mode overwrite; to "
+            "keep both names set schemaCheck=none, and read with mergeSchema=true",
+        )
+
+
+def _strays(own: s.DataType, there: s.DataType, at: str = "") -> Iterator[_Stray]:
+    """Yield where one struct lacks names of the other and has names that the other lacks."""
     if isinstance(own, s.StructType) and isinstance(there, s.StructType):
         absent = len(own)
         positions = find_columns(own.names, there.names, absent=absent)
-        missing = [name for name, i in zip(there.names, positions, strict=True) if i == absent]
-        new = [name for i, name in enumerate(own.names) if i not in positions]
+        missing = [field for field, i in zip(there.fields, positions, strict=True) if i == absent]
+        new = [field for i, field in enumerate(own.fields) if i not in positions]
         if missing and new:
-            return [f"{at}{listed(missing)} is missing in {_HERE}, which has {at}{listed(new)} instead"]
+            yield _Stray(missing, new, at)
         pairs = [(own.fields[i], field) for i, field in zip(positions, there.fields, strict=True) if i != absent]
-        return [line for a, b in pairs if a != b for line in _strays(a.dataType, b.dataType, f"{at}{a.name}.")]
+        for a, b in pairs:
+            if a != b:
+                yield from _strays(a.dataType, b.dataType, f"{at}{a.name}.")
     if isinstance(own, s.ArrayType) and isinstance(there, s.ArrayType):
-        return _strays(own.elementType, there.elementType, f"{at}element.")
+        yield from _strays(own.elementType, there.elementType, f"{at}element.")
     if isinstance(own, s.MapType) and isinstance(there, s.MapType):
-        return [
-            *_strays(own.keyType, there.keyType, f"{at}key."),
-            *_strays(own.valueType, there.valueType, f"{at}value."),
-        ]
-    return []
+        yield from _strays(own.keyType, there.keyType, f"{at}key.")
+        yield from _strays(own.valueType, there.valueType, f"{at}value.")
 
 
 def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
@@ -230,12 +258,9 @@ def _is_same(one: s.DataType, other: s.DataType) -> bool:
     return bool(one.simpleString() == other.simpleString())
 
 
-def _refused(path: str, what: str) -> SchemaMismatchError:
+def _refused(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"the columns of this job do not fit beside the files that are there: {what}. A job that keeps files may have "
-        "fewer columns than they have, or more, but not both, with types that widen to one another, because reads take the "
-        "schema of the newest job: rename or cast the columns, add missing ones as nulls, write to another directory, or "
-        "set schemaCheck=none and read with mergeSchema=true. Nothing is written",
+        f"the columns of this job do not fit beside the files that are there: {what}. {way_out}. Nothing is written",
         path=path,
     )
 
@@ -365,7 +390,7 @@ _WITH_KERNEL: Final = frozenset({
 
 # `check_features`: refuse columns for which ``layout=huggingface`` has no feature, before any task runs.
 #
-# HuggingFace's `datasets` makes a feature of each Arrow type when it opens a data set, and fails for a type that is not
+# HuggingFace's `datasets` makes a feature of each Arrow type when it opens a dataset, and fails for a type that is not
 # among them: maps, unions, intervals of months, layouts of dictionaries and runs, and extension types that pyarrow itself
 # knows.
 FEATURES: Final = frozenset({

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -32,7 +33,7 @@ from spark_arrow_ipc.dataset.write.roll_forward import withdraw
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
-from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.options import check_streamed
 from spark_arrow_ipc.spark.options.values import Durability, Layout, PartitionOverwriteMode, SchemaCheck
@@ -42,7 +43,15 @@ from spark_arrow_ipc.spark.session_settings import with_warning
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import has_schema
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Storage
+
+_LOG: Final = logging.getLogger(__name__)
+
+_MANY_FILES: Final = 100
+_MANY_FILES_A_DIRECTORY: Final = 2
+_SMALL_NBYTES: Final = 1 << 20
+"""A job warns of so many files, of more than so many in a directory on average, where half of them are smaller than this."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +91,17 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the staged files: all become visible, or an error names those that did."""
+        outputs = _outputs(messages)
         commit.commit(
             self._job,
-            _outputs(messages),
+            outputs,
             write_empty=lambda: self._plan.write_empty(self._job.staging),
             fits=fits_beside(self._plan, self._schema_check, self._job.staging.storage),
             schema=self._plan.new_schema(self._schema_check),
         )
+        if not self._job.skip:
+            columns = [field.name for field in self._plan.partition_fields]
+            _warn_of_small_files(self._job.staging.root, outputs, columns)
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
@@ -157,6 +170,23 @@ def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
 
 def _outputs(messages: list[WriterCommitMessage | None]) -> list[TaskOutput | None]:
     return [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
+
+
+def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partition_by: Sequence[str]) -> None:
+    """Say that a job wrote many small files, and how it writes fewer."""
+    files = [file for output in outputs if output is not None for file in output.files]
+    directories = len({parent(file.final) for file in files})
+    if len(files) < _MANY_FILES or len(files) <= _MANY_FILES_A_DIRECTORY * directories:
+        return
+    if sorted(file.nbytes for file in files)[len(files) // 2] >= _SMALL_NBYTES:
+        return
+    by = ", ".join(f'"{name}"' for name in partition_by) or f"{max(1, sum(f.nbytes for f in files) >> 27)}"
+    _LOG.warning(
+        "%s: this job wrote %s files of %s bytes on average into %s director%s, and each read opens all of them: call "
+        "repartition(%s) before the write for fewer files, or compact(spark, path) to join those that are there",
+        printable(root), f"{len(files):,}", f"{sum(file.nbytes for file in files) // len(files):,}", f"{directories:,}",
+        "y" if directories == 1 else "ies", printable(by),
+    )  # fmt: skip
 
 
 # The streaming writer: stage the rows of a batch on executors, publish them once on the driver.

@@ -45,21 +45,21 @@ def bound(text, zone=None):
 
 # (The predicate, and the place that its error names: that of the condition at fault, as Spark does.)
 PLACES = [
-    ("i = 'x'", "column 1"),
-    ("  i IN (1, 'x')", "column 3"),
-    ("s = 'a' AND NOT (l > 1 OR date = 1)", "column 27"),
-    ("s = 'a'\n  AND\n  (bool OR i)", "line 3, column 12"),
-    ("s = 'a\n\n' AND i BETWEEN 1 AND 'x'", "line 3, column 7"),
-    ("i = 1 AND list = 1", "column 11"),
-    ("i LIKE 'a%'", "column 1"),
-    ("s = 'b' OR startswith(i, 'a')", "column 12"),
-    ("upper(i) IS NULL", "column 1"),
-    ("bool OR i = CAST('x' AS INT)", "column 13"),
-    ("bool OR s = CAST(1D AS STRING)", "column 13"),
-    ("bool AND i IS NOT DISTINCT FROM DATE '2024-01-01'", "column 10"),
-    ("bool AND i.x = 1", "column 10"),
-    ("bool AND twicE = 1", "column 10"),
-    ("bool AND ts = '1890-01-01'", "column 10"),
+    ("i = 'x'", "character 1"),
+    ("  i IN (1, 'x')", "character 3"),
+    ("s = 'a' AND NOT (l > 1 OR date = 1)", "character 27"),
+    ("s = 'a'\n  AND\n  (bool OR i)", "line 3, character 12"),
+    ("s = 'a\n\n' AND i BETWEEN 1 AND 'x'", "line 3, character 7"),
+    ("i = 1 AND list = 1", "character 11"),
+    ("i LIKE 'a%'", "character 1"),
+    ("s = 'b' OR startswith(i, 'a')", "character 12"),
+    ("upper(i) IS NULL", "character 1"),
+    ("bool OR i = CAST('x' AS INT)", "character 13"),
+    ("bool OR s = CAST(1D AS STRING)", "character 13"),
+    ("bool AND i IS NOT DISTINCT FROM DATE '2024-01-01'", "character 10"),
+    ("bool AND i.x = 1", "character 10"),
+    ("bool AND twicE = 1", "character 10"),
+    ("bool AND ts = '1890-01-01'", "character 10"),
 ]
 
 
@@ -136,9 +136,6 @@ def test_null_safe_comparisons():
 
 
 REFUSED = [
-    ("bool = 1", "of types that are compared"), ("date = 5", "of types that are compared"), ("iv = '1'", "of types that are compared"),
-    ("list = NULL", "of types that are compared"), ("n = n", "of types that are compared"), ("b = 5", "of types that are compared"),
-    ("i IN (TRUE)", "of types that are compared"), ("i IN (1, '2', 3.5)", "of types that are compared"),
     ("i = 'x'", "casts to bigint"), ("i = '1.5'", "casts to bigint"), ("d = ''", "casts to double"),
     ("date = 'x'", "casts to date"), ("date = 'today'", "casts to date"), ("bool = 'maybe'", "casts to boolean"),
     ("ts = '12:00:00'", "casts to timestamp"), ("ntz = '2020-01-01 00:00:00Z'", "without a zone"),
@@ -155,6 +152,45 @@ REFUSED = [
 def test_what_spark_refuses_or_only_it_can_know_is_refused(text, words):
     with pytest.raises(OptionError, match=words):
         bound(text)
+
+
+# (The predicate, and the sentence of its error.)
+INCOMPARABLE = [
+    ("date = 5", "cannot compare `date` (date) with 5 (int); write a literal of the column's type, such as DATE '2026-01-05'"),
+    ("5 = date", "cannot compare `date` (date) with 5 (int); write a literal of the column's type, such as DATE '2026-01-05'"),
+    ("year(date) = TRUE", "cannot compare `year(date)` (int) with TRUE (boolean); write a literal of the column's type, such as 5"),
+    ("n.x > X'00'", "cannot compare `n.X` (int) with X'00' (binary); write a literal of the column's type, such as 5"),
+    ("bool = 1", "cannot compare `bool` (boolean) with 1 (int); write a literal of the column's type, such as TRUE"),
+    ("d < TRUE", "cannot compare `d` (double) with TRUE (boolean); write a literal of the column's type, such as 0.5D"),
+    ("dec < TRUE", "cannot compare `dec` (decimal(5,2)) with TRUE (boolean); write a literal of the column's type, such as 0.5"),
+    ("b = 5", "cannot compare `b` (binary) with 5 (int); write a literal of the column's type, such as X'1F'"),
+    ("ts = 5", "cannot compare `ts` (timestamp) with 5 (int); write a literal of the column's type, such as TIMESTAMP '2026-01-05 12:00:00Z'"),
+    ("ntz = 5", "cannot compare `ntz` (timestamp_ntz) with 5 (int); write a literal of the column's type, such as TIMESTAMP_NTZ '2026-01-05 12:00:00'"),
+    ("iv = '1'", "cannot compare `iv` (interval day to second) with '1' (string); filter the DataFrame for that"),
+    ("s IN (1, 2.5)", "cannot compare `s` (string) with 1 (int) and 2.5 (decimal(2,1)); write a literal of the column's type, such as 'text'"),
+    ("i IN (2, TRUE, 3, FALSE)", "cannot compare `i` (int) with TRUE (boolean); write a literal of the column's type, such as 5"),
+    ("i IN (1, '2', 3.5, 4.5)", "cannot compare `i` (int) with '2' (string) and 3.5 (decimal(2,1)); write a literal of the column's type, such as 5"),
+    ("i = bool", "cannot compare `i` (int) with `bool` (boolean); filter the DataFrame for that"),
+    ("5 = DATE '2026-01-05'", "cannot compare 5 (int) with DATE '2026-01-05' (date); filter the DataFrame for that"),
+    ("list = NULL", "cannot compare `list` (array) with NULL (void); filter the DataFrame for that"),
+    ("n = n", "cannot compare `n` (struct) with `n` (struct); filter the DataFrame for that"),
+    (f"date = X'{'0' * 1000}'", f"cannot compare `date` (date) with X'{'0' * 78}... (binary); write a literal of the column's type, such as DATE '2026-01-05'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sentence"), INCOMPARABLE)
+def test_sides_of_types_that_spark_does_not_compare_are_named(text, sentence):
+    with pytest.raises(OptionError) as caught:
+        bound(text)
+    assert sentence == caught.value.message
+
+
+PROPOSED = {re.search("such as (.*)", sentence)[1]: re.search("`(.*?)`", sentence)[1] for _, sentence in INCOMPARABLE if "such as" in sentence}  # fmt: skip
+
+
+@pytest.mark.parametrize("example", PROPOSED)
+def test_the_literal_that_an_error_proposes_is_compared(example):
+    assert bound_columns(bound(f"{PROPOSED[example]} < {example}"))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def check(folder, files, policy=STRICT):
 
 # (The directory, the file that the error names, words about what it is.)
 FOREIGN = {
-    "a data set of Hugging Face": (
+    "a dataset of Hugging Face": (
         {"data-00000-of-00001.arrow": arrow(pa.ipc.new_stream), "dataset_info.json": JSON, "state.json": JSON},
         "dataset_info.json",
         "what looks like text",

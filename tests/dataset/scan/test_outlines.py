@@ -1,4 +1,4 @@
-"""The schema of a data set: of the first file that can be read, or each distinct one."""
+"""The schema of a dataset: of the first file that can be read, or each distinct one."""
 
 import os
 from pathlib import Path
@@ -131,7 +131,7 @@ def record(names):
     return MetRecord(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
 
 
-# (Files with their columns, the newest first; the columns of the records of data sets; what a read has, and of what.)
+# (Files with their columns, the newest first; the columns of the records of datasets; what a read has, and of what.)
 READ = {
     "the record": ([(f"lake/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),
     "in a partition": ([(f"lake/k=1/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),

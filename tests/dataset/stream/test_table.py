@@ -1,4 +1,4 @@
-"""A data set is read commit by commit: each once, whole, and what is gone is said."""
+"""A dataset is read commit by commit: each once, whole, and what is gone is said."""
 
 import json
 import logging
@@ -309,7 +309,7 @@ LOSSES = [
     # what happens to five commits of which a query has read two; what is said; what a query reads that puts up with it
     ("records pruned", lambda path: prune(path, 3), r"record 3 .* not kept any more; the oldest .* 1, .* record 5", "abcdef"),
     ("all pruned but the last", lambda path: prune(path, 1, 2, 3, 4), r"record 3 .* oldest that is kept is 5", "abcdef"),
-    ("deleted", deleted, "has read record 2, and the newest record of the data set is 0", ""),
+    ("deleted", deleted, "has read record 2, and the newest record of the dataset is 0", ""),
     ("deleted and written anew", written_anew, "record 2 .* is of the job .* deleted and written anew", "xyz"),
 ]  # fmt: skip
 

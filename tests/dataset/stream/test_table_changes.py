@@ -1,4 +1,4 @@
-"""The changes of a data set's commits: added up they are what is there, whatever was overwritten, and compactions are none."""
+"""The changes of a dataset's commits: added up they are what is there, whatever was overwritten, and compactions are none."""
 
 import json
 import random

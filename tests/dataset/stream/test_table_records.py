@@ -1,4 +1,4 @@
-"""The records of a data set are read once, from where they are."""
+"""The records of a dataset are read once, from where they are."""
 
 from pathlib import Path
 

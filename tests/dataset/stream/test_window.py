@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import re
 from hashlib import sha256
 
 import pytest
@@ -181,12 +182,24 @@ def test_cleaning_comes_with_the_commit_is_idempotent_and_spares_what_has_change
 
 def test_offsets_that_grow_are_named_once_with_what_keeps_them_small(caplog):
     query = Query()
-    for i in range(1_000):
+    for i in range(16_000):
         query.storage.put(f"memory:/in/{sha256(str(i).encode()).hexdigest()}", b"")
     sizes = []
-    while query.next(Limit(max_files=20)):
-        sizes.append((len(json.dumps(query.offset)) > 4096, caplog.text.count("with sourceLog=<directory>")))
+    while query.next(Limit(max_files=2_000)):
+        sizes.append((len(json.dumps(query.offset)) > 2**18, caplog.text.count("and sourceLog=<directory>")))
     assert {(False, 0), (True, 1)} == set(sizes)
+    (warning,) = caplog.messages
+    expected = r"memory:/in: the checkpoint of this query names each file that it read of the last 60 seconds \(lateWindow\), [\d,]+ by now, in [\d,]+ of the 1,048,576 characters with which the query fails; before that, start it with a smaller lateWindow, or with a new checkpoint and sourceLog=<directory>, which holds any number of files"
+    assert re.fullmatch(expected, warning)
+
+
+def test_a_first_batch_of_some_files_is_nothing_to_warn_of(caplog):
+    query = Query()
+    for i in range(90):
+        query.storage.put(f"memory:/in/{sha256(str(i).encode()).hexdigest()}", b"")
+    assert 90 == len(query.next())
+    assert len(json.dumps(query.offset)) > 4096
+    assert [] == caplog.messages
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_a_job_that_commits_while_files_are_copied_keeps_its_data_set(places, re
     texts = [text] if text else []
     with (
         interrupted("K2.copied", lambda: target.save(APPEND if text else OVERWRITE, *texts)),
-        pytest.raises(CommitError, match=r"a copy replaces nothing|of another (data set|job)"),
+        pytest.raises(CommitError, match=r"a copy replaces nothing|of another (dataset|job)"),
     ):
         source.copied_to(target)
     assert 1 == target.record.seq
@@ -152,7 +152,7 @@ def test_a_copy_that_is_committed_is_not_given_up(pair):
         source.copied_to(target)
     target.storage.delete_tree(f"{target.root}/_ipc_stage")
     before = target.contents()
-    with pytest.raises(CommitError, match=r"it is a copy of another data set.*make the copy again"):
+    with pytest.raises(CommitError, match=r"it is a copy of another dataset.*make the copy again"):
         give_up(target.root, target.record.jobid, storage=target.storage)
     with pytest.raises(
         CommitError, match="Mend that, and try again; or remove this directory, and make the copy again"

@@ -197,7 +197,7 @@ WORKS = {
     f"finish at {point}": (finish_job, lambda data, point=point: die(data, point))
     for point in ("C3.synced", "C4.renamed", "C5.unlinked")
 }  # fmt: skip
-"""What the second user does, and in what state the first one leaves the data set."""
+"""What the second user does, and in what state the first one leaves the dataset."""
 
 DIRECTORIES = {"everybody's": 0o777, "the group's": 0o770, "the group's, and so is what is in it": 0o2770}
 

@@ -1,4 +1,4 @@
-"""A copy is one state of a data set, whole, with its records; nothing of it is seen before it is whole."""
+"""A copy is one state of a dataset, whole, with its records; nothing of it is seen before it is whole."""
 
 from contextlib import nullcontext, suppress
 
@@ -261,7 +261,7 @@ def test_the_same_copy_again(places):
     assert before == target.contents()
     source.save(APPEND, "b")
     with pytest.raises(
-        CommitError, match="whole copy of a data set, of the state of its record 1, and the source is not"
+        CommitError, match="whole copy of a dataset, of the state of its record 1, and the source is not"
     ):
         source.copied_to(target)
     target.save(APPEND, "c")
@@ -288,8 +288,8 @@ TARGETS = {
     "above": (lambda pair: pair[0].root.rpartition("/")[0], OptionError, "one is inside of the other"),
     "by a link": (lambda pair: f"{pair[0].root}_link/x", OptionError, "one is inside of the other"),
     "a file": (lambda pair: f"{pair[0].root}_file", OptionError, "a dataset is written into a directory"),
-    "another data set": (lambda pair: f"{pair[0].root}_other", CommitError, r"holds 1 file \("),
-    "an empty data set": (lambda pair: f"{pair[0].root}_empty", CommitError, "has commit records of another data set"),
+    "another dataset": (lambda pair: f"{pair[0].root}_other", CommitError, r"holds 1 file \("),
+    "an empty dataset": (lambda pair: f"{pair[0].root}_empty", CommitError, "has commit records of another dataset"),
 }
 
 
@@ -309,7 +309,7 @@ def test_targets_that_are_refused(pair, tmp_path, name):
 
 
 SOURCES = {
-    "nothing": (lambda source: None, NoFilesError, "a data set, found nothing"),
+    "nothing": (lambda source: None, NoFilesError, "a dataset, found nothing"),
     "a file": (lambda source: Place(LOCAL, source.root.rpartition("/")[0]).put("source", "x"), NoFilesError, "found something else"),
     "an empty directory": (lambda source: LOCAL.make_directory(source.root), NoFilesError, "nothing to copy"),
     "a damaged record": (

@@ -1,4 +1,4 @@
-"""Faults of a data set's directory: how each is named, what mends it, and that mending loses nothing."""
+"""Faults of a dataset's directory: how each is named, what mends it, and that mending loses nothing."""
 
 import os
 import re
@@ -472,7 +472,7 @@ def test_records_that_are_all_gone_are_missed(is_kept, tmp_path):
         assert looked(place).is_sound
 
 
-# Data sets in data sets, links, and what is left of jobs
+# Datasets in datasets, links, and what is left of jobs
 
 
 def test_a_data_set_inside_is_named_from_both(places):
@@ -484,7 +484,7 @@ def test_a_data_set_inside_is_named_from_both(places):
     found = [finding for finding in faults(place) if finding.path == inner.root]
     assert ["inside of another" in finding.what for finding in found] == [True]
     assert f"rm -r {inner.root}/_ipc_commits" in found[0].mend
-    assert any(f"this lies in the data set {place.root}" in finding.what for finding in faults(inner))
+    assert any(f"this lies in the dataset {place.root}" in finding.what for finding in faults(inner))
 
 
 def test_what_a_refused_first_job_leaves_inside_is_no_data_set(places):
@@ -520,7 +520,7 @@ def test_a_job_whose_files_are_gone_is_given_up_where_the_state_before_is_whole(
     mended = [finding.mend for finding in found]
     assert 3 == mended.count(f"arrowipc vacuum --give-up {jobid} {place.root}"), "its two files, and itself"
     assert {f"arrowipc fsck --back-to 2 {place.root}"} == {*mended} - {mended[0]}, (
-        "which a copy may want, and a data set may, too"
+        "which a copy may want, and a dataset may, too"
     )
     run(found[0].mend)(storage=place.storage)
     assert ROWS == place.ours() == place.plain()
@@ -611,7 +611,7 @@ def test_a_copy_that_was_begun_is_gone_on_with(places, point):
 
 @pytest.mark.parametrize("places", ["local", "memory"], indirect=True)  # where the newest record is not waited for
 def test_a_copy_that_was_given_up_is_made_anew_without_a_fault(places):
-    """Vacuum withdrew the first run by a record, which is of no other data set."""
+    """Vacuum withdrew the first run by a record, which is of no other dataset."""
     place, other = places
     place.save(APPEND, "5")
     with dying("K2.copied"):
@@ -629,7 +629,7 @@ def test_links(kind, tmp_path):
         (tmp_path / "source" / "k=1").symlink_to(tmp_path / "target")
         assert ["links, which are not looked into: k=1"] == [note.what for note in notes(place)]
         shutil.rmtree(tmp_path / "target")
-        assert ["the link leads to nothing, and no reader reads the data set"] == [f.what for f in faults(place)]
+        assert ["the link leads to nothing, and no reader reads the dataset"] == [f.what for f in faults(place)]
         (tmp_path / "source" / "k=1").unlink()
         shutil.move(tmp_path / "source" / "_ipc_commits", tmp_path / "elsewhere")
         (tmp_path / "source" / "_ipc_commits").symlink_to(tmp_path / "elsewhere")

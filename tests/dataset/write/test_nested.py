@@ -1,4 +1,4 @@
-"""A data set inside of another one is refused, above and below, and what lies in one is read as its records say."""
+"""A dataset inside of another one is refused, above and below, and what lies in one is read as its records say."""
 
 from contextlib import ExitStack, suppress
 from unittest import mock
@@ -39,7 +39,7 @@ def inside(place, directory):
 
 @pytest.fixture
 def unminded():
-    """Let jobs make data sets inside of others, as older builds do."""
+    """Let jobs make datasets inside of others, as older builds do."""
     with ExitStack() as stack:
         for module, name in (
             (job_plan, "check_none_above"),
@@ -51,7 +51,7 @@ def unminded():
         yield stack
 
 
-# Jobs inside of a data set
+# Jobs inside of a dataset
 
 
 def batch(place):
@@ -83,7 +83,7 @@ JOBS = {
 }
 
 PARTS = {
-    # a directory of a data set with k=1/j=1: what the error says of partitionBy
+    # a directory of a dataset with k=1/j=1: what the error says of partitionBy
     "k=1": "with partitionBy=k;",
     "k=1/j=1": "with partitionBy=k,j;",
     "k=1/sub/j=7": "with partitionBy=k,j;",
@@ -100,7 +100,7 @@ def test_a_job_in_a_directory_of_a_data_set_is_refused_and_leaves_nothing(lake, 
     before = lake.contents()
     for part, way in PARTS.items() if job in ("append", "overwrite") else [("k=9", "with partitionBy=k;")]:
         with pytest.raises(
-            CommitError, match=f"inside of the data set {lake.root}, .*: write to {lake.root}.*Nothing is"
+            CommitError, match=f"inside of the dataset {lake.root}, .*: write to {lake.root}.*Nothing is"
         ) as error:
             JOBS[job](inside(lake, part))
         assert way in str(error.value).replace(lake.root, "source")
@@ -135,7 +135,7 @@ def test_the_root_of_a_storage_may_be_the_data_set(tmp_path, root):
         lake = Place(Slashes(), "/") if root == "/" else Place(place.storage, place.root.rpartition("/")[0])
         lake.save(APPEND, "k=1:a", "k=2:b")
         for directory in ("k=1", "k=1/more", "another"):
-            with pytest.raises(CommitError, match=f"inside of the data set {lake.root}, "):
+            with pytest.raises(CommitError, match=f"inside of the dataset {lake.root}, "):
                 inside(lake, directory).save(OVERWRITE, "x")
         with dying("C3.synced"):
             lake.save(OVERWRITE, "k=1:A")
@@ -146,7 +146,7 @@ def test_the_root_of_a_storage_may_be_the_data_set(tmp_path, root):
         assert ["k=1:A", "k=2:B"] == lake.ours() == lake.plain()
 
 
-# Jobs above a data set
+# Jobs above a dataset
 
 
 @pytest.mark.one_in(4)
@@ -171,7 +171,7 @@ def test_a_job_above_a_data_set_is_refused_and_changes_nothing(lake, job, part):
     inner.save(APPEND, "a")
     before = lake.contents()
     with pytest.raises(
-        CommitError, match=f"the directory {inner.root} in it is a data set of its own.*Nothing is"
+        CommitError, match=f"the directory {inner.root} in it is a dataset of its own.*Nothing is"
     ) as error:
         JOBS[job](lake)
     assert before == lake.contents()
@@ -197,9 +197,9 @@ def test_a_first_job_that_was_withdrawn_makes_no_data_set(lake):
 
 def test_a_data_set_in_which_a_damaged_record_lies_counts(lake):
     lake.put(f"k=1/_ipc_commits/{1:020d}.json", "{")
-    with pytest.raises(CommitError, match=r"k=1 in it is a data set of its own"):
+    with pytest.raises(CommitError, match=r"k=1 in it is a dataset of its own"):
         lake.save(OVERWRITE, "k=1:x")
-    with pytest.raises(CommitError, match=r"inside of the data set .*k=1, "):
+    with pytest.raises(CommitError, match=r"inside of the dataset .*k=1, "):
         inside(lake, "k=1/j=1").save(APPEND, "x")
 
 
@@ -216,7 +216,7 @@ def test_a_data_set_that_begins_after_a_job_was_planned_stops_it_before_anything
     with mock.patch.object(commit_module, "check_alone"), mock.patch.object(live_files, "check_listed"):
         other.save(APPEND, "y")
     before = {name: data for name, data in lake.contents().items() if "_ipc_stage" not in name}
-    with pytest.raises(CommitError, match="data set"):
+    with pytest.raises(CommitError, match="dataset"):
         commit(plan, outputs, write_empty=None)
     assert abort(plan.staging)
     after = lake.contents()
@@ -395,7 +395,7 @@ def test_two_jobs_that_are_put_in_place_one_in_the_other_are_refused_to_readers(
         with dying("C4.directories"):
             place.save(OVERWRITE, "k=1:x")
     for place in (inner, lake):
-        with pytest.raises(CommitError, match=f"inside of the data set {lake.root}, and jobs of both") as error:
+        with pytest.raises(CommitError, match=f"inside of the dataset {lake.root}, and jobs of both") as error:
             place.ours()
         assert f"'arrowipc vacuum {inner.root}', then 'arrowipc vacuum {lake.root}'" in str(error.value)
     assert ["b"] != inside(lake, "k=2").ours(), "where one alone counts it is read"
@@ -423,7 +423,7 @@ def test_jobs_of_both_are_refused_and_mended_as_the_errors_say(lake, unminded, j
 def test_vacuum_of_a_directory_of_a_data_set_names_the_data_set(lake):
     lake.save(APPEND, "k=1:a")
     with pytest.raises(
-        NoFilesError, match=f"a directory in the data set {lake.root}, which has the records; give that one"
+        NoFilesError, match=f"a directory in the dataset {lake.root}, which has the records; give that one"
     ):
         vacuum(inside(lake, "k=1").root, storage=lake.storage)
 
@@ -433,7 +433,7 @@ def test_vacuum_of_a_directory_of_a_data_set_names_the_data_set(lake):
 
 @pytest.fixture
 def linked(tmp_path):
-    """A data set, and links to it, to a partition of it, and in place of a partition."""
+    """A dataset, and links to it, to a partition of it, and in place of a partition."""
     with local(tmp_path) as (lake, elsewhere):
         lake.save(APPEND, "k=1:a", "k=2:b")
         elsewhere.put("part-x", "x")
@@ -447,7 +447,7 @@ def linked(tmp_path):
 @pytest.mark.parametrize("path", ["alias/k=1", "part", "part/j=1", "chain", "source/k=3", "alias/k=3"])
 def test_a_job_in_a_data_set_is_refused_by_whatever_links(linked, path):
     lake, folder = linked
-    with pytest.raises(CommitError, match=r"inside of the data set .*(source|alias), "):
+    with pytest.raises(CommitError, match=r"inside of the dataset .*(source|alias), "):
         Place(lake.storage, str(folder / path)).save(OVERWRITE, "x")
     assert {"a", "b"} == {text.rpartition(":")[2] for text in lake.ours()} - {"x"}
 
@@ -472,7 +472,7 @@ def test_a_link_into_a_data_set_is_read_but_while_a_job_is_put_in_place(linked):
         lake.save(OVERWRITE, "k=1:A")
     for path in ("part", "chain", "cha*"):
         with pytest.raises(
-            CommitError, match=f"into the data set {lake.root}, a job of which .* read {lake.root}/k=1, wait"
+            CommitError, match=f"into the dataset {lake.root}, a job of which .* read {lake.root}/k=1, wait"
         ):
             list_tree([str(folder / path)])
     vacuum(lake.root)

@@ -1,4 +1,4 @@
-"""A data set as a build before the format of records had a number left it: plain reads work, jobs are refused in a sentence."""
+"""A dataset as a build before the format of records had a number left it: plain reads work, jobs are refused in a sentence."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A data set that was committed is read by programs that know nothing of commits: they list files."""
+"""A dataset that was committed is read by programs that know nothing of commits: they list files."""
 
 import io
 

@@ -147,7 +147,7 @@ def test_old_files_of_a_backup_stay_after_later_jobs_too(tmp_path, monkeypatch, 
 
 
 def _backed_up(tmp_path, state):
-    """Return a data set of three files, with a pending overwrite or without, and a function that puts it back."""
+    """Return a dataset of three files, with a pending overwrite or without, and a function that puts it back."""
     data, backup = tmp_path / "data", tmp_path / "backup"
     save(data, APPEND, "old 1", "old 2", "old 3")
     if state == "pending":

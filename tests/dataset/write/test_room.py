@@ -100,7 +100,7 @@ HISTORIES = {
     "a job": lambda place: place.save(APPEND, "a"),
     "jobs with long tokens": lambda place: [place.save(APPEND, "a", commit_token=f"{i}" * 1000) for i in range(8)],
     "kept records": lambda place: place.save(APPEND, "a", commit_retention=60),
-    "a data set of others": lambda place: place.put("part-0.arrow", "a"),
+    "a dataset of others": lambda place: place.put("part-0.arrow", "a"),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
-from spark_arrow_ipc.ipc.columns import lz4_frame
+from spark_arrow_ipc.ipc.columns import compression, lz4_frame
 from spark_arrow_ipc.ipc.columns.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
@@ -50,9 +50,42 @@ def checked_zstd(data):
     return zstandard.ZstdCompressor(write_checksum=True).compress(data)
 
 
-def two_zstd_frames(data):
+def two_zstd_frames(data, first=FRAMES[ZSTD], second=FRAMES[ZSTD]):
     half = len(data) // 2
-    return FRAMES[ZSTD](data[:half]) + FRAMES[ZSTD](data[half:])
+    return first(data[:half]) + second(data[half:])
+
+
+def skippable(nbytes, magic=0x184D2A50):
+    return struct.pack("<II", magic, nbytes) + bytes(nbytes)
+
+
+NO_BYTES = FRAMES[ZSTD](b"")
+MANY_FRAMES = b"".join(FRAMES[ZSTD](TEXT[i : i + 10]) for i in range(0, len(TEXT), 10))
+FRAMES_OF_ZSTD = [
+    ("two frames", two_zstd_frames(TEXT), TEXT),
+    ("two frames with checksums", two_zstd_frames(TEXT, checked_zstd, checked_zstd), TEXT),
+    ("two frames that do not tell their sizes", two_zstd_frames(TEXT, unsized_zstd, unsized_zstd), TEXT),
+    ("the second does not tell its size", two_zstd_frames(TEXT, FRAMES[ZSTD], unsized_zstd), TEXT),
+    ("a frame for every ten bytes", MANY_FRAMES, TEXT),
+    ("an empty frame before and after", NO_BYTES + FRAMES[ZSTD](TEXT) + NO_BYTES, TEXT),
+    ("a skippable frame before", skippable(5) + FRAMES[ZSTD](TEXT), TEXT),
+    ("a skippable frame after", FRAMES[ZSTD](TEXT) + skippable(0, 0x184D2A5F), TEXT),
+    ("skippable frames between", two_zstd_frames(TEXT, lambda data: FRAMES[ZSTD](data) + skippable(300) * 2), TEXT),
+    ("empty frames only", NO_BYTES * 3, b""),
+    ("a skippable frame only", skippable(9), b""),
+]
+"""Bytes after the length, and what they stand for (RFC 8878, 3: frames are concatenated)."""
+
+
+@pytest.mark.parametrize(("frames", "expected"), [c[1:] for c in FRAMES_OF_ZSTD], ids=[c[0] for c in FRAMES_OF_ZSTD])
+def test_frames_of_zstd_are_joined_as_pyarrow_joins_them(frames, expected):
+    pa = pytest.importorskip("pyarrow")
+    assert expected == pa.Codec("zstd").decompress(frames, len(expected), asbytes=True)
+    data = prefixed(len(expected), frames)
+    assert expected == bytes(decompress(ZSTD, data, BUDGET))
+    body = memoryview(bytes(data).ljust(-(-len(data) // 8) * 8, b"\0"))
+    memory, places = Decompressor(ZSTD, BUDGET).decompress_many(body, np.array([[0, len(data)]], np.int64))
+    assert expected == bytes(memory[places[0, 0] :][: places[0, 1]])
 
 
 SOUND = [
@@ -94,16 +127,25 @@ BROKEN = [
     ("lz4: a raw block", LZ4, prefixed(N, lz4.block.compress(TEXT, store_size=False)), "the LZ4 frame is broken"),
     ("lz4: zstd inside", LZ4, prefixed(N, FRAMES[ZSTD](TEXT)), "the LZ4 frame is broken"),
     ("lz4: noise", LZ4, prefixed(N, bytes(range(256)) * 4), "the LZ4 frame is broken"),
-    ("zstd: one byte more declared", ZSTD, prefixed(N + 1, FRAMES[ZSTD](TEXT)), f"{N + 1:,} bytes, found one of {N:,}"),
-    ("zstd: one byte less declared", ZSTD, prefixed(N - 1, FRAMES[ZSTD](TEXT)), f"{N - 1:,} bytes, found one of {N:,}"),
+    ("zstd: one byte more declared", ZSTD, prefixed(N + 1, FRAMES[ZSTD](TEXT)), f"{N + 1:,} bytes, found {N:,}"),
+    ("zstd: one byte less declared", ZSTD, prefixed(N - 1, FRAMES[ZSTD](TEXT)), f"{N - 1:,} bytes, found {N:,}"),
     ("zstd: more declared, no size inside", ZSTD, prefixed(N + 1, unsized_zstd(TEXT)), f"{N + 1:,} uncompressed bytes, found {N:,}"),
     ("zstd: less declared, no size inside", ZSTD, prefixed(N - 1, unsized_zstd(TEXT)), "and the frame goes on"),
-    ("zstd: nothing declared", ZSTD, prefixed(0, FRAMES[ZSTD](TEXT)), "a zstd frame of 0 bytes"),
+    ("zstd: nothing declared", ZSTD, prefixed(0, FRAMES[ZSTD](TEXT)), "zstd frames of 0 bytes"),
     ("zstd: nothing declared, no size inside", ZSTD, prefixed(0, unsized_zstd(TEXT)), "0 uncompressed bytes"),
     ("zstd: no frame", ZSTD, prefixed(N, b""), "found no bytes"),
     ("zstd: a cut frame", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT)[:-5]), "zstd"),
     ("zstd: bytes after", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + b"more"), "zstd"),
-    ("zstd: two frames", ZSTD, prefixed(N, two_zstd_frames(TEXT)), "zstd"),
+    ("zstd: two frames, the size of the first", ZSTD, prefixed(N // 2, two_zstd_frames(TEXT)), f"{N // 2:,} bytes, found {N:,}"),
+    ("zstd: two frames, one byte more declared", ZSTD, prefixed(N + 1, two_zstd_frames(TEXT)), f"{N + 1:,} bytes, found {N:,}"),
+    ("zstd: two frames without sizes, one byte less declared", ZSTD, prefixed(N - 1, two_zstd_frames(TEXT, unsized_zstd, unsized_zstd)), "and the frame goes on"),
+    ("zstd: two frames, the second cut", ZSTD, prefixed(N, two_zstd_frames(TEXT)[:-1]), "a complete zstd frame, found"),
+    ("zstd: two frames, the second cut in its header", ZSTD, prefixed(N // 2, two_zstd_frames(TEXT)[: len(FRAMES[ZSTD](TEXT[: N // 2])) + 5]), "the zstd frame is broken"),
+    ("zstd: the second has a wrong checksum", ZSTD, prefixed(N, two_zstd_frames(TEXT, checked_zstd, checked_zstd)[:-4] + b"1234"), "the zstd frame is broken"),
+    ("zstd: a skippable frame that is cut", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + skippable(20)[:-1]), "a complete zstd frame, found 27 bytes"),
+    ("zstd: a skippable frame of 4 GiB", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + struct.pack("<II", 0x184D2A50, (1 << 32) - 1)), "a complete zstd frame, found 8 bytes"),
+    ("zstd: a skippable frame without its length", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + skippable(0)[:6]), "zstd frame"),
+    ("zstd: only skippable frames", ZSTD, prefixed(N, skippable(20)), f"{N:,} bytes, found 0"),
     ("zstd: lz4 inside", ZSTD, prefixed(N, FRAMES[LZ4](TEXT)), "the zstd frame is broken"),
     ("zstd: a wrong checksum", ZSTD, prefixed(N, checked_zstd(TEXT)[:-4] + b"1234"), "the zstd frame is broken"),
     ("lz4: a wrong checksum", LZ4, prefixed(N, lz4.frame.compress(TEXT, content_checksum=True)[:-4] + b"1234"), "the LZ4 frame is broken"),
@@ -131,6 +173,21 @@ BOMBS = [
 def test_bomb_is_refused_before_it_bursts(codec, data, error, says):
     with pytest.raises(error, match=says):
         decompress(codec, data, BUDGET)
+
+
+ONE_MORE = {
+    "empty frames": NO_BYTES * (compression.MOST_ZSTD_PARTS // 2 + 1),
+    "skippable frames": skippable(0) * (compression.MOST_ZSTD_PARTS + 1),
+    "empty blocks": FRAMES[ZSTD](TEXT)[:7] + b"\0\0\0" * (compression.MOST_ZSTD_PARTS + 1) + b"\1\0\0",
+}
+
+
+@pytest.mark.parametrize("kind", ONE_MORE)
+def test_frames_and_blocks_without_number_are_refused(kind):
+    """Each costs time, and none makes a byte."""
+    nbytes = zstandard.frame_content_size(ONE_MORE[kind])
+    with pytest.raises(LimitError, match="more than 262,144 zstd frames and blocks"):
+        decompress(ZSTD, prefixed(nbytes, ONE_MORE[kind]), BUDGET)
 
 
 @pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)

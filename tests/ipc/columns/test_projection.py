@@ -156,7 +156,7 @@ def test_other_columns_are_read_beside_an_int128_of_polars(case, way, compressio
 
 
 def test_plans_of_a_selection_are_kept_with_the_schema(monkeypatch):
-    """The files of a data set share a schema: compiling 5 of 1,000 columns took two thirds of the time of reading them."""
+    """The files of a dataset share a schema: compiling 5 of 1,000 columns took two thirds of the time of reading them."""
     compiled = []
 
     def counting(*args):

@@ -4,7 +4,6 @@ import os
 import re
 import socket
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,6 @@ def test_a_servers_reason_is_said_and_bounded(pair, nbytes):
 
 def test_silence_and_a_trickle_end_in_time(pair):
     connection, theirs = pair
-    started = time.monotonic()
     with pytest.raises(TimeoutError, match=r"in 0.1 s.*timeout="):
         connection.receive(anything)
     theirs.sendall(frame(UNTAGGED, bytes(1000))[:20])
@@ -102,7 +100,6 @@ def test_silence_and_a_trickle_end_in_time(pair):
         connection.receive(anything)
     stop.set()
     thread.join()
-    assert time.monotonic() - started < 5
 
 
 def open_descriptors():

@@ -101,7 +101,7 @@ def test_packed_bodies_of_every_type_are_read_in_any_order(name):
     random.Random(name).shuffle(frames)
     with (
         ToyServer(frames) as server,
-        ipc.connect(server.uri, ticket="t", timeout=5) as reader,
+        ipc.connect(server.uri, ticket="t", timeout=120) as reader,
         ipc.open(FILES[name]) as file,
     ):
         assert file.schema == reader.schema
@@ -114,10 +114,10 @@ def test_lists_of_buffers_of_every_type_are_read_in_any_order(name, tmp_path):
     frames, memory = shared(messages_of(stream_of(name)))
     random.Random(name).shuffle(frames)
     with with_memory(tmp_path, frames, memory) as server, ipc.open(FILES[name]) as file:
-        with ipc.connect(server.uri, ticket="t", timeout=5) as reader:
+        with ipc.connect(server.uri, ticket="t", timeout=120) as reader:
             assert file.schema == reader.schema
             assert [b.to_pylist() for b in file] == [b.to_pylist() for b in reader]
-        server.gone.wait(5)
+        server.gone.wait(120)
     sent = {start for f in frames if f[0] == TAGGED for start in offsets_in(f[20:])}
     freed = {n for _, tag, data in server.frames_received()[1:] for n in struct.unpack(f"<{len(data) // 8}Q", data)}
     assert freed <= sent
@@ -142,7 +142,7 @@ def test_metadata_and_bodies_may_come_from_two_servers():
         with (
             ToyServer(of_metadata, stays=stays) as first,
             ToyServer([f for f in frames if f[0] == TAGGED]) as second,
-            ipc.connect([first.uri, second.uri], ticket="t", timeout=5) as reader,
+            ipc.connect([first.uri, second.uri], ticket="t", timeout=120) as reader,
         ):
             assert [BATCH.to_pylist()] == [batch.to_pylist() for batch in reader]
 
@@ -220,7 +220,7 @@ def test_hostile_servers_are_refused(frames, error, words):
     with (
         ToyServer(frames, stays=False) as server,
         pytest.raises(error, match=words or "."),
-        ipc.connect(server.uri, ticket="t", timeout=5) as reader,
+        ipc.connect(server.uri, ticket="t", timeout=120) as reader,
     ):
         list(reader)
 
@@ -254,7 +254,7 @@ HOSTILE_LISTS = [
 def test_hostile_lists_are_refused(body, tmp_path):
     with (
         with_memory(tmp_path, [SOUND[0], SOUND[1], body, end(2)], MEMORY_BYTES) as server,
-        ipc.connect(server.uri, ticket="t", timeout=5) as reader,
+        ipc.connect(server.uri, ticket="t", timeout=120) as reader,
         pytest.raises(InvalidBodyError),
     ):
         list(reader)
@@ -273,7 +273,7 @@ def test_overlapping_buffers_are_counted_together(tmp_path):
 def test_memory_that_was_not_passed_is_an_error(tmp_path):
     with (
         ToyServer(SOUND, path=tmp_path / "s", query=query(MEMORY_BYTES)) as server,
-        ipc.connect(server.uri, ticket="t", timeout=5) as reader,
+        ipc.connect(server.uri, ticket="t", timeout=120) as reader,
         pytest.raises(InvalidFramingError, match="shared memory before"),
     ):
         list(reader)

@@ -208,7 +208,7 @@ def test_killed_clients_leave_nothing(tmp_path):
         uris = [server.uri_of("int.arrow") for server in (first, second)]
         for _ in range(3):
             assert -9 == subprocess.run([sys.executable, "-c", CLIENT, *uris], cwd=root).returncode
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while first.num_clients or second.num_clients:
             assert time.monotonic() < deadline
             time.sleep(0.01)

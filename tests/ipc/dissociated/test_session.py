@@ -1,8 +1,8 @@
 """A server's side of a connection: what clients may ask, and what they give back."""
 
-import contextlib
 import json
 import os
+import select
 import socket
 import struct
 import threading
@@ -33,14 +33,14 @@ DATA = stream()
 
 @pytest.fixture(scope="module")
 def plain():
-    with ipc.serve({"t": DATA}, timeout=5) as server:
+    with ipc.serve({"t": DATA}, timeout=120) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     path = tmp_path_factory.mktemp("s") / "s"
-    with ipc.serve({"t": DATA}, f"dissociated+unix://{path}", shared_memory="memfd", timeout=5) as server:
+    with ipc.serve({"t": DATA}, f"dissociated+unix://{path}", shared_memory="memfd", timeout=120) as server:
         yield server
 
 
@@ -53,8 +53,13 @@ def client(server, ticket=b"t", *, want="uri", **given):
     return made
 
 
+def wait_for_bytes(toy):
+    """Wait until the server has begun to answer; it may have dropped the client since."""
+    assert select.select([toy.socket], [], [], 120)[0]
+
+
 def until(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -206,7 +211,7 @@ def test_beyond_its_credit_a_clients_bodies_go_through_the_socket(tmp_path, cred
 
 def test_a_client_may_send_in_the_middle_of_a_body():
     """Both sides send more than the kernel holds: the server takes in what comes, and nobody waits for ever."""
-    with ipc.serve({"t": stream(4, 500_000)}, timeout=5) as server:
+    with ipc.serve({"t": stream(4, 500_000)}, timeout=120) as server:
         toy = client(server)
         time.sleep(0.1)
         toy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -218,7 +223,7 @@ def test_a_client_may_send_in_the_middle_of_a_body():
 def test_a_client_that_takes_nothing_is_dropped_in_time():
     with ipc.serve({"t": stream(4, 500_000)}, timeout=0.2) as server:
         toy = client(server)
-        until(lambda: server.num_clients == 1)
+        wait_for_bytes(toy)
         until(lambda: server.num_clients == 0)
         toy.close()
 
@@ -227,17 +232,19 @@ def test_a_client_that_asks_nothing_is_dropped_in_time():
     with ipc.serve({"t": DATA}, timeout=0.2) as server:
         location = parse_location(server.uri)
         with socket.create_connection((location.host, location.port)) as opened:
-            opened.settimeout(5)
+            opened.settimeout(120)
             assert b"no request came in time" in opened.recv(1000)
 
 
-def flood(opened, data, seconds=0.0):
-    """Send the same bytes until the server hangs up, or for ten seconds."""
+def flood(opened, data, seconds, ends):
+    """Send the same bytes until the server hangs up, and add that to `ends`; or for two minutes."""
     began = time.monotonic()
-    with contextlib.suppress(OSError):
-        while time.monotonic() - began < 10:
+    try:
+        while time.monotonic() - began < 120:
             opened.sendall(data)
             time.sleep(seconds)
+    except OSError as error:
+        ends.append(error)
 
 
 FLOODS = [
@@ -257,22 +264,22 @@ def test_a_client_that_sends_all_the_while_is_dropped_in_time(ticket, first, dat
             if ticket:
                 opened.sendall(frame(TAGGED, ticket, location.want_data))
             opened.sendall(first)
-            thread = threading.Thread(target=flood, args=(opened, data or first, seconds))
-            began = time.monotonic()
+            ends = []
+            thread = threading.Thread(target=flood, args=(opened, data or first, seconds, ends))
             thread.start()
             thread.join()
-            assert time.monotonic() - began < 3
+            assert len(ends) == 1
 
 
 def test_a_client_that_takes_byte_by_byte_is_dropped_in_time():
     with ipc.serve({"t": stream(4, 500_000)}, timeout=0.5) as server:
         toy = client(server)
         began = time.monotonic()
-        until(lambda: server.num_clients == 1)
+        wait_for_bytes(toy)
         while server.num_clients:
             toy.socket.recv(1)
             time.sleep(0.05)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 120
         toy.close()
 
 

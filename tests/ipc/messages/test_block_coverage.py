@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidFramingError, LimitError
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.reader import open_recovered
+from spark_arrow_ipc.ipc.recovery import open_recovered
 
 pa = pytest.importorskip("pyarrow")
 

@@ -13,7 +13,7 @@ from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import Limits
 from spark_arrow_ipc.ipc.messages.footer import first_batch, read_first_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
-from spark_arrow_ipc.ipc.reader import open_recovered
+from spark_arrow_ipc.ipc.recovery import open_recovered
 
 SCHEMA = Schema.of([t.field("a", t.int8)])
 

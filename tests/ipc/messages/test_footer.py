@@ -41,7 +41,7 @@ def test_the_last_block_may_end_where_the_footer_begins():
 
 BROKEN = [
     ("a negative offset", [(-8, 100, 8)], [], "record batch 0: "),
-    ("no metadata", [(8, 0, 8)], [], "metadata of 0 bytes"),
+    ("no metadata", [(8, 0, 8)], [], "metadata of 0, body of 8"),
     ("a negative body", [(8, 100, -8)], [], "body of -8"),
     ("between two words", [(12, 100, 8)], [], "byte offset 12"),
     ("an end after the footer", [(8, 100, 8), (800, 193, 8)], [], "record batch 1: "),

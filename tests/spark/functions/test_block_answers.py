@@ -74,7 +74,7 @@ def typed_columns():
 
 @pytest.fixture(scope="module")
 def every_type(tmp_path_factory):
-    """Return a data set of all types and the same with torn bodies."""
+    """Return a dataset of all types and the same with torn bodies."""
     root = tmp_path_factory.mktemp("answers")
     fields, arrays = zip(*typed_columns(), strict=True)
     fields += (pa.field("nulls", pa.int32()), pa.field("list", pa.list_(pa.int32())))
@@ -187,7 +187,8 @@ DECODED = [
     ("where of nulls", [COUNT], {"where": "maybe IS NULL"}, ALL[5:], [75]),
     ("nanoseconds that must be whole microseconds", [COUNT, Part("max", 3)], {"nanoseconds": "error"}, ALL, [100, datetime(1970, 1, 1, 0, 0, 0, 99)]),
     ("rows alone", [COUNT], {}, [], [100]),
-    ("only counted", [Part("count", 3)], {"nanoseconds": "error"}, [], [100]),
+    ("nanoseconds that are only counted", [Part("count", 3)], {}, [], [100]),
+    ("and that must be whole microseconds", [Part("count", 3)], {"nanoseconds": "error"}, ALL, [100]),
     ("files with errors are skipped", [COUNT, LEAST], {"ignoreCorruptFiles": "true"}, ALL, [100, 0]),
 ]  # fmt: skip
 

@@ -32,7 +32,7 @@ WITH = {
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A directory of files, a data set that keeps its records, and a stream."""
+    """A directory of files, a dataset that keeps its records, and a stream."""
     root = tmp_path_factory.mktemp("sources")
     (root / "files").mkdir()
     batch = pa.record_batch({"n": [1]})

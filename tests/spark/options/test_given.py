@@ -14,8 +14,8 @@ from spark_arrow_ipc.spark.options.options import (
 )
 
 READ_ERRORS = {
-    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
-    "far miss": ({"zzz": "true"}, "there is no option zzz for reading; docs/options.md has all of them, and 'python -m spark_arrow_ipc.spark.options' prints"),
+    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns?"),
+    "far miss": ({"zzz": "true"}, "there is no option zzz for reading; 'python -m spark_arrow_ipc.spark.options' prints all of them"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "what Spark adds to a sink": ({"queryname": "q"}, "the option queryName is for writeStream, and here data is read; remove it"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
@@ -29,15 +29,20 @@ READ_ERRORS = {
     "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
     "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
     "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
-    "filter": ({"filter": "a = 1"}, "there is no option filter; the option where takes a predicate in Spark's SQL"),
-    "predicate": ({"predicate": "a = 1"}, "there is no option predicate; the option where takes"),
-    "select": ({"select": "a"}, "there is no option select; the option columns takes the names of the columns"),
-    "limit": ({"limit": "5"}, "there is no option limit; take the first rows of the DataFrame with limit(n)"),
-    "schema": ({"schema": "a int"}, "there is no option schema; give the types of columns to schema(...)"),
-    "inferSchema": ({"inferSchema": "true"}, "there is no option inferSchema; Arrow files have their schema"),
-    "batch_size": ({"batch_size": "10"}, "there is no option batch_size; the option outputBatchRows"),
-    "batchSize": ({"batchSize": "10"}, "there is no option batchSize; the option outputBatchRows"),
-    "header": ({"header": "true"}, "there is no option header; it is for text files"),
+    "filter": ({"filter": "a = 1"}, "there is no option filter for reading; the option where takes a predicate in Spark's SQL"),
+    "predicate": ({"predicate": "a = 1"}, "there is no option predicate for reading; the option where takes"),
+    "select": ({"select": "a"}, "there is no option select for reading; the option columns takes the names of the columns"),
+    "limit": ({"limit": "5"}, "there is no option limit for reading; take the first rows of the DataFrame with limit(n)"),
+    "schema": ({"schema": "a int"}, "there is no option schema for reading; give the types of columns to schema(...)"),
+    "inferSchema": ({"inferSchema": "true"}, "there is no option inferSchema for reading; Arrow files have their schema"),
+    "batch_size": ({"batch_size": "10"}, "there is no option batch_size for reading; the option outputBatchRows"),
+    "batchSize": ({"batchSize": "10"}, "there is no option batchSize for reading; the option outputBatchRows"),
+    "header": ({"header": "true"}, "there is no option header for reading; it is for text files"),
+    "split-size": ({"split-size": "1"}, "there is no option split-size for reading; the option maxPartitionBytes"),
+    "datetimeRebaseMode": ({"datetimeRebaseMode": "LEGACY"}, "there is no option datetimeRebaseMode for reading; Arrow files have one calendar"),
+    "ignoreChanges": ({"ignoreChanges": "true"}, "there is no option ignoreChanges for reading; the option onOverwrite"),
+    "startingTimestamp": ({"startingTimestamp": "2026-01-01"}, "there is no option startingTimestamp for reading; the option startingFrom"),
+    "replaceWhere": ({"replaceWhere": "day = 1"}, "there is no option replaceWhere for reading; 'python -m"),
     "a list of Python's": ({"columns": "['id', 'a b']"}, """is "['id', 'a b']"; for example: ["id", "a b"]"""),
 }  # fmt: skip
 
@@ -51,7 +56,7 @@ def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
 
 
 WRITE_ERRORS = {
-    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression"),
+    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression?"),
     "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
     "partitions of no columns": (
@@ -60,9 +65,48 @@ WRITE_ERRORS = {
     ),
     "batch_size": (
         {"batch_size": "10"},
-        "there is no option batch_size; the options recordBatchRows and recordBatchBytes",
+        "there is no option batch_size for writing; the options recordBatchRows and recordBatchBytes",
     ),
-    "codec": ({"codec": "zstd"}, "there is no option codec; the option compression names the codec"),
+    "codec": ({"codec": "zstd"}, "there is no option codec for writing; the option compression names the codec"),
+    "replaceWhere": (
+        {"replaceWhere": "day = 1"},
+        "there is no option replaceWhere for writing; partitionOverwriteMode=dynamic with mode overwrite replaces the partitions of the rows that are written",
+    ),
+    "overwriteSchema": (
+        {"overwriteSchema": "true"},
+        "there is no option overwriteSchema for writing; mode overwrite takes the columns",
+    ),
+    "mergeSchema": ({"mergeSchema": "true"}, "there is no option mergeSchema for writing; the option schemaCheck says"),
+    "merge-schema": (
+        {"merge-schema": "true"},
+        "there is no option merge-schema for writing; the option schemaCheck says",
+    ),
+    "dataChange": (
+        {"dataChange": "false"},
+        "there is no option dataChange for writing; compact(spark, path) joins small files",
+    ),
+    "optimizeWrite": (
+        {"optimizeWrite": "true"},
+        "there is no option optimizeWrite for writing; repartition the DataFrame",
+    ),
+    "txnAppId": ({"txnAppId": "etl"}, "there is no option txnAppId for writing; the option commitToken"),
+    "target-file-size-bytes": (
+        {"target-file-size-bytes": "1"},
+        "there is no option target-file-size-bytes for writing; the option maxFileBytes",
+    ),
+    "parquet.block.size": (
+        {"parquet.block.size": "1"},
+        "there is no option parquet.block.size for writing; the option maxFileBytes",
+    ),
+    "compression-codec": (
+        {"compression-codec": "zstd"},
+        "there is no option compression-codec for writing; the option compression names",
+    ),
+    "zOrderBy": (
+        {"zOrderBy": "a"},
+        "there is no option zOrderBy for writing; sort the DataFrame with sortWithinPartitions",
+    ),
+    "userMetadata": ({"userMetadata": "a"}, "there is no option userMetadata for writing; the options metadata.*"),
     "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
     "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
 }

@@ -111,7 +111,7 @@ def test_every_option_takes_its_example(option):
 
 # function, arguments, message
 MISTAKES = {
-    "misspelt": (options.read, {"wehre": "a = 1"}, "there is no option wehre; did you mean where"),
+    "misspelt": (options.read, {"wehre": "a = 1"}, "there is no option wehre; did you mean where?"),
     "unknown": (options.write, {"bucketBy": 8}, "there is no option bucketBy for writing"),
     "of the other side": (options.read, {"compression": "zstd"}, "the option compression is for writing"),
     "of streams": (options.read, {"tail": True}, "the option tail is for reading streams"),

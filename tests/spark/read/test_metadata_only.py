@@ -9,6 +9,7 @@ import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, SchemaMismatchError
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
@@ -107,6 +108,21 @@ def test_broken_files_are_errors_or_skipped_with_a_warning(lake, caplog):
         assert 3 == len(rows(reader_of(lake, ignoreCorruptFiles="true")))
     (warning,) = caplog.messages
     assert f"{lake}/a.arrow: skipped from its start, as ignoreCorruptFiles asks" in warning
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_record_batches_before_a_broken_header_stay(tmp_path, caplog, kind):
+    path = tmp_path / "b.arrow"
+    write(path, pa.table({"a": range(40)}), rows=10, stream=kind == "stream")
+    with ipc.open(str(path)) as reader:
+        header = [batch.block.byte_offset for batch in reader.read_headers()][2]
+    data = bytearray(path.read_bytes())
+    data[header + 8 : header + 40] = b"\xee" * 32
+    path.write_bytes(data)
+    with caplog.at_level(logging.WARNING):
+        assert [0, 1] == [row["block"] for row in rows(reader_of(path, ignoreCorruptFiles="true"))]
+    (warning,) = caplog.messages
+    assert f"{path}: skipped record batch 2 (an unknown number of rows), as ignoreCorruptFiles asks" in warning
 
 
 def test_missing_files_are_errors_or_skipped_with_a_warning(lake, caplog):

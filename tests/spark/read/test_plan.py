@@ -1,6 +1,7 @@
 """A plan lists each directory once and opens each file once, in a process without Spark's JVM."""
 
 import os
+import pickle
 import sys
 import uuid
 from collections import Counter
@@ -57,7 +58,7 @@ def publish(root, files):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Data sets of each kind: few small files, large ones, streams, partitions, other schemas, a pending commit."""
+    """Datasets of each kind: few small files, large ones, streams, partitions, other schemas, a pending commit."""
     root = tmp_path_factory.mktemp("plans")
     for i in range(4):
         write_with_statistics(root / "plain" / f"{i}.arrow", table(2000 * i, 2000), 300 + 600 * i)
@@ -214,3 +215,40 @@ def test_a_file_that_cannot_be_opened_stops_only_plans_that_cut_it(data, tmp_pat
         planned(tmp_path)
     assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", openCostInBytes="4m"))
     assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", openCostInBytes="4m", where="id < 5"))
+
+
+LEFT_OUT = (
+    "files have columns that this read leaves out ('extra', 'b\\nc'), because it takes those of the newest file: set "
+    "mergeSchema=true to read the columns of all files, or name the columns to read with the option columns"
+)
+# (Options, the schema that a user gives, and the warning.)
+LEAVING_OUT = {
+    "all columns": ({}, None, LEFT_OUT),
+    "a predicate": ({"where": "id < 5"}, None, LEFT_OUT),
+    "more tasks than one": ({"minPartitionNum": "4", "openCostInBytes": "0"}, None, LEFT_OUT),
+    "mergeSchema": ({"mergeSchema": "true"}, None, None),
+    "columns": ({"columns": "id"}, None, None),
+    "a schema": ({}, s.StructType().add("id", "long"), None),
+}
+
+
+@pytest.mark.parametrize("case", LEAVING_OUT)
+def test_columns_that_a_read_leaves_out_are_named_once(tmp_path, caplog, case):
+    """By the first of its tasks, which has opened the files anyway: some files of another age are enough."""
+    options, schema, expected = LEAVING_OUT[case]
+    for i in range(200):
+        numbers = [*range(10)]
+        columns = {"id": numbers} if i % 2 else {"ID": numbers, "k": numbers, "extra": numbers, "b\nc": numbers}
+        path = tmp_path / "k=1" / f"{i:03}.arrow"
+        write(path, pa.table(columns), 100)
+        os.utime(path, (i, i))
+    source = ArrowIpcDataSource({"path": str(tmp_path), **options})
+    asked = source.schema() if schema is None else schema
+    reader = pickle.loads(pickle.dumps(source)).reader(asked)
+    with CALLS.below(tmp_path) as calls:
+        partitions = pickle.loads(pickle.dumps(reader.partitions()))
+    assert len(calls.opened) <= (200 if {"where", "mergeSchema"} & set(options) else 1)
+    assert sum(batch.num_rows for part in partitions for batch in reader.read(part)) == (
+        1000 if "where" in options else 2000
+    )
+    assert ([] if expected is None else [expected]) == caplog.messages

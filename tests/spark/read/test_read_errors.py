@@ -132,8 +132,8 @@ def test_a_pattern_that_matches_nothing(spark, tmp_path):
 
 # (Options, words.)
 OPTIONS = {
-    "unknown": ({"maxPartitionByte": "1m"}, ["there is no option maxpartitionbyte", "did you mean maxPartitionBytes"]),
-    "unknown, near another": ({"colums": "a"}, ["there is no option colums", "did you mean columns"]),
+    "unknown": ({"maxPartitionByte": "1m"}, ["there is no option maxpartitionbyte", "did you mean maxPartitionBytes?"]),
+    "unknown, near another": ({"colums": "a"}, ["there is no option colums", "did you mean columns?"]),
     "like nothing": ({"xyzzy": "1"}, ["there is no option xyzzy for reading", "python -m spark_arrow_ipc.spark.options"]),
     "of writing": ({"compression": "lz4"}, ["the option compression is for writing", "remove it"]),
     "no size": ({"maxPartitionBytes": "much"}, ["maxPartitionBytes must be bytes", "'much'", "for example: 64m"]),
@@ -154,7 +154,7 @@ def test_a_wrong_option_is_refused_by_load(spark, tmp_path, name):
 def test_a_wrong_option_is_refused_with_a_schema_too(spark, tmp_path):
     """With a user's schema Spark asks for the reader only when a query is planned."""
     frame = reader(spark, colums="a").schema("delay bigint").load(sound(tmp_path / "a.arrow"))
-    assert missing(raised(frame.collect), ["OptionError: ", "did you mean columns"]) == []
+    assert missing(raised(frame.collect), ["OptionError: ", "did you mean columns?"]) == []
 
 
 def test_a_read_without_a_path_is_refused(spark):
@@ -163,7 +163,7 @@ def test_a_read_without_a_path_is_refused(spark):
 
 # (Options, words.)
 COLUMNS = {
-    "a name": ({"columns": "carrier, dely"}, ["'dely'", "did you mean 'delay'"]),
+    "a name": ({"columns": "carrier, dely"}, ["'dely'", "did you mean 'delay'?"]),
     "a position": ({"columns": "#2"}, ["#2", "below 2"]),
     "a field of what is no struct": ({"columns": "carrier.x"}, ["expected carrier to be a struct", "'x'"]),
 }
@@ -184,7 +184,7 @@ def test_a_column_of_the_schema_that_does_not_exist_is_null_or_refused_when_it_i
     assert [(None,)] == reader(spark).schema("dely bigint").load(path).distinct().collect()
     frame = reader(spark, missingColumns="error").schema("dely bigint").load(path)
     message = raised(frame.collect)
-    assert missing(message, [f"ColumnNotFoundError: {path}: ", "'dely'", "did you mean 'delay'"]) == [], message
+    assert missing(message, [f"ColumnNotFoundError: {path}: ", "'dely'", "did you mean 'delay'?"]) == [], message
 
 
 def test_a_large_broken_file_is_refused_at_planning_with_a_schema_too(spark, tmp_path):

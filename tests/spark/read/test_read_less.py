@@ -127,7 +127,7 @@ def test_columns_of_the_predicate_need_not_be_asked_for(spark, lake, case):
 
 
 WRONG = {
-    "no SQL": ("id = = 3", r"the option where, column 6: expected a column or a literal, found ="),
+    "no SQL": ("id = = 3", r"the option where, character 6: expected a column or a literal, found ="),
     "no such column": ("zz = 3", "zz"),
     "a function": ("length(name) = 3", "where"),
     "a function beside others": ("id = 3 AND length(name) = 3 AND k = 1", "without it where takes [id = 3 AND k = 1]"),

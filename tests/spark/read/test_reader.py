@@ -388,34 +388,69 @@ def test_a_column_that_is_named_twice_is_an_error_that_names_it_once(tmp_path, c
 
 # (Options and schema, and the sentence of the error after the path.)
 ABSENT = {
-    "columns": ({"columns": "colunm_001"}, None, "the option columns: there is no column 'colunm_001'; did you mean 'column_001'"),
+    "columns": ({"columns": "colunm_001"}, None, "the option columns: there is no column 'colunm_001'; did you mean 'column_001', 'column_901', 'column_900'?"),
     "a field of columns": (
-        {"columns": "place.twon"}, None, "the option columns: there is no field 'twon' in place; did you mean 'town'",
+        {"columns": "place.twon"}, None, "the option columns: there is no field 'twon' in place; did you mean 'town'?",
     ),
     "columns with mergeSchema": (
-        {"columns": "colunm_001", "mergeSchema": "true"}, None, "the option columns: there is no column 'colunm_001'; did you mean 'column_001'",
+        {"columns": "colunm_001", "mergeSchema": "true"}, None, "the option columns: there is no column 'colunm_001'; did you mean 'column_001', 'column_901', 'column_900'?",
     ),
     "a field of columns with mergeSchema": (
-        {"columns": "place.twon", "mergeSchema": "true"}, None, "the option columns: there is no field 'twon' in place; did you mean 'town'",
+        {"columns": "place.twon", "mergeSchema": "true"}, None, "the option columns: there is no field 'twon' in place; did you mean 'town'?",
     ),
     "a name with a dot": ({"columns": "a.b"}, None, "the option columns: a name with a dot stands in backticks: `a.b`"),
-    "where": ({"where": "colunm_001 = 1"}, None, "the option where: there is no column 'colunm_001'; did you mean 'column_001'"),
+    "where": ({"where": "colunm_001 = 1"}, None, "the option where: there is no column 'colunm_001'; did you mean 'column_001', 'column_901', 'column_900'?"),
     "where and columns": (
-        {"columns": "#0", "where": "colunm_001 = 1"}, None, "the option where: there is no column 'colunm_001'; did you mean 'column_001'",
+        {"columns": "#0", "where": "colunm_001 = 1"}, None, "the option where: there is no column 'colunm_001'; did you mean 'column_001', 'column_901', 'column_900'?",
     ),
     "where and a schema": (
-        {"where": "colunm_001 = 1"}, s.StructType().add("column_001", "long"), "the option where: there is no column 'colunm_001'; did you mean 'column_001'",
+        {"where": "colunm_001 = 1"}, s.StructType().add("column_001", "long"), "the option where: there is no column 'colunm_001'; did you mean 'column_001', 'column_901', 'column_900'?",
     ),
     "a schema": (
-        {"missingColumns": "error"}, s.StructType().add("colunm_001", "long"), "the schema of the read: there is no column 'colunm_001'; did you mean 'column_001'",
+        {"missingColumns": "error"}, s.StructType().add("colunm_001", "long"), "the schema of the read: there is no column 'colunm_001'; did you mean 'column_001', 'column_901', 'column_900'?",
     ),
     "a field of a schema": (
         {"missingColumns": "error"}, s.StructType().add("place", s.StructType().add("twon", "string")),
-        "the schema of the read: there is no field 'twon' in place; did you mean 'town'",
+        "the schema of the read: there is no field 'twon' in place; did you mean 'town'?",
     ),
     "nothing like it": ({"columns": "zzz"}, None, "the option columns: there is no column 'zzz'; the columns are 'column_000', 'column_001', "),
     "a position": ({"columns": "#5000"}, None, "the option columns: expected a column position below 1002, found #5000"),
 }  # fmt: skip
+
+
+# (Options and schema of a read of two files in the directories day=1 and region=x below it, and the sentence of the error.)
+ABSENT_BESIDE_DIRECTORIES = {
+    "where": ({"where": "dya = 1"}, None, "the option where: there is no column 'dya'; did you mean 'day'?"),
+    "where, nothing like it": ({"where": "zzz = 1"}, None, "the option where: there is no column 'zzz'; the columns are 'day', 'region', 'amount'"),
+    "where and columns": ({"columns": "amount", "where": "dya = 1"}, None, "the option where: there is no column 'dya'; did you mean 'day'?"),
+    "where with mergeSchema": ({"where": "dya = 1", "mergeSchema": "true"}, None, "the option where: there is no column 'dya'; did you mean 'day'?"),
+    "where with mergeSchema, a column of the older file": (
+        {"where": "discuont = 1", "mergeSchema": "true"}, None, "the option where: there is no column 'discuont'; did you mean 'discount'?",
+    ),
+    "where and a schema": (
+        {"where": "dya = 1"}, s.StructType().add("amount", "long"), "the option where: there is no column 'dya'; did you mean 'day'?",
+    ),
+    "columns": ({"columns": "regoin"}, None, "the option columns: there is no column 'regoin'; did you mean 'region'?"),
+    "columns, nothing like it": ({"columns": "zzz"}, None, "the option columns: there is no column 'zzz'; the columns are 'day', 'region', 'amount'"),
+    "columns with mergeSchema": ({"columns": "dya", "mergeSchema": "true"}, None, "the option columns: there is no column 'dya'; did you mean 'day'?"),
+    "a schema": (
+        {"missingColumns": "error"}, s.StructType().add("dya", "long"), "the schema of the read: there is no column 'dya'; did you mean 'day'?",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ABSENT_BESIDE_DIRECTORIES)
+def test_the_error_for_an_absent_column_names_those_of_directories_and_of_all_files(tmp_path, case):
+    options, schema, words = ABSENT_BESIDE_DIRECTORIES[case]
+    old, new = tmp_path / "day=1" / "region=x" / "old.arrow", tmp_path / "day=2" / "region=y" / "new.arrow"
+    for seconds, path, columns in [(1, old, {"amount": [1], "discount": [1]}), (2, new, {"amount": [2]})]:
+        path.parent.mkdir(parents=True)
+        write(path, pa.table(columns))
+        os.utime(path, (seconds, seconds))
+    with pytest.raises(ColumnNotFoundError) as caught:
+        batches(reader_of(tmp_path, schema, **options))
+    said = str(caught.value).removeprefix(f"{new}: ").removeprefix(f"{old}: ")
+    assert words == said
 
 
 @pytest.mark.parametrize("case", ABSENT)

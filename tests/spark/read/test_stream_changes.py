@@ -72,9 +72,7 @@ def test_mistakes(tmp_path, lake):
     with pytest.raises(OptionError, match="so that onOverwrite has no meaning; remove one"):
         parse_stream({"path": "x", "readChangeFeed": "true", "onOverwrite": "skip"})
     drop(tmp_path / "in" / "0.arrow", 0)
-    with pytest.raises(
-        OptionError, match="the option readChangeFeed has no meaning here: the source is not a data set"
-    ):
+    with pytest.raises(OptionError, match="the option readChangeFeed has no meaning here: the source is not a dataset"):
         Query(tmp_path / "in", readChangeFeed="true")
     with pytest.raises(ColumnNotFoundError, match="the option where: there is no column 'm'"):
         Query(lake, readChangeFeed="true", where="m = 1 AND _commit > 1")

@@ -1,4 +1,4 @@
-"""Streams of a data set's commits: the source that reads them, and queries of Spark from end to end."""
+"""Streams of a dataset's commits: the source that reads them, and queries of Spark from end to end."""
 
 import json
 import pickle
@@ -18,7 +18,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream
 
 @pytest.fixture
 def lake(spark, tmp_path):
-    """Write rows of numbers into a data set, each call a commit."""
+    """Write rows of numbers into a dataset, each call a commit."""
 
     def write(*numbers, mode="append", **options):
         frame = spark.createDataFrame([(number, number % 2) for number in numbers], "n long, k int").coalesce(1)
@@ -112,7 +112,7 @@ def test_records_that_are_gone(lake):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"latestFirst": "true"}, "latestFirst has no meaning here: the source is a data set"),
+        ({"latestFirst": "true"}, "latestFirst has no meaning here: the source is a dataset"),
         ({"fileNameOnly": "true"}, "fileNameOnly has no meaning"),
         ({"cleanSource": "delete"}, "cleanSource has no meaning"),
         ({"onOverwrite": "sometimes"}, "onOverwrite must be one of fail, skip, append"),
@@ -129,7 +129,7 @@ def test_options_of_tables_are_for_tables(tmp_path):
         pass
     for options in ({"onOverwrite": "skip"}, {"failOnDataLoss": "false"}):
         with pytest.raises(
-            OptionError, match=f"{next(iter(options))} has no meaning here: the source is not a data set"
+            OptionError, match=f"{next(iter(options))} has no meaning here: the source is not a dataset"
         ):
             Query(tmp_path, **options)
 

@@ -363,14 +363,17 @@ def test_what_spark_refuses_is_refused(one_row, predicate):
 
 
 WRONG = {
-    "no SQL": ("id >", "OptionError: the option where, column 5: expected a column or a literal, found the end"),
+    "no SQL": ("id >", "OptionError: the option where, character 5: expected a column or a literal, found the end"),
     "no column": ("nope = 1", "ColumnNotFoundError: .*there is no column 'nope'"),
     "no field": ("s.nope = 1", "ColumnNotFoundError: .*there is no (field 'nope'|column 's')"),
-    "no type": ("id = 'much'", "OptionError: the option where, column 1: expected a string that Spark casts to bigint"),
+    "no type": (
+        "id = 'much'",
+        "OptionError: the option where, character 1: expected a string that Spark casts to bigint",
+    ),
     "no column beside one": ("id = 1 AND nope = 1", "ColumnNotFoundError: .*there is no column 'nope'"),
     "no type of a column that is not read": (
         "d = 'today'",
-        "OptionError: the option where, column 1: expected a string that Spark",
+        "OptionError: the option where, character 1: expected a string that Spark",
     ),
 }
 

@@ -34,9 +34,9 @@ def test_every_option_is_taken_but_paths():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wheer", "did you mean where"),
-        ("compresion", "did you mean compression"),
-        ("sortBy", "docs/options.md has all"),
+        ("wheer", "did you mean where?"),
+        ("compresion", "did you mean compression?"),
+        ("sortBy", "'python -m spark_arrow_ipc.spark.options' prints all of them"),
         ("paths", "here paths are arguments"),
         ("startingFrom", "for reading streams, and here data is rewritten"),
     ],

@@ -147,7 +147,7 @@ def in_place(path, **options):
 
 @pytest.fixture
 def own(tmp_path):
-    """A data set of this package, of a column."""
+    """A dataset of this package, of a column."""
     return append(tmp_path / "own", range(10))
 
 

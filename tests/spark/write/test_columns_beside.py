@@ -40,7 +40,7 @@ from spark_arrow_ipc.storage.paths import relative
 
 
 class Lake:
-    """A data set, with writers of single rows; `late` sets the time of a file."""
+    """A dataset, with writers of single rows; `late` sets the time of a file."""
 
     def __init__(self, url, options, late):
         self.url, self.late = url, late

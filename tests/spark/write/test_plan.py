@@ -60,7 +60,7 @@ NAMED = {
 def test_the_error_for_an_absent_column_names_the_option_and_what_was_meant(option):
     with pytest.raises(ColumnNotFoundError) as caught:
         plan(**{option: NAMED[option]})
-    assert f"the option {option}: there is no column 'nunber'; did you mean 'number'" == str(caught.value)
+    assert f"the option {option}: there is no column 'nunber'; did you mean 'number'?" == str(caught.value)
 
 
 ERRORS = {

@@ -223,7 +223,7 @@ def test_a_job_inside_of_a_data_set_or_above_one_is_refused_in_one_sentence(spar
         stream,
     ]
     refused = []
-    for path, reason in ((f"{lake}/k=1", f"inside of the data set {lake}, "), (base, "is a data set of its own")):
+    for path, reason in ((f"{lake}/k=1", f"inside of the dataset {lake}, "), (base, "is a dataset of its own")):
         before = sorted(
             (row.id, row.k) for row in spark.read.format("arrowipc").load(path).selectExpr("id", "1 AS k").collect()
         )

@@ -226,7 +226,7 @@ def test_ten_wide_rows(spark, tmp_path):
 
 
 WRONG = [
-    ("unknown", {"compresion": "zstd"}, "there is no option compresion; did you mean compression"),
+    ("unknown", {"compresion": "zstd"}, "there is no option compresion; did you mean compression?"),
     ("of reading", {"maxPartitionBytes": "1m"}, "the option maxPartitionBytes is for reading"),
     ("no such codec", {"compression": "snappy"}, "the option compression must be one of lz4, zstd, none, and is 'snappy'"),
     ("no number", {"compressionLevel": "high"}, "the option compressionLevel must be a whole number, and is 'high'"),

@@ -114,3 +114,27 @@ def test_a_dataframe_that_was_loaded_before_an_overwrite_reads_what_is_kept(tmp_
     else:
         assert expected == rows()
     assert [2] == [n for part in reader.partitions() for batch in reader.read(part) for n in batch["n"].to_pylist()]
+
+
+# (Tasks, keys of each task by which it partitions, bytes below which a file is small, and the advice.)
+MANY_FILES = {
+    "one directory": (120, 0, 1 << 20, "120 files of {:,} bytes on average into 1 directory, and each read opens all of them: call repartition(1) before the write"),
+    "partitions": (40, 3, 1 << 20, '120 files of {:,} bytes on average into 3 directories, and each read opens all of them: call repartition("k") before the write'),
+    "few files": (99, 0, 1 << 20, None),
+    "few in each partition": (2, 60, 1 << 20, None),
+    "large files": (120, 0, 100, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MANY_FILES)
+def test_a_job_of_many_small_files_says_so_once(tmp_path, monkeypatch, caplog, case):
+    tasks, keys, small_nbytes, advice = MANY_FILES[case]
+    monkeypatch.setattr(writer, "_SMALL_NBYTES", small_nbytes)
+    path = tmp_path / "lake"
+    job = planned(path, schema=KEYED if keys else SCHEMA, durability="none", **({"partitionBy": "k"} if keys else {}))
+    columns = {"n": pa.array(range(max(keys, 1)), pa.int64())} | ({"k": [f"{i}" for i in range(keys)]} if keys else {})
+    job.commit([job.write(iter([pa.record_batch(columns)])) for _ in range(tasks)])
+    sizes = [file.stat().st_size for file in path.rglob("*.arrow")]
+    assert tasks * max(keys, 1) == len(sizes)
+    expected = None if advice is None else advice.format(sum(sizes) // len(sizes))
+    assert ([] if advice is None else [f"{path}: this job wrote {expected} for fewer files, or compact(spark, path) to join those that are there"]) == caplog.messages  # fmt: skip

@@ -1,0 +1,127 @@
+"""`stop_on_interrupt`: Ctrl-C ends the query that the main thread waits for, and what it writes is not published.
+
+PySpark's handler of SIGINT calls ``cancelAllJobs`` in the thread whose connection to the JVM is waiting for an answer. That is
+an error ("reentrant call"), which the ``KeyboardInterrupt`` hides: the prompt is back, and the query goes on, holds its cores
+and commits. From another thread, which has a connection of its own, the call works. One call is not enough: a query that is
+being planned has no job yet, and one between two jobs begins the next. So jobs are cancelled until the JVM's thread that
+serves this one is through with Spark. A commit that has begun ends first, and then the ``KeyboardInterrupt`` says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from pyspark.sql import SparkSession
+
+_LOG: Final = logging.getLogger(__name__)
+
+_PAUSE_SECONDS: Final = 0.1
+_QUIET_SECONDS: Final = 2.0
+"""After so many a line says what is waited for."""
+
+_MOST_SECONDS: Final = 60.0
+
+_WRITES: Final = (
+    "AppendData",
+    "Overwrite",
+    "ReplaceData",
+    "WriteToDataSource",
+    "WriteDelta",
+    "CreateTable",
+    "InsertInto",
+)
+"""Words of plans that write."""
+
+_LATEST: Final = 20
+"""Executions, of the latest, that are looked at."""
+
+_TOO_LATE: Final = (
+    "this came too late to stop the write, which is committed: do not run it again, or its rows are there twice"
+)
+_UNKNOWN: Final = "the query could not be stopped in time and may still go on: look at the data before you run it again"
+
+
+def stop_on_interrupt(spark: SparkSession) -> None:
+    """Put a handler in the place of PySpark's own; in another thread than the main one, and over any other handler, do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    if isinstance(handler, _Handler) or _is_of_pyspark(handler):
+        signal.signal(signal.SIGINT, _Handler(spark))
+
+
+def _is_of_pyspark(handler: object) -> bool:
+    module = getattr(handler, "__module__", None) or ""
+    return module.startswith("pyspark.") and getattr(handler, "__name__", "") == "signal_handler"
+
+
+class _Handler:
+    """A handler of SIGINT for the queries of a Spark application."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._context = spark.sparkContext
+        jvm = self._context._jvm
+        assert jvm is not None
+        # The thread of the JVM that answers this one, until the next Ctrl-C closes their connection.
+        self._thread = jvm.java.lang.Thread.currentThread()
+        self._stopping: threading.Event | None = None
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> NoReturn:
+        """Stop what runs and raise ``KeyboardInterrupt``; a second signal meanwhile waits for nothing."""
+        if self._stopping is not None:
+            self._stopping.set()
+            raise KeyboardInterrupt
+        if self._context._jsc is None:  # stopped
+            raise KeyboardInterrupt
+        self._stopping = threading.Event()
+        said: list[str] = []
+        worker = threading.Thread(target=self._stop, args=(self._stopping, said), daemon=True)
+        try:
+            worker.start()
+            worker.join(_QUIET_SECONDS)
+            if worker.is_alive():
+                print("stopping the query; Ctrl-C again leaves it running", file=sys.stderr)  # noqa: T201 - as shells do
+                worker.join(_MOST_SECONDS)
+            if worker.is_alive():
+                self._stopping.set()
+                said = [_UNKNOWN]
+        finally:
+            self._stopping = None
+        raise KeyboardInterrupt(*said)
+
+    def _stop(self, left: threading.Event, said: list[str]) -> None:
+        begun = time.time()
+        try:
+            self._context.cancelAllJobs()
+            while self._is_busy() and not left.wait(_PAUSE_SECONDS):
+                self._context.cancelAllJobs()
+            if any(self._writes_since(begun)):
+                said.append(_TOO_LATE)
+        except Exception as error:  # noqa: BLE001 - a JVM that is ending answers with any error, and nothing may hide Ctrl-C
+            _LOG.debug("Ctrl-C: %s", type(error).__name__)
+
+    def _is_busy(self) -> bool:
+        """Return whether the JVM's thread is in a call of Spark's; one that waits for calls is in py4j's own code."""
+        return any("org.apache.spark." in frame.getClassName() for frame in self._thread.getStackTrace())
+
+    def _writes_since(self, begun: float) -> Iterator[bool]:
+        """Yield whether each execution that ended since a time without an error is a write."""
+        with suppress(Exception):
+            self._context._jsc.sc().listenerBus().waitUntilEmpty(2_000)
+        store: Any = self._spark._jsparkSession.sharedState().statusStore()
+        executions = store.executionsList(max(0, store.executionsCount() - _LATEST), _LATEST)
+        for i in range(executions.length()):
+            execution = executions.apply(i)
+            ended, error = execution.completionTime(), execution.errorMessage()
+            if ended.isDefined() and ended.get().getTime() >= begun * 1_000 and not (error.isDefined() and error.get()):
+                plan: str = execution.physicalPlanDescription()
+                yield any(word in plan for word in _WRITES)
