@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.instants import Doubt
+from spark_arrow_ipc.errors import printable
 
 Raw: TypeAlias = int | float | bytes
 """A value in the unit of its type, as in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals, days,
@@ -55,7 +56,7 @@ class Column:
     path: tuple[str, ...]
 
     def __str__(self) -> str:
-        return ".".join(self.path)
+        return printable(".".join(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Literal:
     is_computed: bool = False
 
     def __str__(self) -> str:
-        return self.sql
+        return printable(self.sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Expression:
     depth: int = field(default=1, compare=False)  # the levels of expressions, this one included
 
     def __str__(self) -> str:
-        return self.sql
+        return printable(self.sql)
 
 
 @dataclass(frozen=True, slots=True)
