@@ -15,6 +15,9 @@ from spark_arrow_ipc.spark.options.options import OPTIONS
 
 SETTING: Final = "spark.sql.redaction.options.regex"
 
+_DEFAULT: Final = "(?i)url"
+"""Spark's own; Connect does not tell the defaults of this setting."""
+
 _NAMES: Final = "|".join(re.escape(option.name).replace(r"\*", ".*") for option in OPTIONS if option.is_secret)
 
 EXPRESSION: Final = f"(?i:^({_NAMES})$)"
@@ -22,6 +25,6 @@ EXPRESSION: Final = f"(?i:^({_NAMES})$)"
 
 def hide_secrets(spark: SparkSession) -> None:
     """Add our options to those that a session hides."""
-    expression = spark.conf.get(SETTING)
+    expression = spark.conf.get(SETTING, _DEFAULT) or ""
     if EXPRESSION not in expression:
         spark.conf.set(SETTING, f"{EXPRESSION}|{expression}" if expression else EXPRESSION)
