@@ -58,7 +58,7 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     hands to Python are then limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone (10,000 rows), in
     ``mapInArrow`` and pandas functions of the session too.
 
-    Adds the options that may hold a secret (``storage.*``, ``token``) to ``spark.sql.redaction.options.regex``, by which Spark
+    Adds the options ``storage.*``, which may hold a secret, to ``spark.sql.redaction.options.regex``, by which Spark
     hides their values in plans, its event log and its web pages.
 
     Makes the session the active one of this thread. After Ctrl-C, and in a thread that is not the first, Spark answers every

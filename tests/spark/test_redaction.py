@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,21 +11,48 @@ from types import SimpleNamespace
 import pytest
 import quick_jvm
 import quick_spark
+from pyspark.errors import PySparkException
 
+from spark_arrow_ipc.spark.options.options import OPTIONS
 from spark_arrow_ipc.spark.redaction import EXPRESSION, SETTING, hide_secrets
 
 ROOT = Path(__file__).parents[2]
 
-SETTINGS = [("Spark's default", None), ("a person's", "(?x) mine # comment"), ("none", "")]
+SETTINGS = [("Spark's default", "(?i)url"), ("a person's", "(?x) mine # comment"), ("none", "")]
+
+
+def session(values):
+    """A session with settings that Spark tells, unless their value is None."""
+
+    def get(name):
+        if values[name] is None:
+            raise PySparkException("[SQL_CONF_NOT_FOUND]")
+        return values[name]
+
+    return SimpleNamespace(conf=SimpleNamespace(get=get, set=values.__setitem__))
 
 
 @pytest.mark.parametrize("before", [case[1] for case in SETTINGS], ids=[case[0] for case in SETTINGS])
 def test_what_a_session_hides_is_added_to_once(before):
-    values = {} if before is None else {SETTING: before}
-    spark = SimpleNamespace(conf=SimpleNamespace(get=values.get, set=values.__setitem__))
+    values = {SETTING: before}
     for _ in range(2):
-        hide_secrets(spark)
-    assert "|".join([EXPRESSION, *filter(None, ["(?i)url" if before is None else before])]) == values[SETTING]
+        hide_secrets(session(values))
+    assert "|".join(filter(None, (EXPRESSION, before))) == values[SETTING]
+
+
+def test_an_expression_that_is_not_told_stays(caplog):
+    values = {SETTING: None}
+    hide_secrets(session(values))
+    assert {SETTING: None} == values
+    assert EXPRESSION in caplog.text
+
+
+def test_every_option_that_is_secret_is_hidden_by_ours_or_by_sparks_default():
+    names = [option.name for option in OPTIONS if option.is_secret]
+    assert [] == [
+        name for name in names if not re.search(rf"{EXPRESSION}|(?i:secret|password|token|access[.]?key)", name)
+    ]
+    assert re.search(EXPRESSION, "STORAGE.sas_key")
 
 
 PROGRAM = """

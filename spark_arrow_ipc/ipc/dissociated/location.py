@@ -166,7 +166,7 @@ def parse_address(uri: str) -> Location:
     try:
         parts = urlsplit(uri)
         port = parts.port
-    except ValueError as error:
+    except ValueError:
         raise OptionError(expected="a URI", found="one whose host or port is broken") from None
     if parts.scheme not in _SCHEMES:
         raise UnsupportedError(
