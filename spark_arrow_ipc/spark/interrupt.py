@@ -77,11 +77,8 @@ def _is_of_pyspark(handler: object) -> bool:
 
 def _shell_of_notebook() -> Any:
     """Return the shell of the notebook's kernel that this program is, or None."""
-    if "IPython" not in sys.modules:
-        return None
-    from IPython import get_ipython
-
-    shell = get_ipython()
+    module: Any = sys.modules.get("IPython")  # imported by a kernel, and not needed otherwise
+    shell = None if module is None else module.get_ipython()
     return shell if hasattr(shell, "kernel") else None
 
 
