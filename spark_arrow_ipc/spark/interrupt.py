@@ -47,6 +47,9 @@ _WRITES: Final = (
 _AWAIT_STREAMS: Final = ("awaitTermination", "awaitAnyTermination")
 """Methods of Spark's that wait for streams."""
 
+_OF_STREAMS: Final = "runId = "
+"""Words of the description that Spark gives what a stream executes."""
+
 _LATEST: Final = 20
 """Executions, of the latest, that are looked at."""
 
@@ -155,7 +158,7 @@ class _Handler:
         return bool(calls) and not any(call.getMethodName() in _AWAIT_STREAMS for call in calls)
 
     def _has_written(self, begun: float) -> bool:
-        """Return whether a write has ended since a time without an error."""
+        """Return whether a write, and not one of a stream, has ended since a time without an error."""
         with suppress(Exception):
             self._context._jsc.sc().listenerBus().waitUntilEmpty(2_000)
         store: Any = self._spark._jsparkSession.sharedState().statusStore()
@@ -166,6 +169,8 @@ class _Handler:
 def _is_write(execution: Any, begun_millis: float) -> bool:
     ended, error = execution.completionTime(), execution.errorMessage()
     if not ended.isDefined() or ended.get().getTime() < begun_millis or (error.isDefined() and error.get()):
+        return False
+    if _OF_STREAMS in execution.description():
         return False
     plan: str = execution.physicalPlanDescription()
     return any(word in plan for word in _WRITES)

@@ -33,13 +33,14 @@ def option(value):
     return SimpleNamespace(isDefined=lambda: value is not None, get=lambda: value)
 
 
-def executions(*, ended=1.0, error=None, plan="AppendData arrowipc"):
+def executions(*, ended=1.0, error=None, plan="AppendData arrowipc", description="save at X"):
     """A list with one execution as Spark's store has it; `ended` is seconds from now."""
     time_of_end = None if ended is None else SimpleNamespace(getTime=lambda: (time.time() + ended) * 1_000)
     execution = SimpleNamespace(
         completionTime=lambda: option(time_of_end),
         errorMessage=lambda: option(error),
         physicalPlanDescription=lambda: plan,
+        description=lambda: description,
     )
     return SimpleNamespace(length=lambda: 1, apply=lambda _: execution)
 
@@ -146,6 +147,7 @@ ENDS = [
     ("a read", {"plan": "BatchScan arrowipc"}, False),
     ("a write that was stopped", {"error": "cancelled"}, False),
     ("a write that goes on", {"ended": None}, False),
+    ("a batch of a stream", {"description": "<br/>id = 1<br/>runId = 2<br/>batch = 3"}, False),
     ("a write of an hour ago", {"ended": -3_600.0}, False),
 ]
 
