@@ -90,15 +90,22 @@ def printable(string: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
 
 
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
+_NAMES_USERS = "abfss?|az|file|github|hdfs|s?ftp|ssh|viewfs|webhdfs"
 _URL_USER = re.compile(
-    r"(?<![A-Za-z])((?!github:)[A-Za-z][A-Za-z0-9+.-]*:/+(?=[^\s/@:'\"]*:(?!\d+/))|(?:s3a?|gs|https?|hf)://(?=[^\s/@:'\"]*@))"
+    rf"(?<![A-Za-z])((?!github:){_SCHEME}:/+(?=[^\s/@:'\"]*:(?!\d+/))|(?!(?:{_NAMES_USERS}):){_SCHEME}://(?=[^\s/@:'\"]*@))"
     r"[^\s@]*@"
 )
-"""What stands before an @: a user and a password, and a token where no user has a place."""
+"""What stands before an @: a user and a password, and a token where no user or container has a place."""
 
 _URL_QUERY = re.compile(
-    r"([?&][^=&\s'\"]*(?:sig|signature|token|credential|secret|key|password)[^=&\s'\"]*=)[^&\s'\"]+", re.IGNORECASE
+    r"([?&#;][^=&\s'\"]*(?:sig|signature|token|credential|secret|key|password)[^=&\s'\"]*=)[^&\s'\"]+", re.IGNORECASE
 )
+
+
+def has_url_user(text: str) -> bool:
+    """Return whether a text holds a URL with a password before an @."""
+    return ":/" in text and _URL_USER.search(text) is not None
 
 
 def without_url_secrets(text: str) -> str:

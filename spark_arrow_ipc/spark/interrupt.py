@@ -5,6 +5,11 @@ an error ("reentrant call"), which the ``KeyboardInterrupt`` hides: the prompt i
 and commits. From another thread, which has a connection of its own, the call works. One call is not enough: a query that is
 being planned has no job yet, and one between two jobs begins the next. So jobs are cancelled until the JVM's thread that
 serves this one is through with Spark. A commit that has begun ends first, and then the ``KeyboardInterrupt`` says so.
+
+Jobs of streaming queries go on: a stream has its own ``stop``, and the main thread that awaits one stops waiting at once.
+
+A notebook's kernel (ipykernel) puts Python's own handler in the place of any other while a cell runs, and takes it away
+after it. So there ours is set at the start of each cell.
 """
 
 from __future__ import annotations
@@ -14,10 +19,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -40,6 +44,12 @@ _WRITES: Final = (
 )
 """Words of plans that write."""
 
+_AWAIT_STREAMS: Final = ("awaitTermination", "awaitAnyTermination")
+"""Methods of Spark's that wait for streams."""
+
+_OF_STREAMS: Final = "runId = "
+"""Words of the description that Spark gives what a stream executes."""
+
 _LATEST: Final = 20
 """Executions, of the latest, that are looked at."""
 
@@ -50,12 +60,17 @@ _UNKNOWN: Final = "the query could not be stopped in time and may still go on: l
 
 
 def stop_on_interrupt(spark: SparkSession) -> None:
-    """Put a handler in the place of PySpark's own; in another thread than the main one, and over any other handler, do nothing."""
+    """Put a handler in the place of PySpark's own or a notebook's; in other threads, and over any other handler, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         return
+    _Handler.latest = _Handler(spark)
+    shell = _shell_of_notebook()
+    if shell is not None:
+        shell.events.register("pre_run_cell", _set_for_cell)  # once, however often it is called
+        _set_for_cell()
     handler = signal.getsignal(signal.SIGINT)
     if isinstance(handler, _Handler) or _is_of_pyspark(handler):
-        signal.signal(signal.SIGINT, _Handler(spark))
+        signal.signal(signal.SIGINT, _Handler.latest)
 
 
 def _is_of_pyspark(handler: object) -> bool:
@@ -63,8 +78,24 @@ def _is_of_pyspark(handler: object) -> bool:
     return module.startswith("pyspark.") and getattr(handler, "__name__", "") == "signal_handler"
 
 
+def _shell_of_notebook() -> Any:
+    """Return the shell of the notebook's kernel that this program is, or None."""
+    module: Any = sys.modules.get("IPython")  # imported by a kernel, and not needed otherwise
+    shell = None if module is None else module.get_ipython()
+    return shell if hasattr(shell, "kernel") else None
+
+
+def _set_for_cell(_cell: object = None) -> None:
+    """Put the latest handler in the place of the kernel's, which is Python's own and is there as long as a cell runs."""
+    if _Handler.latest is not None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _Handler.latest)
+
+
 class _Handler:
     """A handler of SIGINT for the queries of a Spark application."""
+
+    latest: ClassVar[_Handler | None] = None
+    """The one that the notebook's next cell gets."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -101,27 +132,45 @@ class _Handler:
     def _stop(self, left: threading.Event, said: list[str]) -> None:
         begun = time.time()
         try:
-            self._context.cancelAllJobs()
+            self._cancel()
             while self._is_busy() and not left.wait(_PAUSE_SECONDS):
-                self._context.cancelAllJobs()
-            if any(self._writes_since(begun)):
+                self._cancel()
+            if self._has_written(begun):
                 said.append(_TOO_LATE)
         except Exception as error:  # noqa: BLE001 - a JVM that is ending answers with any error, and nothing may hide Ctrl-C
             _LOG.debug("Ctrl-C: %s", type(error).__name__)
 
+    def _jobs(self) -> set[int]:
+        """Return the jobs that run, but for those of streams."""
+        tracker = self._context.statusTracker()
+        jobs = set(tracker.getActiveJobsIds())
+        return jobs.difference(*(tracker.getJobIdsForGroup(query.runId) for query in self._spark.streams.active))
+
+    def _cancel(self) -> None:
+        for job in self._jobs():
+            self._context._jsc.sc().cancelJob(job)
+
     def _is_busy(self) -> bool:
         """Return whether the JVM's thread is in a call of Spark's; one that waits for calls is in py4j's own code."""
-        return any("org.apache.spark." in frame.getClassName() for frame in self._thread.getStackTrace())
+        if not self._thread.isAlive():  # an earlier Ctrl-C ended it, and another one is not known
+            return bool(self._jobs())
+        calls = [each for each in self._thread.getStackTrace() if each.getClassName().startswith("org.apache.spark.")]
+        return bool(calls) and not any(call.getMethodName() in _AWAIT_STREAMS for call in calls)
 
-    def _writes_since(self, begun: float) -> Iterator[bool]:
-        """Yield whether each execution that ended since a time without an error is a write."""
+    def _has_written(self, begun: float) -> bool:
+        """Return whether a write, and not one of a stream, has ended since a time without an error."""
         with suppress(Exception):
             self._context._jsc.sc().listenerBus().waitUntilEmpty(2_000)
         store: Any = self._spark._jsparkSession.sharedState().statusStore()
         executions = store.executionsList(max(0, store.executionsCount() - _LATEST), _LATEST)
-        for i in range(executions.length()):
-            execution = executions.apply(i)
-            ended, error = execution.completionTime(), execution.errorMessage()
-            if ended.isDefined() and ended.get().getTime() >= begun * 1_000 and not (error.isDefined() and error.get()):
-                plan: str = execution.physicalPlanDescription()
-                yield any(word in plan for word in _WRITES)
+        return any(_is_write(executions.apply(i), begun * 1_000) for i in range(executions.length()))
+
+
+def _is_write(execution: Any, begun_millis: float) -> bool:
+    ended, error = execution.completionTime(), execution.errorMessage()
+    if not ended.isDefined() or ended.get().getTime() < begun_millis or (error.isDefined() and error.get()):
+        return False
+    if _OF_STREAMS in execution.description():
+        return False
+    plan: str = execution.physicalPlanDescription()
+    return any(word in plan for word in _WRITES)

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from spark_arrow_ipc.spark import interrupt
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.spark.redaction import hide_secrets
 from spark_arrow_ipc.spark.session_settings import give_functions_rows_where_columns_hang, set_unless_chosen
 
 SETTING: Final = "spark.arrowipc.pushDown"
@@ -57,13 +58,16 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     hands to Python are then limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone (10,000 rows), in
     ``mapInArrow`` and pandas functions of the session too.
 
+    Adds the options ``storage.*``, which may hold a secret, to ``spark.sql.redaction.options.regex``, by which Spark
+    hides their values in plans, its event log and its web pages.
+
     Makes the session the active one of this thread. After Ctrl-C, and in a thread that is not the first, Spark answers every
     ``save`` with DATA_SOURCE_NOT_FOUND; calling this once more, in that thread, mends it.
 
     Lets queries read the columns and rows alone that they need (`spark_arrow_ipc.push_down`), where that can be.
 
-    Ctrl-C (a notebook's stop button) then ends the query that the main thread waits for: PySpark's own handler, which leaves
-    it running and committing, is replaced (`spark_arrow_ipc.spark.interrupt`). Any other handler stays.
+    Ctrl-C (a notebook's stop button) then ends the query that the main thread waits for, and no stream: PySpark's own handler,
+    which leaves it running and committing, is replaced (`spark_arrow_ipc.spark.interrupt`). Any other handler stays.
 
     Costs one planner process, about a quarter of a second, and for push-down about a second in each application of Spark.
 
@@ -86,6 +90,7 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     # After Ctrl-C, and in another thread of Python's, that is a new thread, in which Spark finds no Python source to write to.
     spark.createDataFrame([], "a int")
     set_unless_chosen(spark)
+    hide_secrets(spark)
     try:
         # Without a path the source always raises, so nothing is read.
         spark.read.format(ArrowIpcDataSource.name()).load()

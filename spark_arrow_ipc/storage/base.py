@@ -20,7 +20,7 @@ from threading import Lock
 from typing import BinaryIO, Final, Generic, Self, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
-from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean
+from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean, printable
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
 StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
@@ -97,7 +97,7 @@ class RemoteStorage(LearnsByDoing):
 
     def __repr__(self) -> str:
         """Show the names of the options, and no value."""
-        return f"{type(self).__name__}({', '.join(name for name, _ in self.options)})"
+        return f"{type(self).__name__}({', '.join(printable(name) for name, _ in self.options)})"
 
 
 class Connections(Generic[_T]):

@@ -62,9 +62,7 @@ class HadoopStorage(RemoteStorage):
         text = os.fspath(path)
         if place_of(text) is not Place.HADOOP:
             raise UnsupportedError(ONE_KIND, path=text)
-        scheme, _, rest = text.partition("://")
-        host = _DEFAULT if rest.startswith(SEPARATOR) else ""
-        return clean_url(f"{scheme}://{host}{rest}", place="a host", may_name=lambda _: False)
+        return clean_url(text, place="a host", may_name=lambda _: False, default=_DEFAULT)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of a path, or None if nothing is there. One call of the namenode, three if nothing is."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
-from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
+from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr, has_url_user
 
 ONE_KIND: Final = (
     "one read takes either local paths or those of object stores, of Hadoop, or of other schemes; read each and unite "
@@ -34,9 +34,11 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z0-9+.-]+)*)://([^
 _WEB: Final = frozenset({"http", "https"})
 
 
+_SIGNED: Final = ".*(sig|signature|token|credentials?|secret|key|password)[^&/]*="
+
 _QUERY: Final = {
-    True: re.compile(r"\?"),
-    False: re.compile(r"\?.*(sig|signature|token|credentials?|secret|key|password)[^&/]*=", re.IGNORECASE | re.DOTALL),
+    True: re.compile(rf"\?|#{_SIGNED}", re.IGNORECASE | re.DOTALL),
+    False: re.compile(rf"[?#]{_SIGNED}", re.IGNORECASE | re.DOTALL),
 }
 
 
@@ -60,10 +62,11 @@ def has_query(path: str) -> bool:
     return match is not None and _QUERY[match[1].lower() in _WEB].search(f"{match[2]}{match[3]}") is not None
 
 
-def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
+def clean_url(path: str, *, place: str, may_name: Callable[[str], bool], default: str = "") -> str:
     """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
 
-    `place` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password.
+    `place` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password;
+    `default` is what stands there where nothing does.
     """
     match = _URL.fullmatch(path)
     if match is None:
@@ -75,7 +78,7 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
     scheme, host, key = match[1].lower(), match[2], match[3]
     if has_query(path):
         raise OptionError(
-            f"the path {scheme}://... has a query (?...), as signed URLs have, and paths are shown in plans and logs; "
+            f"the path {scheme}://... has a query (?... or #...), as signed URLs have, and paths are shown in plans and logs; "
             "read the object by its store's own URL and credentials (s3://, gs://, abfss://, storage.*), or download it"
         )
     if _holds_user(host, key, may_name):
@@ -83,6 +86,7 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
             f"the path {scheme}://... holds a password or a key before @, and paths are shown in plans and logs; "
             "leave it to the machine's own credentials, or give it by the options storage.*"
         )
+    host = host or (default if key.startswith(SEPARATOR) else "")
     if not host:
         raise OptionError(expected=f"{place} after {scheme}://", found=cut_repr(path))
     parts = [part for part in key.split("/") if part]
@@ -314,17 +318,27 @@ def local_path(path: str | os.PathLike[str]) -> str:
         raise OptionError(
             expected="a path", found=f"the lone surrogate {path[error.start]!r} in {cut_repr(path)}, which no name has"
         ) from error
+    if is_remote(path):
+        raise UnsupportedError(ONE_KIND, path=path)
+    check_local(path)
     if path.lower().startswith("file:"):
         path = _of_file_uri(path)
-    elif is_remote(path):
-        raise UnsupportedError(ONE_KIND, path=path)
-    elif scheme := _SCHEME.match(path):
+    return os.path.abspath(path)
+
+
+def check_local(path: str) -> None:
+    """Raise if a local path is a URL with a single slash, or holds one with a password, which the system's errors would show."""
+    if (scheme := _SCHEME.match(path)) and scheme[1].lower() != "file":
         raise UnsupportedError(
             f"paths with the scheme {scheme[1]}: and a single slash are not read or written; write {scheme[1]}:// and a "
             "host, mount the storage, or copy the files",
             path=path,
         )
-    return os.path.abspath(path)
+    if has_url_user(path):
+        raise OptionError(
+            "the local path holds a URL with a password, and paths are shown in plans and logs; "
+            "write a URL from its scheme on, and leave credentials to the machine or the options storage.*"
+        )
 
 
 def is_relative(path: str) -> bool:

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import re
 
 import pytest
 
@@ -12,6 +13,9 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.predicate.bound import BoundColumn
+from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.storage.base import RemoteStorage
 
 HOSTILE = "n\x1b[31m\x07\u202e\u2066\r\n\x9b"
 
@@ -26,12 +30,29 @@ def types():
     yield t.Timestamp(t.TimeUnit.SECOND, HOSTILE)
 
 
+def predicates():
+    """A predicate of each kind, whose names and literals are hostile."""
+    name, literal = f"`{HOSTILE}`", f"'{HOSTILE}'"
+    for sql in (
+        name,
+        f"{name}.{name} = {literal}",
+        f"{name} IN ({literal}, 'b')",
+        f"{name} LIKE {literal}",
+        f"{name} IS NULL",
+        f"NOT (upper({name}) < {literal} OR {name} > cast({literal} AS string))",
+    ):
+        yield parse(sql)
+    yield BoundColumn((HOSTILE,), t.utf8, "UPPER")
+
+
 def values(tmp_path):
     """Values of all kinds that a person may print."""
     for type_ in types():
         field = Field(HOSTILE, type_, custom_metadata=((HOSTILE, HOSTILE),))
         schema = Schema((field,), ((HOSTILE, HOSTILE),))
         yield from (type_, field, schema)
+    yield from predicates()
+    yield RemoteStorage(((HOSTILE, HOSTILE),))
     schema = Schema((Field(HOSTILE, t.int32),), ((HOSTILE, HOSTILE),))
     yield RecordBatch.from_pydict({HOSTILE: [1, 2]}, schema)
     path = tmp_path / f"{HOSTILE}.arrow"
@@ -55,20 +76,24 @@ def test_what_a_person_prints_has_nothing_that_a_terminal_obeys(tmp_path):
             assert [] == [c for c in text if not c.isprintable() and c != "\n"]
             assert "\r" not in text
         seen.add(type(value))
-    assert len(seen) > 15
+    assert len(seen) > 20
 
 
 def with_texts():
     """The classes of the package that write their own str or repr."""
     for module in pkgutil.walk_packages(spark_arrow_ipc.__path__, "spark_arrow_ipc."):
-        if not module.name.startswith(("spark_arrow_ipc.arrow.", "spark_arrow_ipc.ipc.")) or "__main__" in module.name:
+        if "__main__" in module.name:
             continue
         for cls in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(cls) and cls.__module__ == module.name and {"__str__", "__repr__"} & set(vars(cls)):
                 yield cls
 
 
-SHOWS = ("self.name", "self.path", "self.timezone")
+SHOWS = re.compile(
+    r"""\{self\.(name|path|timezone|sql)\b|return self\.(name|path|sql)$|(return |= |, )["'][., ]*["']\.join\((self\.path|name for)""",
+    re.MULTILINE,
+)
+"""A name, or text of a person's, that is shown without `printable` or a repr."""
 
 
 def test_every_class_that_shows_a_name_escapes_it():
@@ -83,7 +108,7 @@ def test_every_class_that_shows_a_name_escapes_it():
                 and not hasattr(method, "__wrapped__")
             ):
                 source = inspect.getsource(method)
-                raw += [f"{cls.__name__}.{name}: {each}" for each in SHOWS if f"{{{each}" in source]
+                raw += [f"{cls.__name__}.{name}: {found[0]}" for found in SHOWS.finditer(source)]
     assert [] == raw
 
 

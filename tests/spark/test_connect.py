@@ -73,6 +73,7 @@ told["methods"] = {name: spark_methods.outcome(method, spark, folder) for name, 
 from spark_arrow_ipc import register
 register(spark)
 told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
+told["hidden"] = spark.conf.get("spark.sql.redaction.options.regex")
 print(json.dumps(told))
 spark.stop()
 """
@@ -107,6 +108,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
         "written": [[2, None], [3, "z"]],
         "inserted": 3,
         "setting": "2147483647",
+        "hidden": "(?i:^storage[.])|(?i)url",
         "directories": ["p=1970-01-01 09%3A00%3A00", "p=1970-01-01 10%3A00%3A00"],
         "in the session's zone": [4, 5],
     }

@@ -7,17 +7,20 @@ import traceback
 
 import pytest
 
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError
+from spark_arrow_ipc.ipc import connect, create
 from spark_arrow_ipc.ipc import open as open_ipc
 from spark_arrow_ipc.storage.base import one_line, without_secrets
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import OBJECT_SCHEMES, is_remote
+from spark_arrow_ipc.storage.paths import OBJECT_SCHEMES
 
 SECRET = "hunter2Very/zqxj+kpv"
 PARTS = ("hunter2", "Very", "zqxj", "kpv")
 
 SCHEMES = (*OBJECT_SCHEMES, "hdfs", "viewfs", "hf", "ftp", "sftp", "webhdfs", "nosuch")
+SERVERS = ("dissociated+tcp", "dissociated+unix", "grpc", "grpc+tls", "http", "s3")
 PATHS = [
     *(f"{scheme}://user:{SECRET}@host/d" for scheme in SCHEMES),
     *(f"{scheme}://user:hunter2@host/d" for scheme in SCHEMES),
@@ -27,7 +30,12 @@ PATHS = [
     *(f"{scheme}://hunter2@host/d" for scheme in ("s3", "gs", "https", "hf", "nosuch")),
     *(f"{scheme}:/user:hunter2@host/d" for scheme in ("s3", "hdfs", "nosuch")),
     *(f"{scheme}:///user:{SECRET}@host/d" for scheme in ("s3", "hf", "gs")),
+    *(f"{scheme}:///user:hunter2@host/d" for scheme in ("hdfs", "viewfs", "memory", "ftp", "file")),
+    *(f"{scheme}://host/d#token=hunter2" for scheme in ("s3", "hdfs", "https", "hf")),
     "file://user:hunter2@host/d",
+    "file:/user:hunter2@host/d",
+    " s3://user:hunter2@host/d",
+    "jdbc:nosuch://user:hunter2@host/d",
     f"s3://user:{SECRET}@{'h' * 100_000}/d",
     f"s3://user:{SECRET}@host/../d",
     f"s3://user:{SECRET}@host/\0d",
@@ -53,10 +61,13 @@ def said(caplog):
 
 
 def errors_of_path(path):
-    calls = [lambda: storage_of(path), lambda: storage_of(path, (("region", "r"),))]
-    if is_remote(path):  # another is the name of a local file there
-        calls.append(lambda: open_ipc(path))
-    for call in calls:
+    for call in (
+        lambda: storage_of(path),
+        lambda: storage_of(path, (("region", "r"),)),
+        lambda: open_ipc(path),
+        lambda: open_ipc(path, follow=True),
+        lambda: create(path, Schema(())),
+    ):
         try:
             call()
         except Exception as error:  # noqa: BLE001
@@ -72,6 +83,38 @@ def test_no_path_is_shown_with_its_secret(path, said, capsys, monkeypatch):
     assert main(["head", path]) != 0 if "\0" not in path else True
     assert_hidden(capsys.readouterr().err)
     assert_hidden(said.text)
+
+
+ADDRESSES = [
+    *(f"{scheme}://user:hunter2@127.0.0.1:1/t" for scheme in SERVERS),
+    *(f"{scheme}://user:{SECRET}@127.0.0.1:1/t" for scheme in SERVERS),
+    *(f"{scheme}://hunter2@127.0.0.1:1/t" for scheme in SERVERS),
+    *(f"{scheme}://127.0.0.1:1/t?want_data=1&token=hunter2" for scheme in SERVERS),
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_address_of_a_server_is_shown_with_its_secret(address):
+    for uri, ticket in ((address, None), (address, "t"), ((address, address), "t")):
+        with pytest.raises((ArrowIpcError, OSError)) as caught:
+            connect(uri, ticket=ticket, token=SECRET, timeout=1)
+        assert_hidden(texts(caught.value))
+
+
+@pytest.mark.parametrize("token", ["hunter2", "hunter2\n", "hunter2" * 20_000])
+@pytest.mark.parametrize("scheme", ["dissociated+tcp", "grpc"])
+def test_no_token_of_a_server_is_shown(scheme, token):
+    with pytest.raises((ArrowIpcError, OSError)) as caught:
+        connect(f"{scheme}://127.0.0.1:1?want_data=1", ticket="t", token=token, timeout=1)
+    assert_hidden(texts(caught.value))
+
+
+@pytest.mark.parametrize("name", ["headers.Authorization", "headers", "default_headers", "nosuch"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_no_header_or_misspelt_option_is_shown(scheme, name):
+    with pytest.raises(Exception, match=r".") as caught:
+        open_ipc(f"{scheme}://host.invalid/d/f.arrow", storage={name: SECRET, "max_retries": "0"})
+    assert_hidden(texts(caught.value))
 
 
 @pytest.mark.parametrize("other", ["/local", "s3://bucket/d", "hdfs://host/d", "hf://datasets/a/b"])
@@ -142,6 +185,8 @@ def test_what_is_harmless_stays(value):
         ("s3://a:b@c/d", "s3://***@c/d"),
         ("github://org:repo@main/x", "github://org:repo@main/x"),
         ("abfss://container@account/x", "abfss://container@account/x"),
+        ("sftp://user@host/x", "sftp://user@host/x"),
+        ("nosuch://token@host/x", "nosuch://***@host/x"),
         ("http://host:9000/a@b", "http://host:9000/a@b"),
         ("https://h/a?b=1&token=xyz&c=2", "https://h/a?b=1&token=***&c=2"),
     ],

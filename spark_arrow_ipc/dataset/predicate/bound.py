@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.coercion import Cut, cut, order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.errors import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class BoundColumn:
     function: str | None = None  # A function of its values, one of `ARGUMENTS`
 
     def __str__(self) -> str:
-        name = ".".join(self.path)
+        name = printable(".".join(self.path))
         return name if self.function is None else f"{self.function.lower()}({name})"
 
     @property

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.instants import Doubt
+from spark_arrow_ipc.errors import printable
 
 Raw: TypeAlias = int | float | bytes
 """A value in the unit of its type, as in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals, days,
@@ -55,7 +56,7 @@ class Column:
     path: tuple[str, ...]
 
     def __str__(self) -> str:
-        return ".".join(self.path)
+        return printable(".".join(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Literal:
     is_cast: bool = False  # whether it is the result of a cast, for which Spark's rules of literals do not hold
 
     def __str__(self) -> str:
-        return self.sql
+        return printable(self.sql)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, FileSource, truncated
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import is_remote
+from spark_arrow_ipc.storage.paths import check_local, is_remote
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -141,7 +141,10 @@ def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> B
     """Return a `ByteSource` of a path or URL, bytes or another buffer, or a binary file object; or the given source."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        return _open_object(path, storage) if is_remote(path) else FileSource.open(path)
+        if is_remote(path):
+            return _open_object(path, storage)
+        check_local(path)
+        return FileSource.open(path)
     if isinstance(cast("object", source), io.TextIOBase):
         raise TypeError("expected a path, bytes or a binary file object, found a file in text mode; open it with 'rb'")
     if callable(getattr(source, "read_up_to", None)):  # pyarrow's files have a `read_at` of their own

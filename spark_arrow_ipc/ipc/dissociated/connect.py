@@ -9,7 +9,7 @@ import os
 import select
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath, resolve_exactly
@@ -130,7 +130,7 @@ class _Request:
     ticket: bytes
     limits: Limits
     timeout: float
-    token: str | None
+    token: str | None = field(repr=False)
     lenient: bool
 
     @property

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError, error_context, printable
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    InvalidMetadataError,
+    OptionError,
+    UnsupportedError,
+    error_context,
+    has_url_user,
+    printable,
+)
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
 
 _SCHEMES: Final = ("grpc", "grpc+tcp", "grpc+tls", "grpc+unix")
@@ -60,6 +69,11 @@ def find_streams(uri: str, command: str | bytes, *, timeout: float = 30.0) -> tu
     ConnectionError, TimeoutError
         There is no server, it refuses, or does not answer in time.
     """
+    address = uri.partition("?")[0]
+    if has_url_user(address) or "@" in urlsplit(address).netloc:
+        raise OptionError(
+            "the URI of a Flight server holds a user or a password before @, and URIs are shown in errors and logs; remove it"
+        )
     try:
         from pyarrow import flight
     except ImportError as error:
@@ -71,15 +85,15 @@ def find_streams(uri: str, command: str | bytes, *, timeout: float = 30.0) -> tu
         with flight.FlightClient(uri) as client:
             info = client.get_flight_info(descriptor, flight.FlightCallOptions(timeout=timeout))
     except flight.FlightTimedOutError as error:
-        raise TimeoutError(f"{uri}: no answer in {timeout:g} s") from error
+        raise TimeoutError(f"{address}: no answer in {timeout:g} s") from error
     except Exception as error:  # its errors have no base of their own
-        raise ConnectionError(f"{uri}: GetFlightInfo: {_first_line(error)}") from error
+        raise ConnectionError(f"{address}: GetFlightInfo: {_first_line(error)}") from error
     endpoints = info.endpoints
     if len(endpoints) > _MAX_ENDPOINTS:
         raise InvalidMetadataError(
-            expected=f"at most {_MAX_ENDPOINTS:,} endpoints", found=f"{len(endpoints):,}", path=uri
+            expected=f"at most {_MAX_ENDPOINTS:,} endpoints", found=f"{len(endpoints):,}", path=address
         )
-    with error_context(path=uri):
+    with error_context(path=address):
         return tuple(_stream(number, endpoint) for number, endpoint in enumerate(endpoints))
 
 

@@ -166,8 +166,8 @@ def parse_address(uri: str) -> Location:
     try:
         parts = urlsplit(uri)
         port = parts.port
-    except ValueError as error:
-        raise OptionError(expected="a URI", found=f"one that is broken: {error}") from error
+    except ValueError:
+        raise OptionError(expected="a URI", found="one whose host or port is broken") from None
     if parts.scheme not in _SCHEMES:
         raise UnsupportedError(
             f"the scheme {parts.scheme + ':' if parts.scheme else '(none)'} of Dissociated IPC: this release knows "
@@ -177,9 +177,15 @@ def parse_address(uri: str) -> Location:
     if parts.scheme == UNIX:
         path = unquote_to_bytes(parts.path).decode("utf-8", "surrogateescape")
         if parts.netloc or not path.startswith("/") or "\0" in path:
-            raise OptionError(expected=f"{UNIX}:///path/of/socket with an absolute path", found=repr(uri[:200]))
+            raise OptionError(
+                expected=f"{UNIX}:///path/of/socket with an absolute path", found=repr(uri.partition("?")[0][:200])
+            )
         return replace(query, scheme=UNIX, path=path)
-    if not parts.hostname or port is None or parts.username is not None:
+    if parts.username is not None:
+        raise OptionError(
+            expected=f"{TCP}://host:port", found="a user or a password before @, which errors and logs would show"
+        )
+    if not parts.hostname or port is None:
         raise OptionError(expected=f"{TCP}://host:port", found=repr(uri.partition("?")[0][:200]))
     in_path = unquote_to_bytes(parts.path[1:])
     if in_path and query.ticket is not None:
