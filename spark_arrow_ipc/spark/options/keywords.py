@@ -146,9 +146,6 @@ class _FollowKeywords(_ScanKeywords, total=False):
     lateWindow: timedelta | int | str
     """How much older than the newest file that was read a file may be when it appears; 1h without it. An older one is
     not read, with a warning."""
-    unfinishedAfter: timedelta | int | str
-    """Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, with a
-    warning; without it streams wait for the marker, tensors for a minute. Nothing later is read."""
     onBadFile: Literal["fail", "skip", "quarantine"]
     """With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read ends it;
     `skip` passes over both until they change, `quarantine` also notes them in `sourceLog`."""

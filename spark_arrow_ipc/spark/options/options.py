@@ -79,6 +79,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("sortby", "clusterby", "zorderby"), _SORTED),
     **dict.fromkeys(("ignorechanges", "ignoredeletes", "skipchangecommits"), _REMOVED),
     "startingtimestamp": {"read": "the option startingFrom leaves out what a new stream finds of an earlier time"},
+    "unfinishedafter": {"read": "a stream of files waits for a stream's end marker; 'arrowipc repair' writes a file with one"},
     "usermetadata": {"written": "the options metadata.* add pairs of key and value to the schema of the files"},
     **dict.fromkeys(("datetimerebasemode", "int96rebasemode"), _CALENDAR),
     **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),

@@ -336,12 +336,6 @@ class StreamOptions:
         "one is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
-    unfinished_after: int | None = d.optional_duration(
-        "5m",
-        "Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, "
-        "with a warning; without it streams wait for the marker, tensors for a minute. Nothing later is read.",
-        applies=Use.DIRECTORY,
-    )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
         "With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read "

@@ -104,7 +104,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     bad_files = bad_files_of(options, stream, own, log)
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
-    admission = Admission(storage, skips_broken, stream.unfinished_after, of_tensors, bad_files)
+    admission = Admission(storage, skips_broken, of_tensors, bad_files)
     waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
