@@ -215,8 +215,6 @@ class _FileKeywords(TypedDict, total=False):
     commitRetention: timedelta | int | str
     """Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for all
     writers until one says otherwise."""
-    durability: Literal["fsync", "none"]
-    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     restoreTypes: bool
     """Writes columns with the Arrow types that they were read from; what cannot come back exactly is an error
     ([types.md](types.md#back-to-the-types-that-were-read))."""
@@ -326,8 +324,6 @@ class CompactKeywords(TypedDict, total=False):
     commitRetention: timedelta | int | str
     """Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for all
     writers until one says otherwise."""
-    durability: Literal["fsync", "none"]
-    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
     """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
     are remembered."""

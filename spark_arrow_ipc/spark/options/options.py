@@ -19,7 +19,6 @@ from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.storage.paths import is_remote
 
 _ANY = ".*"
 """End of the name of an option with keys, such as ``metadata.*``."""
@@ -80,6 +79,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("ignorechanges", "ignoredeletes", "skipchangecommits"), _REMOVED),
     "startingtimestamp": {"read": "the option startingFrom leaves out what a new stream finds of an earlier time"},
     "unfinishedafter": {"read": "a stream of files waits for a stream's end marker; 'arrowipc repair' writes a file with one"},
+    "durability": {"written": "every step of a write survives a power failure; remove it"},
     "usermetadata": {"written": "the options metadata.* add pairs of key and value to the schema of the files"},
     **dict.fromkeys(("datetimerebasemode", "int96rebasemode"), _CALENDAR),
     **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),
@@ -154,12 +154,7 @@ def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
     """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
-    options = options.laid_out({key.lower() for key in mapping})
-    if options.path is not None and is_remote(options.path) and "durability" in map(str.lower, mapping):
-        raise OptionError(
-            "the option durability is for local files; elsewhere the storage says when data are safe: remove it"
-        )
-    return options
+    return options.laid_out({key.lower() for key in mapping})
 
 
 _OF_JOBS: Final = {

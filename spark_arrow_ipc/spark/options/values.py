@@ -84,13 +84,6 @@ class TimestampsWithOffset(StrEnum):
     STRUCT = "struct"
 
 
-class Durability(StrEnum):
-    """The durability of written files and names before they are published."""
-
-    FSYNC = "fsync"
-    NONE = "none"
-
-
 class Layout(StrEnum):
     """The files that a job writes beside the data, for libraries that want to be told which files are data."""
 

@@ -32,7 +32,6 @@ from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
 from spark_arrow_ipc.spark.options.options import check_compacted, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import Durability
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
@@ -134,8 +133,7 @@ def compact(
         keep_replaced=writing.keep_replaced,
         commit_retention=writing.commit_retention,
     )
-    durable = writing.durability is Durability.FSYNC
-    job = plan_job(root, intent, durable=durable, storage=storage, choose=choose)
+    job = plan_job(root, intent, storage=storage, choose=choose)
     if job.skip:
         return RewriteResult()
     with abort_on_error(job.staging):

@@ -42,6 +42,7 @@ READ_ERRORS = {
     "datetimeRebaseMode": ({"datetimeRebaseMode": "LEGACY"}, "there is no option datetimeRebaseMode for reading; Arrow files have one calendar"),
     "ignoreChanges": ({"ignoreChanges": "true"}, "there is no option ignoreChanges for reading; the option onOverwrite"),
     "startingTimestamp": ({"startingTimestamp": "2026-01-01"}, "there is no option startingTimestamp for reading; the option startingFrom"),
+    "unfinishedAfter": ({"unfinishedAfter": "5m"}, "there is no option unfinishedAfter for reading; a stream of files waits"),
     "replaceWhere": ({"replaceWhere": "day = 1"}, "there is no option replaceWhere for reading; 'python -m"),
     "a list of Python's": ({"columns": "['id', 'a b']"}, """is "['id', 'a b']"; for example: ["id", "a b"]"""),
 }  # fmt: skip
@@ -57,7 +58,8 @@ def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
 
 WRITE_ERRORS = {
     "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression?"),
-    "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
+    "durability": ({"durability": "none"}, "there is no option durability for writing; every step of a write survives"),
+    "read option": ({"times": "long"}, "the option times is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
     "partitions of no columns": (
         {"partitionBy": "all"},

@@ -14,7 +14,6 @@ from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
-    Durability,
     ExtensionTypes,
     MapKeys,
     Nanoseconds,
@@ -86,7 +85,6 @@ WRITES = {
     "statistics of some": ({"statistics": "a, b.c"}, {"statistics": ("a", ("b", "c"))}),
     "partitionOverwriteMode": ({"partitionOverwriteMode": "DYNAMIC"}, {"partition_overwrite_mode": PartitionOverwriteMode.DYNAMIC}),
     "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
-    "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
     "keepReplaced": ({"keepReplaced": "10m"}, {"keep_replaced": 600}),
     "commitRetention": ({"commitRetention": "7d"}, {"commit_retention": 7 * 86400}),
     "keepReplaced in seconds": ({"keepReplaced": "90"}, {"keep_replaced": 90}),
