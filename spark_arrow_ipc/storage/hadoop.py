@@ -172,7 +172,7 @@ class HadoopStorage(RemoteStorage):
             )
         _proven.add(namenode)
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
+    def publish(self, staged: str, final: str) -> bool:
         """Rename a file. One that has the name is deleted before."""
         if root_of(staged) != root_of(final):
             raise UnsupportedError(f"a file is renamed on its host, and not to {final}", path=staged)

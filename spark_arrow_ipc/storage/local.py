@@ -222,10 +222,9 @@ class LocalStorage:
             with suppress(FileNotFoundError), self._directory(directory) as descriptor:
                 beneath.check_deletable(descriptor, directory, inside)
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
+    def publish(self, staged: str, final: str) -> bool:
         """Rename a file."""
-        there = self if into is None else LocalStorage(into)
-        with self._at(staged) as (old, source), there._at(final) as (new, target):  # noqa: SLF001 - one class
+        with self._at(staged) as (old, source), self._at(final) as (new, target):
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
         return False
 

@@ -232,7 +232,7 @@ class Storage(Protocol):
             The error has the path.
         """
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
+    def publish(self, staged: str, final: str) -> bool:
         """Give a file its final name in one step; where `Traits.renames` is not set, the staged file stays as well.
 
         Return whether another copy of the file, whose request was not answered, may still be under way.
@@ -241,8 +241,6 @@ class Storage(Protocol):
         ----------
         staged, final
             The paths.
-        into
-            The directory that `final` is inside of, in the sense of `inside`, where that is not the storage's own.
         """
 
     def give_back(self, moved: str, path: str) -> bool:

@@ -153,11 +153,9 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads the newest files first."""
     fileNameOnly: bool
     """Of files of one name, in whatever directories, only the first is read."""
-    cleanSource: Literal["off", "archive", "delete"]
-    """When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or deleted; those
-    that have changed since are left, with a warning."""
-    sourceArchiveDir: str | PathLike[str]
-    """Where `cleanSource=archive` moves files, with their whole path, in the same storage."""
+    cleanSource: Literal["off", "delete"]
+    """When the sink has a batch, its files stay (`off`) or are deleted (`delete`); those that have changed since are
+    left, with a warning."""
     pollInterval: timedelta | int | str
     """The pause between two looks: without it 200ms, 10s where storage is remote; longer where a look takes long."""
 

@@ -80,6 +80,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     "startingtimestamp": {"read": "the option startingFrom leaves out what a new stream finds of an earlier time"},
     "unfinishedafter": {"read": "a stream of files waits for a stream's end marker; 'arrowipc repair' writes a file with one"},
     "durability": {"written": "every step of a write survives a power failure; remove it"},
+    "sourcearchivedir": {"read": "the option cleanSource deletes files or leaves them; to keep them elsewhere, move them yourself once the sink has them"},
     "usermetadata": {"written": "the options metadata.* add pairs of key and value to the schema of the files"},
     **dict.fromkeys(("datetimerebasemode", "int96rebasemode"), _CALENDAR),
     **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),

@@ -350,13 +350,8 @@ class StreamOptions:
     )
     clean_source: CleanSource = d.word(
         CleanSource.OFF,
-        "When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or "
-        "deleted; those that have changed since are left, with a warning.",
-        applies=Use.DIRECTORY,
-    )
-    source_archive_dir: str | None = d.path(
-        "/data/old",
-        "Where `cleanSource=archive` moves files, with their whole path, in the same storage.",
+        "When the sink has a batch, its files stay (`off`) or are deleted (`delete`); those that have changed since "
+        "are left, with a warning.",
         applies=Use.DIRECTORY,
     )
     poll_interval: float | None = d.optional(
@@ -382,8 +377,6 @@ class StreamOptions:
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
-        if (self.clean_source is CleanSource.ARCHIVE) != (self.source_archive_dir is not None):
-            raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
         if self.source_log is not None and self.late_window is not None:
             raise OptionError("with sourceLog no file is late, so that lateWindow has no meaning; remove one of them")
         if self.read_change_feed and self.on_overwrite is not None:

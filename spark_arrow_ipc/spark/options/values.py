@@ -109,7 +109,6 @@ class CleanSource(StrEnum):
     """The treatment of files of a stream that were read."""
 
     OFF = "off"
-    ARCHIVE = "archive"
     DELETE = "delete"
 
 

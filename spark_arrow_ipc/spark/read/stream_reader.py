@@ -50,7 +50,7 @@ from spark_arrow_ipc.spark.read.file_check import bad_files_of
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_schema import StreamSchema, log_of
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.paths import join, parent, root_of
+from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 try:
@@ -212,17 +212,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
                     "remove it",
                     path=directory,
                 )
-    archive = None
-    if stream.source_archive_dir is not None:
-        archive = storage.resolve(stream.source_archive_dir)
-        for root in roots:
-            if root_of(storage.unique_path(root)) != root_of(storage.unique_path(archive)):
-                raise OptionError(
-                    f"sourceArchiveDir is not in {root_of(root)}, and files are moved within it; give a directory there",
-                    path=archive,
-                )
-        check_unseen(storage, roots, archive, "sourceArchiveDir", _LOOKS)
-    return Cleaner(storage, archive, roots)
+    return Cleaner(storage, roots)
 
 
 def _upwards(directory: str) -> Iterator[str]:

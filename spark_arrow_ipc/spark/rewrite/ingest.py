@@ -247,12 +247,7 @@ def _check_apart(storage: Storage, target: str, reading: ReadOptions, following:
     if type(storage) is type(source):
         check_beside(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
-    kept = {
-        "the checkpoint": place,
-        "sourceLog": following.source_log,
-        "sourceArchiveDir": following.source_archive_dir,
-    }
-    for name, path in kept.items():
+    for name, path in (("the checkpoint", place), ("sourceLog", following.source_log)):
         if path is not None:
             with suppress(ArrowIpcError, ImportError):  # only Spark reaches it; what else is wrong has been said
                 inside.append((name, *storage_of(path, following.log_storage if is_remote(path) else ())))

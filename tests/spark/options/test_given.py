@@ -122,7 +122,7 @@ def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
     assert expected in str(caught.value)
 
 
-FREE = ("path", "basePath", "token", "commitToken", "sourceLog", "sourceArchiveDir", "where", "metadata.*", "storage.*")
+FREE = ("path", "basePath", "token", "commitToken", "sourceLog", "where", "metadata.*", "storage.*")
 """Options that take every string that is not blank; a predicate is parsed where the columns are known."""
 
 

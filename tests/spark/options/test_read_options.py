@@ -33,7 +33,6 @@ PATH = {"path": "/in"}
         ({"pollInterval": "200ms"}, "poll_interval", 0.2),
         ({"pollInterval": "2m"}, "poll_interval", 120),
         ({"cleanSource": "DELETE"}, "clean_source", CleanSource.DELETE),
-        ({"cleanSource": "archive", "sourceArchiveDir": "/old"}, "source_archive_dir", "/old"),
     ],
 )
 def test_values(given, attribute, value):

@@ -234,12 +234,12 @@ def test_late_files_are_named(tmp_path, caplog):
     assert 1 == query.reader.reportLatestOffset()["lateFiles"]
 
 
-def test_files_are_archived_when_the_sink_has_them(tmp_path):
+def test_files_are_deleted_when_the_sink_has_them(tmp_path):
     drop(tmp_path / "in" / "0.arrow", 0)
-    query = Query(tmp_path / "in", cleanSource="archive", sourceArchiveDir=str(tmp_path / "old"))
+    query = Query(tmp_path / "in", cleanSource="delete")
     query.next()
     query.reader.commit(json.loads(query.offsets[-1]))
-    assert ["0.arrow"] == [path.name for path in (tmp_path / "old").rglob("*.arrow")]
+    assert [] == list(tmp_path.rglob("*.arrow"))
     assert query.next() is None
 
 
