@@ -449,14 +449,6 @@ ORIGINS = {
         "LocalStorage.delete_directory_if_empty": DOOR,
         "LocalStorage._deleted_on_error": OWN_NAME,
     },
-    "storage/hadoop.py": {
-        "HadoopStorage.check_put_if_absent": NO_LINKS,
-        "HadoopStorage.publish": NO_LINKS,
-        "HadoopStorage.give_back": NO_LINKS,
-        "HadoopStorage._put_absent": NO_LINKS,
-        "HadoopStorage._replace": NO_LINKS,
-        "HadoopStorage._move_into": NO_LINKS,
-    },
     "storage/object_store.py": {
         "ObjectStorage.check_put_if_absent": NO_LINKS,
         "ObjectStorage.delete.delete": NO_LINKS,

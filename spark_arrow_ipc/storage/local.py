@@ -179,6 +179,9 @@ class LocalStorage:
             self.delete(temporary)
         return linked
 
+    def check_takes_changes(self, path: str) -> None:
+        """Do nothing: the path's permissions decide."""
+
     def check_put_if_absent(self, directory: str) -> None:
         """Raise if the file system of a directory has no hard links."""
         probe, linked = _temporary(directory), _temporary(directory)

@@ -194,6 +194,9 @@ class Storage(Protocol):
         error the file may be there or not.
         """
 
+    def check_takes_changes(self, path: str) -> None:
+        """Raise UnsupportedError, without a request, if this storage is for reading only."""
+
     def check_put_if_absent(self, directory: str) -> None:
         """Raise if `put_if_absent` cannot work for files on the file system of a directory, which must exist.
 

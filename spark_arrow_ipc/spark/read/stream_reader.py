@@ -121,6 +121,7 @@ def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Sourc
     if place is None:
         return None
     log_storage, directory = place
+    log_storage.check_takes_changes(directory)
     if type(log_storage) is type(storage):
         check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))

@@ -227,10 +227,10 @@ def _storage_options(given: Mapping[str, Any]) -> StorageOptions:
 
 
 def _log_beside(place: str, options: StorageOptions) -> str | None:
-    """Return the directory of the source log in a checkpoint; None where only Spark reaches that."""
+    """Return the directory of the source log in a checkpoint; None where only Spark writes there."""
     log = join(place, *_LOG)
     try:
-        storage_of(log, options if is_remote(log) else ())
+        storage_of(log, options if is_remote(log) else ())[0].check_takes_changes(log)
     except (ArrowIpcError, ImportError) as error:
         _LOGGER.warning(
             "the log of the files that are read cannot lie in the checkpoint %s (%s): a file that comes more than "

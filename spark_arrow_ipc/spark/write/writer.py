@@ -240,6 +240,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         plan = plan_write(schema, options)
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         storage, root = storage_of(path, options.storage)
+        storage.check_takes_changes(root)
         max_file_nbytes(storage.traits, options.max_file_bytes)
         return cls(DatasetDirectory(storage, root), plan, options, mode)
 
