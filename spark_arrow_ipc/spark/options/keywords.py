@@ -29,9 +29,6 @@ class _ScanKeywords(TypedDict, total=False):
     occurs; more is an error ([limits.md](limits.md))."""
     minPartitionNum: int
     """How many tasks to aim at; by default one for each CPU of the driver."""
-    concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; or it is
-    an `error`."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer that you
     trust."""
@@ -273,9 +270,6 @@ class CompactKeywords(TypedDict, total=False):
     maxBatchBytes: int | str
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""
-    concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; or it is
-    an `error`."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer that you
     trust."""

@@ -105,12 +105,6 @@ class ReadOptions:
         "How many tasks to aim at; by default one for each CPU of the driver.",
         applies=Use.LISTED | Use.SERVER | Use.COUNT,
     )
-    concatenated_streams: ConcatenatedStreams = d.word(
-        ConcatenatedStreams.WARN,
-        "Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; "
-        "or it is an `error`.",
-        applies=Use.LISTED | Use.COMPACTION,
-    )
     validation: Validation = d.word(
         Validation.FULL,
         "`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer "
@@ -238,6 +232,8 @@ class ReadOptions:
         applies=Use.SERVER,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
+    # Rewrites and compactions raise an error where another stream follows a stream's end; reads warn.
+    concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
     is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
 
     @property

@@ -165,7 +165,7 @@ def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWri
     of_read, of_write = split_options(given, path, path)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
-    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True), names)
+    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True))
     kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
     return reading, replace(parse_write({**of_write, **kept, "path": path}), restore_types=True)
 

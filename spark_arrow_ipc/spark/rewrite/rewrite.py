@@ -102,10 +102,8 @@ def unrounded(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
     return reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
 
 
-def unskipped(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
+def unskipped(reading: ReadOptions) -> ReadOptions:
     """Return the options with which nothing is passed over that is replaced: reads warn of a second stream in a file."""
-    if "concatenatedstreams" in given:
-        return reading
     return replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
 
 
@@ -360,7 +358,7 @@ def rewrite(
     shipped = None if function is None else ship(function)
     given = {name.lower() for name in of_read}
     if mode == "overwrite":
-        reading = unskipped(reading, given)
+        reading = unskipped(reading)
     schemas: list[Schema] = []
     if writing.restore_types:
         schemas = file_schemas(reading)

@@ -7,7 +7,6 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.write import IfExists
-from spark_arrow_ipc.ipc import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
@@ -31,10 +30,6 @@ READS = {
     "words in any case": ({"mapKeys": "LASTWINS"}, {"map_keys": MapKeys.LAST_WINS}),
     "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
     "all columns": ({"columns": "all"}, {"columns": None}),
-    "concatenatedStreams": (
-        {"concatenatedStreams": "READ"},
-        {"concatenated_streams": ConcatenatedStreams.READ},
-    ),
     "verifyChecksums": ({"verifyChecksums": "false"}, {"verify_checksums": False}),
     "openCostInBytes": ({"openCostInBytes": "1"}, {"open_cost_in_bytes": 1}),
     "openCostInBytes of nothing": ({"openCostInBytes": "0"}, {"open_cost_in_bytes": 0}),

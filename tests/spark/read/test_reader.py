@@ -18,7 +18,6 @@ from spark_arrow_ipc.errors import (
     ColumnNotFoundError,
     FileChangedError,
     InvalidArrowError,
-    InvalidFramingError,
     NoTableError,
     OptionError,
 )
@@ -143,17 +142,10 @@ def joined_streams(tmp_path):
 
 @pytest.mark.parametrize("recover", ["false", "true"])
 @pytest.mark.parametrize("splits", [{}, FINE], ids=["large splits", "small splits"])
-def test_streams_one_after_the_other_are_one_table_on_demand(joined_streams, splits, recover):
+def test_the_first_of_streams_one_after_the_other_is_read_with_a_warning(joined_streams, splits, recover):
     options = {"metadataColumns": "true", "recover": recover, **splits}
-    found = batches(reader_of(joined_streams, concatenatedStreams="read", **options))
-    assert [*range(1000)] == ids(found)
-    for batch in found:
-        assert batch["id"] == batch["_row_index"].cast(pa.int64())
-        assert [i // 50 for i in batch["id"].to_pylist()] == batch["_block"].to_pylist()
     with pytest.warns(ConcatenatedStreamsWarning, match=f"{joined_streams}: another stream begins"):
         assert [*range(500)] == ids(batches(reader_of(joined_streams, **options)))
-    with pytest.raises(InvalidFramingError, match="another stream"):
-        batches(reader_of(joined_streams, concatenatedStreams="error", **{**options, "recover": "false"}))
 
 
 def test_opening_a_file_may_cost_nothing(lake):

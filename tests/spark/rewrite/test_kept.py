@@ -232,10 +232,9 @@ def test_nothing_is_replaced_that_was_not_read(tmp_path):
     arrow_files.write(tmp_path / "a.arrows", pa.table({"id": [1]}), stream=True)
     whole = (tmp_path / "a.arrows").read_bytes()
     (tmp_path / "a.arrows").write_bytes(whole + whole)
-    with pytest.raises(InvalidArrowError, match="concatenatedStreams"):
+    with pytest.raises(InvalidArrowError, match="arrowipc repair"):
         rewrite(Tasks(), tmp_path, tmp_path, mode="overwrite")
     assert whole + whole == (tmp_path / "a.arrows").read_bytes()
-    assert 2 == rewrite(Tasks(), tmp_path, tmp_path, mode="overwrite", concatenatedStreams="read").rows_written
 
 
 STRICT = t.struct([("a", t.int8)])
