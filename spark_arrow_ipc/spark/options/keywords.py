@@ -22,8 +22,6 @@ class _ScanKeywords(TypedDict, total=False):
     """The most bytes of files that one Spark task reads."""
     openCostInBytes: int | str
     """The cost of opening a file, as bytes read in the same time."""
-    outputBatchRows: int
-    """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""
@@ -265,8 +263,6 @@ class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
 class CompactKeywords(TypedDict, total=False):
     """Options of `compact`."""
 
-    outputBatchRows: int
-    """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""

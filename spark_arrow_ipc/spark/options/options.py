@@ -45,7 +45,7 @@ _TEXT = {"read": "it is for text files, and Arrow files have names and types; re
     "written": "it is for text files; remove it"
 }
 _ROWS = {
-    "read": "the option outputBatchRows bounds the rows of a batch that Spark gets",
+    "read": "a batch that Spark gets has at most 1,000,000 rows and about 64 MiB; remove it",
     "written": "the options recordBatchRows and recordBatchBytes bound a record batch",
 }
 _REPLACED = {
@@ -90,7 +90,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("schema", "userschema", "dtype", "types"), _SCHEMA),
     **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
-    **dict.fromkeys(("batchsize", "batchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
+    **dict.fromkeys(("batchsize", "batchrows", "outputbatchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
     **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
     "maxfileage": {"read": "the option modifiedAfter leaves older files out"},
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},

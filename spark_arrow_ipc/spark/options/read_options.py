@@ -89,11 +89,6 @@ class ReadOptions:
         "The cost of opening a file, as bytes read in the same time.",
         applies=Use.LISTED | Use.COUNT,
     )
-    output_batch_rows: int = d.count(
-        "1000000",
-        "The most rows of a batch that Spark gets; it also ends at about 64 MiB.",
-        applies=Use.READS | Use.COUNT | Use.COMPACTION,
-    )
     max_batch_bytes: int = d.byte_size(
         "2g",
         "The most memory of one record batch in the file, and of one row in Spark, each value counted as often as "
@@ -234,6 +229,7 @@ class ReadOptions:
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
     # Rewrites and compactions raise an error where another stream follows a stream's end; reads warn.
     concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
+    output_batch_rows: int = d.internal(default=1_000_000)  # the most rows of a batch that Spark gets
     is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
 
     @property

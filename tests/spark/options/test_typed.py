@@ -111,7 +111,7 @@ MISTAKES = {
     "of streams": (options.read, {"tail": True}, "the option tail is for reading streams"),
     "a wrong word": (options.write, {"compression": "zst"}, "compression must be one of lz4, zstd, none, and is 'zst'"),
     "a number as a flag": (options.read, {"mergeSchema": 1}, "mergeSchema takes bool, and was given 1 of type int; as a string: true"),
-    "a flag as a number": (options.read, {"outputBatchRows": True}, "outputBatchRows takes int, and was given True of type bool"),
+    "a flag as a number": (options.read, {"minPartitionNum": True}, "minPartitionNum takes int, and was given True of type bool"),
     "None": (options.read, {"where": None}, "where takes str, and was given None of type NoneType"),
     "a fraction": (options.write, {"recordBatchBytes": 1e6}, r"takes int \| str, and was given 1000000.0 of type float"),
     "too small": (options.write, {"recordBatchRows": 0}, "recordBatchRows must be a whole number of at least 1, and is '0'"),

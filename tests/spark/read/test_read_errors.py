@@ -137,7 +137,7 @@ OPTIONS = {
     "like nothing": ({"xyzzy": "1"}, ["there is no option xyzzy for reading", "python -m spark_arrow_ipc.spark.options"]),
     "of writing": ({"compression": "lz4"}, ["the option compression is for writing", "remove it"]),
     "no size": ({"maxPartitionBytes": "much"}, ["maxPartitionBytes must be bytes", "'much'", "for example: 64m"]),
-    "no count": ({"outputBatchRows": "0"}, ["outputBatchRows must be a whole number of at least 1", "'0'", "for example: 100000"]),
+    "no count": ({"minPartitionNum": "0"}, ["minPartitionNum must be a whole number of at least 1", "'0'", "for example: 200"]),
     "no such word": ({"nanoseconds": "round"}, ["nanoseconds must be one of floor, error, long", "'round'"]),
     "no column list": ({"columns": "a,,b"}, ["columns must be column names", "'a,,b'", "for example: id,"]),
 }  # fmt: skip

@@ -223,13 +223,3 @@ def test_files_without_rows_or_columns(spark, tmp_path, name, stream):
         if isinstance(data, pa.RecordBatch):
             writer.write_batch(data)
     assert read(spark, path).count() == expected
-
-
-def test_output_batch_rows_changes_no_row(spark, batches):
-    """Batches for Spark are smaller than those of the file, and every row comes once."""
-    frame = read(spark, batches[0], outputBatchRows="7")
-    assert frame.selectExpr("count(*)", "sum(n)", "count(DISTINCT n)").collect()[0] == (
-        BATCHES * ROWS,
-        sum(range(BATCHES * ROWS)),
-        BATCHES * ROWS,
-    )
