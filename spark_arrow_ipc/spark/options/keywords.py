@@ -38,8 +38,6 @@ class _ScanKeywords(TypedDict, total=False):
     times: Literal["noted", "interval", "time", "long"]
     """A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since midnight, or
     `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval."""
-    mapKeys: Literal["error", "lastWins"]
-    """A duplicate key of a map is an `error`, or the last one counts (`lastWins`)."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
     arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also [GEOMETRY and

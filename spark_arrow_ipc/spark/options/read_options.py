@@ -23,7 +23,6 @@ from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.values import (
     CleanSource,
     ExtensionTypes,
-    MapKeys,
     MissingColumns,
     Nanoseconds,
     StartingFrom,
@@ -121,11 +120,6 @@ class ReadOptions:
         Times.NOTED,
         "A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since "
         "midnight, or `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval.",
-        applies=Use.READS | Use.COUNT,
-    )
-    map_keys: MapKeys = d.word(
-        MapKeys.ERROR,
-        "A duplicate key of a map is an `error`, or the last one counts (`lastWins`).",
         applies=Use.READS | Use.COUNT,
     )
     extension_types: ExtensionTypes = d.word(

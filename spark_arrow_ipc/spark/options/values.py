@@ -34,13 +34,6 @@ class Times(StrEnum):
     LONG = "long"
 
 
-class MapKeys(StrEnum):
-    """The treatment of duplicate keys of a map."""
-
-    ERROR = "error"
-    LAST_WINS = "lastWins"
-
-
 class MissingColumns(StrEnum):
     """The treatment of columns of Spark's schema that a file does not have."""
 

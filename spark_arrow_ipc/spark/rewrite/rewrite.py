@@ -32,7 +32,7 @@ from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side, check_known, parse_write
 from spark_arrow_ipc.spark.options.read_options import PATHS, STORAGE, ReadOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, TimestampsWithOffset
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, TimestampsWithOffset
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
@@ -74,8 +74,6 @@ def exact(
     """Return the options of a read that changes no value, or raises an error that names it."""
     if "nanoseconds" in given and reading.nanoseconds is Nanoseconds.FLOOR:
         raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
-    if reading.map_keys is MapKeys.LAST_WINS:
-        raise _contradiction("mapKeys=lastWins drops keys of maps", "mapKeys=error")
     stored = as_stored(reading, schemas, given)
     checked = unrounded(replace(stored, extension_types=reading.extension_types), given)
     if has_function:

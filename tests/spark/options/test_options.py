@@ -14,7 +14,6 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
     ExtensionTypes,
-    MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
     SchemaCheck,
@@ -27,7 +26,7 @@ READS = {
     "a path": ({"path": "/a b"}, {"paths": ("/a b",)}),
     "paths of load([...])": ({"paths": '["/a", "/b"]'}, {"paths": ("/a", "/b")}),
     "names in any case": ({"MAXPARTITIONBYTES": "1k"}, {"max_partition_bytes": 1024}),
-    "words in any case": ({"mapKeys": "LASTWINS"}, {"map_keys": MapKeys.LAST_WINS}),
+    "words in any case": ({"times": "LONG"}, {"times": Times.LONG}),
     "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
     "all columns": ({"columns": "all"}, {"columns": None}),
     "verifyChecksums": ({"verifyChecksums": "false"}, {"verify_checksums": False}),
