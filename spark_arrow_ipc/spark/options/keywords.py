@@ -20,8 +20,6 @@ class _ScanKeywords(TypedDict, total=False):
     """Adds columns with the origin of each row."""
     maxPartitionBytes: int | str
     """The most bytes of files that one Spark task reads."""
-    openCostInBytes: int | str
-    """The cost of opening a file, as bytes read in the same time."""
     maxBatchBytes: int | str
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""

@@ -83,6 +83,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     "sourcearchivedir": {"read": "the option cleanSource deletes files or leaves them; to keep them elsewhere, move them yourself once the sink has them"},
     "concatenatedstreams": {"read": "'arrowipc repair' writes one file of streams that follow each other"},
     "mapkeys": {"read": "Spark's maps have each key once, and another map is an error; leave such a column out with the option columns"},
+    "opencostinbytes": {"read": "the option maxPartitionBytes bounds the bytes of a task, of which opening a file counts as a 32nd"},
     "usermetadata": {"written": "the options metadata.* add pairs of key and value to the schema of the files"},
     **dict.fromkeys(("datetimerebasemode", "int96rebasemode"), _CALENDAR),
     **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),

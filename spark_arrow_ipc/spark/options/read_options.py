@@ -12,6 +12,7 @@ from datetime import datetime
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
+from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile, OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
@@ -82,11 +83,6 @@ class ReadOptions:
     )
     max_partition_bytes: int = d.byte_size(
         "128m", "The most bytes of files that one Spark task reads.", applies=Use.FILES | Use.COUNT
-    )
-    open_cost_in_bytes: int = d.byte_size_or_zero(
-        "4m",
-        "The cost of opening a file, as bytes read in the same time.",
-        applies=Use.LISTED | Use.COUNT,
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
@@ -223,6 +219,8 @@ class ReadOptions:
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
     # Rewrites and compactions raise an error where another stream follows a stream's end; reads warn.
     concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
+    # At most so many small files are one task's: opening a file costs this part of the task's bytes, or 4 MiB.
+    most_files_a_task: int = d.internal(default=32)
     output_batch_rows: int = d.internal(default=1_000_000)  # the most rows of a batch that Spark gets
     is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
 
@@ -235,6 +233,11 @@ class ReadOptions:
     def opened_storage(self) -> Storage:
         """The storage of the paths."""
         return storage_of(self.paths[0], self.storage)[0]
+
+    @property
+    def open_cost_bytes(self) -> int:
+        """The cost of opening a file, as bytes read in the same time."""
+        return min(OPEN_COST_BYTES, self.max_partition_bytes // self.most_files_a_task)
 
     @property
     def limits(self) -> Limits:

@@ -129,21 +129,16 @@ _MOST = (1 << 63) - 1
 _POWER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
-def byte_size_or_zero(string: str) -> int:
-    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at most `_MOST`."""
+def byte_size(string: str) -> int:
+    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; 1 to `_MOST`."""
     match = _SIZE.fullmatch(string.strip())
     if match is None:
         raise ValueError(string)
     unit = match[2].lower()
     nbytes = int(match[1]) << (10 * _POWER[unit[:1]])
-    if nbytes > _MOST:
+    if not 1 <= nbytes <= _MOST:
         raise ValueError(string)
     return nbytes
-
-
-def byte_size(string: str) -> int:
-    """Parse a Spark byte string as `byte_size_or_zero`, of at least 1."""
-    return byte_size_or_zero(string) or _refuse(string)
 
 
 def count(string: str) -> int:

@@ -25,7 +25,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.overlap import check_unseen
 from spark_arrow_ipc.dataset.write import WriteMode
@@ -355,10 +354,8 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
     def _plan(self, batch: StreamBatch) -> list[ArrowIpcInputPartition]:
         if batch.ranges:
             return super()._plan(batch)
-        options = self._spec.reading
+        options = replace(self._spec.reading, most_files_a_task=_MOST_JOINED)
         nbytes = options.max_partition_bytes
-        if options.open_cost_in_bytes == OPEN_COST_BYTES:
-            options = replace(options, open_cost_in_bytes=min(OPEN_COST_BYTES, nbytes // _MOST_JOINED))
         if options.min_partition_num is None:
             aimed = min(os.cpu_count() or 1, batch.nbytes // max(1, nbytes // _LEAST_SHARE))
             options = replace(options, min_partition_num=max(1, aimed))

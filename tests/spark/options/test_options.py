@@ -30,8 +30,6 @@ READS = {
     "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
     "all columns": ({"columns": "all"}, {"columns": None}),
     "verifyChecksums": ({"verifyChecksums": "false"}, {"verify_checksums": False}),
-    "openCostInBytes": ({"openCostInBytes": "1"}, {"open_cost_in_bytes": 1}),
-    "openCostInBytes of nothing": ({"openCostInBytes": "0"}, {"open_cost_in_bytes": 0}),
     "maxBatchBytes": ({"maxBatchBytes": "3g"}, {"max_batch_bytes": 3 << 30}),
     "validation": ({"validation": "structural"}, {"validation": Validation.STRUCTURAL}),
     "nanoseconds": ({"nanoseconds": "long"}, {"nanoseconds": Nanoseconds.LONG}),

@@ -191,7 +191,7 @@ def test_a_large_broken_file_is_refused_at_planning_with_a_schema_too(spark, tmp
     """The footer of a file larger than a split is opened there: before a task runs."""
     path = tmp_path / "a.arrow"
     cut(path, 20)
-    frame = reader(spark, maxPartitionBytes="64", openCostInBytes="1").schema("delay bigint").load(str(path))
+    frame = reader(spark, maxPartitionBytes="64").schema("delay bigint").load(str(path))
     # Making an RDD plans the query and runs nothing.
     message = raised(lambda: frame.rdd)
     assert missing(message, [f"InvalidFramingError: {path}: ", "truncated"]) == [], message
