@@ -1,4 +1,4 @@
-"""`settings`: what some of Spark's settings, and our own slice size, do to a scan and a write.
+"""`settings`: what some of Spark's settings do to a scan and a write.
 
 Strategy
 --------
@@ -38,13 +38,10 @@ class Setting:
         Of Spark.
     java
         Options of the JVM, besides those of every session.
-    reading
-        Options of the read.
     """
 
     conf: Mapping[str, str] = field(default_factory=dict)
     java: str = ""
-    reading: Mapping[str, str] = field(default_factory=dict)
 
 
 _ARROW = "spark.sql.execution.arrow"
@@ -55,17 +52,15 @@ SETTINGS: Mapping[str, Setting] = {
     "spark.buffer.size=1048576": Setting({"spark.buffer.size": "1048576"}),
     "arrow.maxBytesPerBatch=2147483647": Setting({f"{_ARROW}.maxBytesPerBatch": "2147483647"}),
     "arrow.maxRecordsPerBatch=65536": Setting({f"{_ARROW}.maxRecordsPerBatch": "65536"}),
-    "outputBatchRows=10000": Setting(reading={"outputBatchRows": "10000"}),
-    "outputBatchRows=262144": Setting(reading={"outputBatchRows": "262144"}),
     "ParallelGC": Setting(java="-XX:+UseParallelGC"),
 }
 """By name."""
 
 
-def jobs_of(setting: Setting, bench: Bench) -> Mapping[str, Job]:
-    """Return the two jobs of every setting."""
+def jobs_of(bench: Bench) -> Mapping[str, Job]:
+    """Return the two jobs."""
     return {
-        "scan": read("arrowipc", Asked(NUMBERS), setting.reading)(bench),
+        "scan": read("arrowipc", Asked(NUMBERS))(bench),
         "write": write("arrowipc", WRITTEN, {"compression": "lz4"})(bench),
     }
 
@@ -76,7 +71,7 @@ def measured(spark: SparkSession, name: str, directory: Path, *, size: float, tu
     costs: dict[str, list[Cost]] = defaultdict(list)
     jvm_pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     with SparkProcesses(jvm_pid) as processes:
-        for job_name, job in jobs_of(SETTINGS[name], bench).items():
+        for job_name, job in jobs_of(bench).items():
             for turn in range(-turns, turns):
                 with processes.cost() as found:
                     job()

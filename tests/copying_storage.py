@@ -68,7 +68,7 @@ class CopyingStorage(LocalStorage):
     def put_if_absent(self, path, data, *, durable=False):
         return self._retried(path, lambda: super(CopyingStorage, self).put_if_absent(path, data))
 
-    def publish(self, staged, final, *, into=None):
+    def publish(self, staged, final):
         self.copier(staged, final)
 
     def delete(self, path):

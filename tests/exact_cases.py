@@ -296,7 +296,6 @@ OPTIONS = {
     "times": ("interval", "time", "long"),
     "extensionTypes": ("convert", "storage", "tensor", "all"),
     "vectors": ("array", "binary"),
-    "mapKeys": ("error", "lastWins"),
     "mergeSchema": ("true",),
     "validation": ("structural",),
 }

@@ -2,21 +2,18 @@
 
 The rules, from Hadoop's FileSystem specification and the sources of Arrow C++ (filesystem/hdfs.cc):
 
-- A rename moves a file into a directory that is there, and fails where the name is taken; the namenode does it in one
-  step. pyarrow's `move` then deletes a *file* of the new name and renames again, in two steps.
 - What cannot be asked about is "not found", whatever the reason.
-- A file that is opened for writing replaces one of its name, and the directories above it are made.
 - Times are whole seconds, and listings have names with all their directories.
 """
 
 import errno
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 from pyarrow import fs
 
-FAILED = OSError(255, "HDFS rename failed. Detail: [errno 255]\n  Unknown error 255")
+from spark_arrow_ipc.storage.hadoop import HadoopStorage
+from spark_arrow_ipc.storage.paths import split_url
 
 
 class HadoopStub:
@@ -31,10 +28,8 @@ class HadoopStub:
     def __init__(self, root):
         self.root = Path(root)
         self.local = fs.LocalFileSystem()
-        self.namenode = threading.Lock()
         self.calls = []
         self.down = None
-        self.before_move = self.after_move = lambda source, target: None
 
     def _path(self, path, call):
         assert path.startswith("/"), "HDFS misreads URLs and relative paths"
@@ -64,40 +59,27 @@ class HadoopStub:
     def open_input_file(self, path):
         return self.local.open_input_file(str(self._path(path, "open")))
 
-    def open_output_stream(self, path):
-        target = self._path(path, "create")
-        self._check_up()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return self.local.open_output_stream(str(target))
 
-    def create_dir(self, path, *, recursive=True):
-        self._path(path, "mkdirs").mkdir(parents=recursive, exist_ok=True)
+class FilledHadoop(HadoopStorage):
+    """Tests put files there."""
 
-    def delete_file(self, path):
-        target = self._path(path, "delete")
-        if target.is_dir():
-            raise OSError("path is a directory")
-        target.unlink()
+    def _local(self, path):
+        return self.connection("", ()).root / split_url(path)[1]
 
-    def delete_dir(self, path):
-        self.local.delete_dir(str(self._path(path, "delete tree")))
+    def put(self, path, data):
+        self._local(path).write_bytes(data)
 
-    def move(self, source, target):
-        old, new = self._path(source, "move"), self._path(target, "move")
-        self._check_up()
-        self.before_move(source, target)
-        try:
-            self._rename(old, new)
-        except OSError:
-            if not (old.is_file() and new.is_file()):
-                raise
-            new.unlink()  # "Allow file -> file clobber"
-            self._rename(old, new)
-        self.after_move(source, target)
+    def create(self, path):
+        return self._local(path).open("wb")
 
-    def _rename(self, old, new):
-        with self.namenode:
-            new = new / old.name if new.is_dir() else new
-            if new.exists() or not old.exists() or not new.parent.is_dir():
-                raise FAILED
-            old.rename(new)
+    def delete(self, path):
+        self._local(path).unlink()
+
+    def make_directory(self, directory):
+        self._local(directory).mkdir(parents=True, exist_ok=True)
+
+
+def filled(directory):
+    """Return a storage whose files are those of a stub over a directory, and the stub."""
+    stub = HadoopStub(directory)
+    return FilledHadoop((("user", "me"),), connection=lambda root, options: stub), stub

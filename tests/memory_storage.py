@@ -113,7 +113,7 @@ class MemoryStorage(LearnsByDoing):
         self.put(path, data, durable=durable)
         return True
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
+    def publish(self, staged: str, final: str) -> bool:
         """Move a file, or copy it."""
         data = self._file(staged).data
         if self.renames:

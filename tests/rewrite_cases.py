@@ -235,7 +235,7 @@ def found_rows(path, where, **options):
     )
 
 
-SPLITS = ({}, {"maxPartitionBytes": "4k", "openCostInBytes": "1", "minPartitionNum": "1"})
+SPLITS = ({}, {"maxPartitionBytes": "4k", "minPartitionNum": "1"})
 
 
 def check_rewrite(r, path, change, write):

@@ -289,12 +289,7 @@ ACTIONS = {
     ),
     "batches of a query": (committed, withdrawn),
     "a stream that deletes": (dropped, stream(cleanSource="delete")),
-    "a stream that archives": (dropped, stream(cleanSource="archive", sourceArchiveDir="_old")),
     "a stream with a log that deletes": (dropped, stream(cleanSource="delete", sourceLog="_log")),
-    "a stream with a log that archives": (
-        dropped,
-        stream(cleanSource="archive", sourceArchiveDir="_old", sourceLog="_log"),
-    ),
     "a recursive stream that deletes": (dropped, stream(cleanSource="delete", recursiveFileLookup="true")),
     "arrowipc vacuum": (committed, command("vacuum", "IN", "--older-than", "0")),
     "arrowipc split": (committed, command("split", "IN", "OUT", "--rows", "1")),
@@ -386,7 +381,7 @@ PACKAGE = Path(spark_arrow_ipc.__file__).parent
 INSIDE = (
     "a storage inside the dataset's directory (`DatasetDirectory`, `StagingDirectory`): no link below it is followed"
 )
-ROOTS = "a storage inside the path that the user named; the target, inside the archive that the user named"
+ROOTS = "a storage inside the path that the user named"
 OWN_LOG = "a storage inside the sourceLog that the user named; names that the log makes"
 NAMED = "the file that the user named, and a new name of our own beside it: a rename replaces a link, and follows none"
 DOOR = "the storage itself: below its root by descriptors, each opened without following a link"
@@ -398,7 +393,7 @@ ORIGINS = {
     "cli/rewrite.py": {
         "_Parts.__exit__": "a storage inside the directory that the user named; names that this process made"
     },
-    "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
+    "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
     "dataset/commit_log/stored_record.py": {"prune_kept": INSIDE},
     "dataset/write/copied_files.py": {"check_carried": INSIDE},
@@ -453,14 +448,6 @@ ORIGINS = {
         "LocalStorage.delete_tree": DOOR,
         "LocalStorage.delete_directory_if_empty": DOOR,
         "LocalStorage._deleted_on_error": OWN_NAME,
-    },
-    "storage/hadoop.py": {
-        "HadoopStorage.check_put_if_absent": NO_LINKS,
-        "HadoopStorage.publish": NO_LINKS,
-        "HadoopStorage.give_back": NO_LINKS,
-        "HadoopStorage._put_absent": NO_LINKS,
-        "HadoopStorage._replace": NO_LINKS,
-        "HadoopStorage._move_into": NO_LINKS,
     },
     "storage/object_store.py": {
         "ObjectStorage.check_put_if_absent": NO_LINKS,

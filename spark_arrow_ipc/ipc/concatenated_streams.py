@@ -113,7 +113,9 @@ class StreamEnds:
         return body_offset + message.body_nbytes
 
 
-_WAY_OUT = "to read all streams, set the option concatenatedStreams=read (in Python concatenated_streams)"
+_WAY_OUT = (
+    "to read all streams, write one file of them with 'arrowipc repair', or in Python set concatenated_streams='read'"
+)
 
 
 def _difference(first: SchemaMessage, other: SchemaMessage) -> str | None:

@@ -241,7 +241,7 @@ def stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptio
     """Parse the options of reading a stream, which must name a path."""
     parsed, stream = parse_stream(options)
     _check_read(parsed, _NO_STREAM_SOURCE)
-    check_paths(filter(None, [stream.source_archive_dir, stream.source_log]))
+    check_paths(filter(None, [stream.source_log]))
     return parsed, stream
 
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import starmap
 from threading import Lock
-from typing import BinaryIO, Final, Generic, Self, TypeAlias, TypeVar, cast
+from typing import BinaryIO, ClassVar, Final, Generic, NoReturn, Self, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean, printable
@@ -54,6 +54,9 @@ class LearnsByDoing:
     def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
         """Return an unnamed file in the temporary directory of this machine."""
         return cast("BinaryIO", tempfile.TemporaryFile())
+
+    def check_takes_changes(self, path: str) -> None:
+        """Do nothing."""
 
     def check_put_if_absent(self, directory: str) -> None:
         """Do nothing."""
@@ -98,6 +101,22 @@ class RemoteStorage(LearnsByDoing):
     def __repr__(self) -> str:
         """Show the names of the options, and no value."""
         return f"{type(self).__name__}({', '.join(printable(name) for name, _ in self.options)})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReadOnlyStorage(RemoteStorage):
+    """A storage behind a network that refuses every change, and every question about one."""
+
+    reason: ClassVar[str]
+
+    def _refuse(self, *args: object, **_: object) -> NoReturn:
+        named = [each for each in args if isinstance(each, str)][-1:]
+        named = named or [path for paths in args if isinstance(paths, Sequence) for path in paths][:1]
+        raise UnsupportedError(self.reason, path=named[0] if named else None)
+
+    create = scratch_file = put = put_if_absent = publish = give_back = _refuse
+    delete = delete_all = delete_tree = make_directory = delete_directory_if_empty = sync_file = sync = _refuse
+    check_put_if_absent = check_writable = check_publish = check_delete = check_takes_changes = _refuse
 
 
 class Connections(Generic[_T]):

@@ -13,21 +13,21 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, OptionError, UnsupportedError, cut_repr
 from spark_arrow_ipc.storage.base import (
     PREFIX,
     Connections,
+    ReadOnlyStorage,
     RemoteSource,
-    RemoteStorage,
     StorageOptions,
     check_small,
     missing,
@@ -258,10 +258,14 @@ _connections: Final = Connections[_Connection]()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FsspecStorage(RemoteStorage):
+class FsspecStorage(ReadOnlyStorage):
     """Files by URL, as fsspec writes it."""
 
     traits: ClassVar[Traits] = Traits(directories=False, renames=False, waits=True)
+    reason: ClassVar[str] = (
+        "paths with this scheme are read through fsspec, and are read only; write to a local disk or an object store, and "
+        "copy the files"
+    )
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike."""
@@ -322,19 +326,6 @@ class FsspecStorage(RemoteStorage):
         nbytes = self._file(path).nbytes
         check_small(path, nbytes, max_nbytes)
         return bytes(self._fetch(path, 0, nbytes)) if nbytes else b""
-
-    def _refuse(self, *args: object, **_: object) -> NoReturn:
-        named = [each for each in args if isinstance(each, str)][-1:]
-        named = named or [path for paths in args if isinstance(paths, Sequence) for path in paths][:1]
-        raise UnsupportedError(
-            "paths with this scheme are read through fsspec, and are read only; write to local files, HDFS or an object "
-            "store, and copy them",
-            path=named[0] if named else None,
-        )
-
-    create = scratch_file = put = put_if_absent = publish = give_back = _refuse
-    delete = delete_all = delete_tree = make_directory = delete_directory_if_empty = sync_file = sync = _refuse
-    check_put_if_absent = check_writable = check_publish = check_delete = _refuse
 
     def _at(self, path: str) -> tuple[_Connection, str]:
         """Return the connection and the name of a path in it."""

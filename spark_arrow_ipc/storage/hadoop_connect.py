@@ -7,10 +7,8 @@ an error.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
@@ -26,9 +24,7 @@ _INSTALL: Final = f"paths of hdfs and viewfs need pyarrow (pip install pyarrow);
 _OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "user": str,
     "kerb_ticket": str,
-    "replication": int,
     "buffer_size": int,
-    "default_block_size": int,
 }
 """Arguments of `pyarrow.fs.HadoopFileSystem`, and how a string becomes one."""
 
@@ -81,48 +77,6 @@ def _arguments(options: StorageOptions) -> tuple[dict[str, Any], dict[str, str]]
             except ValueError:
                 raise OptionError(f"the option {PREFIX}{name} must be a whole number") from None
     return arguments, settings
-
-
-class NewFile(io.RawIOBase):
-    """A file that is being written, whose errors have its path."""
-
-    def __init__(self, file: Any, path: str, errors: Callable[[str], AbstractContextManager[None]]) -> None:
-        super().__init__()
-        self.name = path
-        self._file = file
-        self._errors = errors
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the number of bytes written."""
-        return int(self._file.tell())
-
-    def write(self, data: Any) -> int:
-        """Write bytes, all of them."""
-        if self.closed:
-            raise ValueError(f"{self.name}: the file is closed")
-        view = memoryview(data).cast("B")
-        with self._errors(self.name):
-            self._file.write(view)
-        return len(view)
-
-    def flush(self) -> None:
-        """Hand to the datanodes what was written."""
-        if not self.closed:
-            with self._errors(self.name):
-                self._file.flush()
-
-    def close(self) -> None:
-        """End the file; closing twice does nothing."""
-        if not self.closed:
-            try:
-                super().close()  # flushes
-            finally:
-                with self._errors(self.name):
-                    self._file.close()
 
 
 class HadoopSource(RemoteSource):

@@ -179,6 +179,9 @@ class LocalStorage:
             self.delete(temporary)
         return linked
 
+    def check_takes_changes(self, path: str) -> None:
+        """Do nothing: the path's permissions decide."""
+
     def check_put_if_absent(self, directory: str) -> None:
         """Raise if the file system of a directory has no hard links."""
         probe, linked = _temporary(directory), _temporary(directory)
@@ -222,10 +225,9 @@ class LocalStorage:
             with suppress(FileNotFoundError), self._directory(directory) as descriptor:
                 beneath.check_deletable(descriptor, directory, inside)
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
+    def publish(self, staged: str, final: str) -> bool:
         """Rename a file."""
-        there = self if into is None else LocalStorage(into)
-        with self._at(staged) as (old, source), there._at(final) as (new, target):  # noqa: SLF001 - one class
+        with self._at(staged) as (old, source), self._at(final) as (new, target):
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
         return False
 

@@ -192,7 +192,7 @@ class ObjectStorage(RemoteStorage):
             return True
         return True
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
+    def publish(self, staged: str, final: str) -> bool:
         """Copy an object on the server, without its bytes coming here. One request, more after errors."""
         if len({split_url(self.unique_path(path))[0] for path in (staged, final)}) > 1:
             raise UnsupportedError(f"an object is copied within its bucket, and not to {final}", path=staged)

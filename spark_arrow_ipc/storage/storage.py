@@ -194,6 +194,9 @@ class Storage(Protocol):
         error the file may be there or not.
         """
 
+    def check_takes_changes(self, path: str) -> None:
+        """Raise UnsupportedError, without a request, if this storage is for reading only."""
+
     def check_put_if_absent(self, directory: str) -> None:
         """Raise if `put_if_absent` cannot work for files on the file system of a directory, which must exist.
 
@@ -232,7 +235,7 @@ class Storage(Protocol):
             The error has the path.
         """
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
+    def publish(self, staged: str, final: str) -> bool:
         """Give a file its final name in one step; where `Traits.renames` is not set, the staged file stays as well.
 
         Return whether another copy of the file, whose request was not answered, may still be under way.
@@ -241,8 +244,6 @@ class Storage(Protocol):
         ----------
         staged, final
             The paths.
-        into
-            The directory that `final` is inside of, in the sense of `inside`, where that is not the storage's own.
         """
 
     def give_back(self, moved: str, path: str) -> bool:

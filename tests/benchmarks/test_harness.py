@@ -50,7 +50,7 @@ def both(tmp_path_factory):
     contenders = ["--contenders", "null", "arrowipc", "pyarrow", "parquet"]
     scan = ["scan", *TINY, "--pairs", "1", "--warm-up", "0", *contenders, "--json", str(scanned)]
     compare = ["compare", *COMPARED, "--size", "0.001", "--turns", "1", "--warm-up", "0", "--json", str(compared)]
-    setting = ["settings", "--session", "outputBatchRows=10000", "--size", "0.001", "--turns", "1"]
+    setting = ["settings", "--session", "arrow.maxRecordsPerBatch=65536", "--size", "0.001", "--turns", "1"]
     printed = finished("-c", BOTH, json.dumps([scan, compare, setting]))
     return printed, json.loads(scanned.read_text()), json.loads(compared.read_text())
 

@@ -40,7 +40,7 @@ from spark_arrow_ipc.errors import CommitError, FileChangedError  # noqa: E402
 
 HERE = Path(__file__).resolve()
 ROWS = 30
-READ = {"maxPartitionBytes": 2000, "openCostInBytes": 0}
+READ = {"maxPartitionBytes": 2000}
 """Several tasks for a source."""
 
 SECONDS = 300

@@ -28,7 +28,7 @@ spark = (
     .getOrCreate()
 )
 spark.sparkContext.setLogLevel("OFF")
-frame = spark.read.format("arrowipc").option("maxPartitionBytes", "200k").option("openCostInBytes", "1k").load(path + "/in")
+frame = spark.read.format("arrowipc").option("maxPartitionBytes", "200k").load(path + "/in")
 executors = frame.select(f.udf(lambda _: __import__("os").environ.get("SPARK_EXECUTOR_DIRS", ""), "string")("id").alias("e"))
 totals = frame.groupBy("word").agg(f.sum("id").alias("total"), f.count("*").alias("rows"))
 frame.withColumn("double", f.expr("id * 2")).write.format("arrowipc").mode("append").option("compression", "zstd").save(path + "/out")

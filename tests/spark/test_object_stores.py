@@ -119,7 +119,7 @@ READS = {
     "where, on nothing": (["t"], {"where": "id > 5000"}, None, []),
     "a filter on rows": (["t"], {}, "id % 1000 = 7", [7, 1_007, 2_007]),
     "columns": (["t"], {"columns": "id"}, None, ALL),
-    "many splits": (["t"], {"maxPartitionBytes": "6k", "openCostInBytes": "1"}, None, ALL),
+    "many splits": (["t"], {"maxPartitionBytes": "6k"}, None, ALL),
     "recover": (["t"], {"recover": "true"}, None, ALL),
 }
 
@@ -288,7 +288,7 @@ def load(path, **more):
     return spark.read.format("arrowipc").options(**options, **more).load(f"{url}/{path}")
 def save(frame, path, mode):
     frame.write.format("arrowipc").mode(mode).options(**options).save(f"{url}/{path}")
-frame = load("t", maxPartitionBytes="6k", openCostInBytes="1", mergeSchema="true", where="id >= 100")
+frame = load("t", maxPartitionBytes="6k", mergeSchema="true", where="id >= 100")
 executors = frame.select(f.udf(lambda _: __import__("os").environ.get("SPARK_EXECUTOR_DIRS", ""), "string")("id").alias("e"))
 save(frame.select("id", "word", (f.col("id") * 2).alias("double")), "out", "append")
 save(frame.groupBy("word").agg(f.count("*").alias("rows")).coalesce(1), "totals", "overwrite")

@@ -43,7 +43,7 @@ from spark_arrow_ipc import aggregate, map_in_arrow
 
 folder = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
-frame = spark.read.format("arrowipc").option("maxPartitionBytes", "20k").option("openCostInBytes", "1k").load(folder + "/in")
+frame = spark.read.format("arrowipc").option("maxPartitionBytes", "20k").load(folder + "/in")
 place = f.udf(lambda _: __import__("os").getcwd(), "string")
 workers = [row[0] for row in frame.select(place("id")).distinct().collect()]
 frame.withColumn("double", f.expr("id * 2")).write.format("arrowipc").mode("append").option("partitionBy", "word").save(folder + "/out")

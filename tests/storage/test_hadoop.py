@@ -1,12 +1,18 @@
-"""What HDFS has beside the suite of all storages: pyarrow's rename that replaces, lost replies, a namenode that is away."""
+"""What HDFS has apart from the suite of all storages: a namenode that is away, a JVM, and no way to write."""
 
 import multiprocessing
 import pickle
-import threading
 
 import pytest
-from hadoop_stub import FAILED, HadoopStub
+from hadoop_stub import FilledHadoop, HadoopStub
+from job_plans import plan_job
 
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.write import WriteMode
+from spark_arrow_ipc.dataset.write.job_plan import make_staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import FileChangedError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage import hadoop
 from spark_arrow_ipc.storage.hadoop import HadoopStorage
@@ -24,21 +30,9 @@ def stub(tmp_path):
 
 @pytest.fixture
 def storage(stub):
-    made = HadoopStorage((("ssl.client.keystore.password", SECRET),), connection=lambda root, options: stub)
+    made = FilledHadoop((("ssl.client.keystore.password", SECRET),), connection=lambda root, options: stub)
     made.make_directory(ROOT)
     return made
-
-
-def names(storage, directory=ROOT):
-    return sorted(status.path for status in storage.list(directory))
-
-
-def test_the_stub_replaces_files_as_pyarrow_does(stub, storage):
-    """Else the next tests would prove nothing."""
-    for name in ("a", "b"):
-        storage.put(f"{ROOT}/{name}", name.encode())
-    stub.move("/data/a", "/data/b")
-    assert b"a" == storage.read(f"{ROOT}/b", 1)
 
 
 @pytest.mark.parametrize(
@@ -66,136 +60,6 @@ def test_no_value_of_an_option_is_shown_and_the_options_travel():
     assert storage == pickle.loads(pickle.dumps(storage))
 
 
-def test_a_rename_to_another_host_is_refused(storage):
-    storage.put(f"{ROOT}/a", b"1")
-    with pytest.raises(UnsupportedError, match="renamed on its host"):
-        storage.publish(f"{ROOT}/a", "hdfs://default/data/b")
-    assert [f"{ROOT}/a"] == names(storage)
-
-
-# ---- a record is written once
-
-
-def refuse(*_):
-    raise FAILED
-
-
-def other_writes(storage, data):
-    return lambda *_: storage.put(RECORD, data)
-
-
-def then(*actions):
-    def act(*arguments):
-        for action in actions:
-            action(*arguments)
-
-    return act
-
-
-@pytest.mark.parametrize(
-    ("there", "before", "after", "made"),
-    [
-        pytest.param(None, None, None, True, id="made"),
-        pytest.param(b"other", None, None, False, id="there"),
-        pytest.param(b"mine", None, None, False, id="there, with the same bytes"),
-        pytest.param(b"larger than mine", None, None, False, id="there, and larger"),
-        pytest.param(None, "other", None, False, id="another one is faster by a moment"),
-        pytest.param(None, None, refuse, True, id="moved, and the reply was lost"),
-        pytest.param(None, refuse, None, OSError, id="not moved"),
-        pytest.param(b"other", refuse, None, False, id="there, and the reply was lost"),
-        pytest.param(None, None, "delete", OSError, id="moved, deleted by another, and the reply was lost"),
-        pytest.param(None, None, "replace", False, id="moved, replaced by another, and the reply was lost"),
-    ],
-)
-def test_the_answer_of_a_rename_is_not_believed(stub, storage, there, before, after, made):
-    actions = {
-        "other": other_writes(storage, b"other"),
-        "delete": then(lambda *_: storage.delete(RECORD), refuse),
-        "replace": then(lambda *_: storage.delete(RECORD), refuse),
-    }
-    if there is not None:
-        assert storage.put_if_absent(RECORD, there)
-
-    def once(hook, action):
-        """Other writers' moves are not disturbed."""
-
-        def act(*arguments):
-            setattr(stub, hook, lambda *_: None)
-            action(*arguments)
-
-        setattr(stub, hook, act)
-
-    if before is not None:
-        once("before_move", actions.get(before, before))
-    if after == "replace":
-        once("after_move", then(lambda *_: storage.delete(RECORD), other_writes(storage, b"other"), refuse))
-    elif after is not None:
-        once("after_move", actions.get(after, after))
-    if isinstance(made, bool):
-        assert made is storage.put_if_absent(RECORD, b"mine")
-        expected = b"mine" if made else there or b"other"
-        assert expected == storage.read(RECORD, 100)
-        assert [RECORD] == names(storage), "nothing else is left"
-    else:
-        with pytest.raises(made, match="Unknown error 255") as caught:
-            storage.put_if_absent(RECORD, b"mine")
-        assert "\n" not in str(caught.value)
-        assert [] == names(storage)
-
-
-def test_a_file_system_that_replaces_what_it_must_not_is_refused(stub, storage, monkeypatch):
-    def replace(old, new):
-        target = new / old.name if new.is_dir() else new
-        old.replace(target)
-
-    monkeypatch.setattr(stub, "_rename", replace)
-    with pytest.raises(
-        UnsupportedError, match="does not refuse to move a file into a directory that has one of its name"
-    ):
-        storage.check_put_if_absent(ROOT)
-    assert [] == names(storage)
-
-
-def test_marks_that_are_written_again_never_vanish(stub, storage):
-    storage.put(RECORD, b"")
-    stub.calls.clear()
-    storage.put(RECORD, b"")
-    assert not {"move", "create", "delete"} & set(stub.calls)
-
-
-def test_a_mark_that_several_write_at_once_is_there(stub, storage):
-    """pyarrow's rename would delete the mark of the first, and fail for one of the others."""
-    for number in range(10):
-        mark = f"{ROOT}/{number}.done"
-        start, failed = threading.Barrier(4), []
-
-        def write(mark=mark, start=start, failed=failed):
-            start.wait()
-            try:
-                storage.put(mark, b"")
-                assert storage.status(mark) is not None
-            except BaseException as error:  # noqa: BLE001 - told below
-                failed.append(error)
-
-        threads = [threading.Thread(target=write) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [] == failed
-    assert 10 == len(names(storage))
-
-
-def test_other_bytes_replace_what_another_process_writes(stub, storage):
-    storage.put(RECORD, b"1")
-    stub.before_move = lambda *_: (setattr(stub, "before_move", lambda *_: None), storage.delete(RECORD), refuse())
-    storage.put(RECORD, b"2", scratch=ROOT)
-    assert (b"2", [RECORD]) == (storage.read(RECORD, 1), names(storage))
-
-
-# ---- errors
-
-
 @pytest.mark.parametrize(
     "down", [OSError(255, f"HDFS list failed:\n {SECRET} {'x' * 1_000}"), PermissionError(13, "no")]
 )
@@ -215,17 +79,7 @@ def test_a_directory_is_no_file_and_a_file_no_directory(storage):
     storage.put(RECORD, b"1")
     with pytest.raises(UnsupportedError, match="found a directory"):
         storage.read(ROOT, 1)
-    with pytest.raises(NotADirectoryError):
-        storage.create(f"{RECORD}/x")
-    with pytest.raises(OSError, match="path is a directory"):
-        storage.delete(ROOT)
     assert storage.status(ROOT).kind is Kind.DIRECTORY
-
-
-def test_empty_directories_stay(storage):
-    storage.make_directory(f"{ROOT}/empty")
-    storage.delete_directory_if_empty(f"{ROOT}/empty")
-    assert [f"{ROOT}/empty"] == names(storage)
 
 
 def test_a_file_that_was_replaced_after_it_was_listed_is_an_error(storage):
@@ -265,3 +119,29 @@ def test_a_fork_of_a_process_that_used_hadoop_is_told_so(storage):
     child.start()
     assert "forked from one that had used Hadoop" in queue.get()
     child.join()
+
+
+CHANGES = {
+    "create": lambda storage: storage.create(RECORD),
+    "put": lambda storage: storage.put(RECORD, b"1"),
+    "put_if_absent": lambda storage: storage.put_if_absent(RECORD, b"1"),
+    "publish": lambda storage: storage.publish(f"{ROOT}/staged", RECORD),
+    "delete": lambda storage: storage.delete(RECORD),
+    "delete_all": lambda storage: storage.delete_all([RECORD]),
+    "delete_tree": lambda storage: storage.delete_tree(RECORD),
+    "make_directory": lambda storage: storage.make_directory(RECORD),
+    "plan a job": lambda storage: plan_job(RECORD, WriteMode.APPEND, storage=storage),
+    "stage a batch of a query": lambda storage: make_staging(Staging(DatasetDirectory(storage, RECORD), "job")),
+    "a job by its path": lambda _: plan_job(RECORD, WriteMode.OVERWRITE),
+    "a file by its path": lambda _: ipc.write(RECORD, [], Schema(())),
+}
+
+
+@pytest.mark.parametrize("scheme", ["hdfs", "viewfs"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_refused_before_a_connection_is_made(change, scheme, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.RECORD", RECORD.replace("hdfs", scheme))
+    storage = HadoopStorage(connection=lambda root, options: pytest.fail("a JVM was started"))
+    with pytest.raises(UnsupportedError, match=r"paths of Hadoop are read only.* 'hdfs dfs -put'") as caught:
+        CHANGES[change](storage)
+    assert caught.value.path.startswith(f"{scheme}://namenode:8020/data/")

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 from fsspec_stub import SCHEME, FilledStorage
-from hadoop_stub import HadoopStub
+from hadoop_stub import filled
 from memory_storage import MemoryStorage
 from object_stores import SERVERS
 
@@ -25,7 +25,7 @@ REAL = [pytest.param(name, marks=pytest.mark.exhaustive) for name in SERVERS if 
 """Servers of object stores; `memory` is ours here, and `objects` obstore's."""
 
 
-WRITABLE = ["local", "memory", "objects", "hadoop", *REAL]
+WRITABLE = ["local", "memory", "objects", *REAL]
 
 
 @pytest.fixture(params=WRITABLE)
@@ -34,7 +34,7 @@ def place(request, tmp_path, servers):
     return made(request.param, tmp_path, servers)
 
 
-@pytest.fixture(params=[*WRITABLE, "fsspec"])
+@pytest.fixture(params=[*WRITABLE, "fsspec", "hadoop"])
 def readable(request, tmp_path, servers):
     """Return a storage that may be read only, and a directory of it that is there."""
     return made(request.param, tmp_path, servers)
@@ -47,8 +47,7 @@ def made(name, tmp_path, servers):
         storage = FilledStorage()
         root = storage.resolve(f"{SCHEME}://{uuid.uuid4().hex}/data")
     elif name == "hadoop":
-        stub = HadoopStub(tmp_path)
-        storage = HadoopStorage(connection=lambda root, options: stub)
+        storage, _ = filled(tmp_path)
         root = storage.resolve("hdfs://namenode:8020/data")
         storage.make_directory(root)
     elif name == "objects":

@@ -26,7 +26,7 @@ MAX_PARTITION_BYTES: Final = 128 << 20
 """Most bytes of an input partition: the default of ``spark.sql.files.maxPartitionBytes``."""
 
 OPEN_COST_BYTES: Final = 4 << 20
-"""Estimated cost of opening a file, in bytes read in the same time: ``spark.sql.files.openCostInBytes``."""
+"""Estimated cost of opening a file, in bytes read in the same time: the default of ``spark.sql.files.openCostInBytes``."""
 
 _MOST_OPENED: Final = 1_000
 """Most files whose outlines are read for a predicate on the driver: about 2 ms each."""
@@ -153,7 +153,7 @@ def plan_splits(
 ) -> tuple[tuple[FileRange, ...], ...]:
     """Return the file ranges of each input partition.
 
-    ``splitBytes = min(maxPartitionBytes, max(openCostInBytes, totalBytes / minPartitionNum))``, `totalBytes` counting
+    ``splitBytes = min(maxPartitionBytes, max(openCost, totalBytes / minPartitionNum))``, `totalBytes` counting
     `open_cost_bytes` for each file. A larger file is cut so that each range, with the cost of opening it, fits a
     split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest first, and
     keep the order of `files` where they are equally large. O(files log files).

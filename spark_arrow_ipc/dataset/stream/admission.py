@@ -6,8 +6,7 @@ and a warning names it when it has not changed for a minute: a file once admitte
 that cannot be read would end the query. So do files that are not Arrow's at all, and empty ones.
 
 A stream may legally end without its marker, but its producer may as well be about to write more, which would never be
-read. So it waits, too, unless an option says how long a pause means the end. Files of tensors have no marker at all:
-they are complete when they have not changed for that time, or for a minute.
+read. So it waits, too. Files of tensors have no marker at all: they are complete when they have not changed for a minute.
 
 ``cp -p`` and the like set a file's time after its last byte. A task that finds another time than the batch has in mind
 takes the file for another one, unless samples of its bytes, taken here, are the same. And a file that has changed
@@ -27,7 +26,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from math import inf
 from time import time_ns
 from typing import Final, NamedTuple, TypeAlias
 
@@ -72,8 +70,8 @@ _NO_MARKERS: Final = _Wanted("nothing tells the end of tensors but time", "nothi
 
 _END_MARKER: Final = _Wanted(
     "this stream has no end marker",
-    "this stream has no end marker, and the query waits for it, as more may come; with unfinishedAfter=5m such a stream is "
-    "read when it has not changed for so long",
+    "this stream has no end marker, and the query waits for it, as more may come; close the writer, or if nothing more "
+    "comes, copy the stream into the directory with 'arrowipc repair'",
 )
 
 _MAGIC_AT_END: Final = _Wanted(
@@ -101,8 +99,6 @@ class Admission:
     # Whether the tasks skip files that are broken; such a file is admitted when it has not changed for a minute.
     # Otherwise it waits, with a warning.
     skips_broken: bool = False
-    # A stream without its end marker is admitted when it has not changed for so long; None to wait for the marker
-    unfinished_seconds: int | None = None
     of_tensors: bool = False  # whether files hold tensors, which have no end marker
     bad_files: BadFiles | None = None  # passes over those that tasks could not read; None to leave that to the tasks
     clock: Callable[[], int] = time_ns  # nanoseconds since 1970, as in the times of files
@@ -150,7 +146,7 @@ class Admission:
             return Readiness.YOUNG, file
         found = file._replace(nbytes=status.nbytes, mtime_ns=status.mtime_ns, version=status.version)
         state = (status.nbytes, changed_ns, status.version)
-        if self._warned.get(file.path) == state and age < self._patience_ns:
+        if self._warned.get(file.path) == state:
             return Readiness.INCOMPLETE, found
         try:
             with closing(self.storage.open(status.path)) as source:
@@ -162,8 +158,10 @@ class Admission:
         if wanted is None or self._is_taken(found, wanted, age):
             return self._judged(found, root, state)
         if age >= _STILL_SECONDS * _SECOND:
-            waits = self.bad_files is None or (wanted in (_END_MARKER, _NO_MARKERS) and self._patience_ns < inf)
-            self._warn(found, wanted.sentence, state) if waits else self._pass_over(found, wanted.reason, state)
+            if self.bad_files is None:
+                self._warn(found, wanted.sentence, state)
+            else:
+                self._pass_over(found, wanted.reason, state)
         return Readiness.INCOMPLETE, found
 
     def _judged(self, file: DataFile, root: str, state: _State) -> tuple[Readiness, DataFile]:
@@ -183,29 +181,18 @@ class Admission:
             self.bad_files.note(file, why)
             self._warn(file, f"passed over until it changes, as onBadFile={self.bad_files.word} asks: {why}", state)
 
-    @property
-    def _patience_ns(self) -> float:
-        """The time for which a complete stream without an end marker has not changed."""
-        return inf if self.unfinished_seconds is None else self.unfinished_seconds * _SECOND
-
     def _is_taken(self, file: DataFile, wanted: _Wanted, age: int) -> bool:
         """Return whether a file is admitted though its end is not there, by nanoseconds since its last change."""
         is_still = age >= _STILL_SECONDS * _SECOND
         if wanted == _NO_MARKERS:
-            return is_still if self.unfinished_seconds is None else age >= self._patience_ns
-        if wanted == _END_MARKER and age >= self._patience_ns:
-            self._warn_of_end(
-                file, f"this stream has no end marker and has not changed for {age // _SECOND} s (unfinishedAfter)"
-            )
-            return True
+            return is_still
         if is_still and self.skips_broken and wanted in (_END_MARKER, _MAGIC_AT_END):
-            self._warn_of_end(file, "the file has no end and has not changed for a minute")
+            _LOG.warning(
+                "%s: the file has no end and has not changed for a minute, so it is read as it is; what is written to it "
+                "later will not be read",
+                printable(file.path),
+            )
         return is_still and self.skips_broken
-
-    def _warn_of_end(self, file: DataFile, why: str) -> None:
-        _LOG.warning(
-            "%s: %s, so it is read as it is; what is written to it later will not be read", printable(file.path), why
-        )
 
     def _wanted(self, source: ByteSource, nbytes: int) -> _Wanted | None:
         """Return what a file waits for; None if it is complete."""

@@ -1,8 +1,8 @@
-"""`Cleaner`: delete or archive the files of a batch that the sink has.
+"""`Cleaner`: delete the files of a batch that the sink has.
 
 Spark says that a batch is committed one batch late, and once more after a restart, so cleaning is idempotent: a file
 that is gone was cleaned before. A file that is another one than the batch read, by size, time or version, is left
-alone: it was never read. Failures are warnings: the next batches must not wait for an archive.
+alone: it was never read. Failures are warnings: the next batches must not wait for them.
 
 A listing follows links, and what it finds may lie anywhere. So files are only taken out of the directories that the
 user named, in storages `inside` them: a file that is a link, or is reached through one, stays where it is, and so does
@@ -12,16 +12,14 @@ a file of a dataset that this package commits, whose records name it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
-from spark_arrow_ipc.dataset.stream.overlap import names_below, root_that_sees
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
-from spark_arrow_ipc.storage.paths import join, parent, relative, root_of
+from spark_arrow_ipc.errors import ArrowIpcError, printable
+from spark_arrow_ipc.storage.paths import join, parent, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage, each
 
 _LOG: Final = logging.getLogger(__name__)
@@ -32,43 +30,13 @@ class Cleaner:
     """The treatment of files that were read."""
 
     storage: Storage
-    # the directory that they are moved to, below which they keep their whole path; None to delete them
-    archive: str | None
     # the directories that files are taken out of; links on the way to them are followed, and none below
     roots: tuple[str, ...]
 
-    def check(self, files: Sequence[DataFile]) -> None:
-        """Raise if a file lies in the archive, which the stream would then read again."""
-        if self.archive is None:
-            return
-        for directory in {parent(file.path) for file in files}:
-            if names_below(self.storage, directory, self.archive) is not None:
-                raise OptionError(
-                    "this directory of the source is the sourceArchiveDir or lies in it, so that each file would be read "
-                    "again when it has been archived; give another sourceArchiveDir, or remove the link that leads there",
-                    path=directory,
-                )
-
     def clean(self, batch: StreamBatch) -> None:
-        """Delete or archive the files of a batch, and warn of those that stay."""
-        if (
-            self.archive is not None
-            and batch.files
-            and (root := root_that_sees(self.storage, self.roots, self.archive))
-        ):
-            _LOG.warning(
-                "%s: not archived: the sourceArchiveDir %s lies in %s by now, where the stream looks for files; remove the link "
-                "that leads there, or give another one at the next start",
-                printable(batch.files[0].path), printable(self.archive), printable(root),
-            )  # fmt: skip
-            return
+        """Delete the files of a batch, and warn of those that stay."""
         committed: dict[str, bool] = {}
         each(lambda file: self._clean(file, committed), batch.files, waits=self.storage.traits.waits)
-
-    def archived(self, path: str) -> str:
-        """Return the path of a file in the archive."""
-        assert self.archive is not None
-        return join(self.archive, path[len(root_of(path)) :].lstrip("/"))
 
     def _clean(self, file: DataFile, committed: dict[str, bool]) -> None:
         try:
@@ -79,7 +47,7 @@ class Cleaner:
             _LOG.warning("%s: not cleaned: %s", printable(file.path), printable(why))
 
     def _take_out(self, file: DataFile, committed: dict[str, bool]) -> str | None:
-        """Delete or move a file; return the reason if it stays though it is there."""
+        """Delete a file; return the reason if it stays though it is there."""
         root = max((root for root in self.roots if relative(file.path, root) != file.path), key=len, default=None)
         if root is None:
             return "it is not below a path of this stream any more"
@@ -94,10 +62,8 @@ class Cleaner:
             return "it has changed since it was read"
         if self._is_committed(storage, parent(file.path), root, committed):
             return "it is in a dataset that this package commits, whose records name it"
-        if self.archive is None:
-            storage.delete(file.path)
-            return None
-        return self._move(storage, file, self.archive)
+        storage.delete(file.path)
+        return None
 
     def _is_committed(self, storage: Storage, directory: str, root: str, committed: dict[str, bool]) -> bool:
         """Return whether a directory, or one above it up to the root, has commit records."""
@@ -106,21 +72,6 @@ class Cleaner:
             above = len(directory) > len(root) and self._is_committed(storage, parent(directory), root, committed)
             committed[directory] = has_records or above
         return committed[directory]
-
-    def _move(self, storage: Storage, file: DataFile, archive: str) -> str | None:
-        archived = self.archived(file.path)
-        self.storage.make_directory(archive)
-        there = self.storage.inside(archive)
-        found = there.status(archived, follow_links=False)
-        # Where a move is a copy, a process may have died between the copy and the deletion.
-        is_copied = found is not None and not storage.traits.renames and found.nbytes == file.nbytes
-        if found is not None and not is_copied:
-            return "the archive has a file of its name already"
-        there.make_directory(parent(archived))
-        storage.publish(file.path, archived, into=archive)
-        if not storage.traits.renames:
-            storage.delete(file.path)
-        return None
 
 
 def _is_same(status: Status, file: DataFile, storage: Storage) -> bool:

@@ -102,8 +102,6 @@ class LogMode:
         if self._waiting.needs_look:
             self._waiting.look(self._new)
         batch = self._waiting.take(limit)
-        if self._cleaner is not None:
-            self._cleaner.check(batch.files)
         for i in range(0, len(batch.files), MOST_FILES):
             part = StreamBatch(batch.files[i : i + MOST_FILES], batch.roots[i : i + MOST_FILES])
             log.append(Entry(part, first, log.low))
@@ -117,7 +115,7 @@ class LogMode:
         return _joined([self._log.entry(number).batch for number in range(first + 1, last + 1)])
 
     def committed(self, end: Offset) -> None:
-        """Delete or archive the files of the batch that ends here, and entries that no offset names any more."""
+        """Delete the files of the batch that ends here, and entries that no offset names any more."""
         last = read_number(end)
         if last < 0:
             return

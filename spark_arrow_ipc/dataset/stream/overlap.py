@@ -1,8 +1,7 @@
-"""Find out whether a stream would look for files in a directory: its archive, what it keeps, or its target.
+"""Find out whether a stream would look for files in a directory: what it keeps, or its target.
 
-An archive in which the stream looks would be read again and archived in itself; a target, read and written for ever.
-Links may lead there at any time, so real places are compared (`names_below`): when the query begins, before files are
-read, and before they are moved.
+A target in which the stream looks would be read and written for ever. Links may lead there at any time, so real places
+are compared (`names_below`): when the query begins, and before files are read.
 """
 
 from __future__ import annotations

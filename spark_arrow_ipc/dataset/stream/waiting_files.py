@@ -129,7 +129,7 @@ class WaitingFiles:
         for path, nbytes in grown.items():
             _LOG.warning(
                 "%s: this file had %d bytes when it was read and has %d now; what was written since will not be read: give "
-                "new files new names, a longer unfinishedAfter where a producer pauses, or follow the file with tail=true",
+                "new files new names, or follow the file with tail=true",
                 printable(path), self._sizes.pop(path), nbytes,
             )  # fmt: skip
 

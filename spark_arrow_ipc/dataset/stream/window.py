@@ -185,8 +185,6 @@ class WindowMode:
         batch = self._waiting.take(limit)
         if not batch.files:
             return start
-        if self._cleaner is not None:
-            self._cleaner.check(batch.files)
         after = self._after(state, batch, self._looked_at, waits_from=self._waiting.oldest_ns())
         self._late.have_read(batch.files)
         offset = after.to_offset()
@@ -210,7 +208,7 @@ class WindowMode:
         return batch_of(end)
 
     def committed(self, end: Offset) -> None:
-        """Delete or archive the files of the batch that ends here."""
+        """Delete the files of the batch that ends here."""
         if self._cleaner is not None:
             self._cleaner.clean(batch_of(end))
 

@@ -194,7 +194,8 @@ def make_staging(staging: Staging) -> None:
 
 
 def check_is_no_file(storage: Storage, root: str) -> bool:
-    """Return whether the dataset's directory is there; raise if something else is."""
+    """Return whether the dataset's directory is there; raise if something else is, or the storage is for reading only."""
+    storage.check_takes_changes(root)
     status = storage.status(root)
     if status is None:
         status = storage.status(root, follow_links=False)

@@ -45,12 +45,11 @@ from spark_arrow_ipc.spark.conform.conversion import (
     valid,
     validity,
 )
-from spark_arrow_ipc.spark.options.values import MapKeys
 from spark_arrow_ipc.spark.types.arrow_to_spark import union_names
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 
-# Apply the option `mapKeys` to duplicate keys of maps.
+# Refuse duplicate keys of maps.
 #
 # Spark does not check the keys of maps that come from Arrow. Here they become numbers, equal for equal keys (-0.0
 # equals 0.0, NaN equals NaN, as in Spark): their own bits if they have a fixed width, else by pyarrow's dictionary
@@ -60,40 +59,29 @@ _SMALL_MAP = 16
 """Entries up to which comparing all pairs is cheaper than hashing and sorting (measured: 0.4 ms a million and lag)."""
 
 
-def distinct_entries(keys: pa.Array, sizes: Longs, rule: MapKeys, path: str) -> tuple[Longs, Longs, Longs] | None:
-    """Return the positions of the keys that stay, those of their last values, and the new sizes; None if all stay.
-
-    `keys` are those of all maps, one after the other; `sizes` count the entries of each map.
-    """
+def check_distinct(keys: pa.Array, sizes: Longs, path: str) -> None:
+    """Raise if a map has a key twice, where `keys` are those of all maps, in turn, and `sizes` count the entries of each map."""
     if len(keys) == 0 or sizes.max() <= 1:
-        return None
+        return
     maps = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     bits = _bits(keys)
     if bits is not None and not _may_repeat(bits, maps, int(sizes.max())):
-        return None
+        return
     codes, kinds = _codes(keys)
     if kinds == len(keys) or not _may_repeat(codes, maps, int(sizes.max())):
-        return None
+        return
     # Maps and keys are counted in 32 bits, so that their product stays within 63.
     pairs = maps * kinds + codes
     order = np.argsort(pairs, kind="stable")
     ordered = pairs[order]
-    changes = ordered[1:] != ordered[:-1]
-    if changes.all():
-        return None
-    if rule is MapKeys.ERROR:
-        entry = int(order[1:][~changes].min())
+    repeats = order[1:][ordered[1:] == ordered[:-1]]
+    if len(repeats):
+        entry = int(repeats.min())
         raise SchemaMismatchError(
             f"a map holds the key {keys[entry].as_py()!r} twice (slot {maps[entry]}), which Spark's maps do not; "
-            "read it with mapKeys=lastWins to keep the last value",
+            "leave the column out with the option columns",
             field_path=path,
         )
-    firsts = order[np.concatenate(([True], changes))]
-    lasts = order[np.concatenate((changes, [True]))]
-    # Spark's own LAST_WIN keeps the place of the first entry and the value of the last one.
-    place = np.argsort(firsts)
-    firsts, lasts = firsts[place], lasts[place]
-    return firsts, lasts, np.bincount(maps[firsts], minlength=len(sizes)).astype(np.int64)
 
 
 def _may_repeat(numbers: Numbers, maps: Longs, largest: int) -> bool:
@@ -259,11 +247,8 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
             assert mask is not None
             kept = bridge.numbers(np.flatnonzero(live_entries))
             keys, values, sizes = keys.take(kept), values.take(kept), np.where(mask, sizes, 0)
-        once = distinct_entries(keys, sizes, site.options.map_keys, site.path)
-        if once is not None:
-            firsts, lasts, sizes = once
-            keys, values = keys.take(bridge.numbers(firsts)), values.take(bridge.numbers(lasts))
-        unchanged = once is None and live_entries is None and start == 0
+        check_distinct(keys, sizes, site.path)
+        unchanged = live_entries is None and start == 0
         narrow = own if unchanged else offsets_of_sizes(sizes).astype(np.int32)
         pairs = pa.StructArray.from_arrays([keys, values], fields=[to.key_field, to.item_field])
         return _around(to, array, pairs, narrow)

@@ -49,7 +49,7 @@ def check_size(nbytes: int, path: str) -> None:
     if nbytes > _MAX_OFFSET:
         raise LimitError(
             f"the variants of one batch take {nbytes:,} bytes, and Spark's value offsets end at {_MAX_OFFSET:,}; "
-            "set the option outputBatchRows lower",
+            "read it with extensionTypes=storage, or leave it out with the option columns",
             field_path=path,
         )
 

@@ -255,11 +255,6 @@ def byte_size(default: str, meaning: str, *, applies: Use) -> int:
     return option(values.byte_size, default, _BYTES, "64m", meaning, kind=BYTES, applies=applies)
 
 
-def byte_size_or_zero(default: str, meaning: str, *, applies: Use) -> int:
-    """Declare an option that is a size in bytes, or 0."""
-    return option(values.byte_size_or_zero, default, _BYTES, "0", meaning, kind=BYTES, applies=applies)
-
-
 def optional_byte_size(example: str, meaning: str, *, applies: Use) -> int | None:
     """Declare an option that is a size in bytes, or None when it is absent."""
     return optional(values.byte_size, _BYTES, example, meaning, kind=BYTES, applies=applies)

@@ -20,18 +20,11 @@ class _ScanKeywords(TypedDict, total=False):
     """Adds columns with the origin of each row."""
     maxPartitionBytes: int | str
     """The most bytes of files that one Spark task reads."""
-    openCostInBytes: int | str
-    """The cost of opening a file, as bytes read in the same time."""
-    outputBatchRows: int
-    """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""
     minPartitionNum: int
     """How many tasks to aim at; by default one for each CPU of the driver."""
-    concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; or it is
-    an `error`."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer that you
     trust."""
@@ -43,8 +36,6 @@ class _ScanKeywords(TypedDict, total=False):
     times: Literal["noted", "interval", "time", "long"]
     """A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since midnight, or
     `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval."""
-    mapKeys: Literal["error", "lastWins"]
-    """A duplicate key of a map is an `error`, or the last one counts (`lastWins`)."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and
     arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also [GEOMETRY and
@@ -146,9 +137,6 @@ class _FollowKeywords(_ScanKeywords, total=False):
     lateWindow: timedelta | int | str
     """How much older than the newest file that was read a file may be when it appears; 1h without it. An older one is
     not read, with a warning."""
-    unfinishedAfter: timedelta | int | str
-    """Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, with a
-    warning; without it streams wait for the marker, tensors for a minute. Nothing later is read."""
     onBadFile: Literal["fail", "skip", "quarantine"]
     """With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read ends it;
     `skip` passes over both until they change, `quarantine` also notes them in `sourceLog`."""
@@ -156,11 +144,9 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads the newest files first."""
     fileNameOnly: bool
     """Of files of one name, in whatever directories, only the first is read."""
-    cleanSource: Literal["off", "archive", "delete"]
-    """When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or deleted; those
-    that have changed since are left, with a warning."""
-    sourceArchiveDir: str | PathLike[str]
-    """Where `cleanSource=archive` moves files, with their whole path, in the same storage."""
+    cleanSource: Literal["off", "delete"]
+    """When the sink has a batch, its files stay (`off`) or are deleted (`delete`); those that have changed since are
+    left, with a warning."""
     pollInterval: timedelta | int | str
     """The pause between two looks: without it 200ms, 10s where storage is remote; longer where a look takes long."""
 
@@ -218,8 +204,6 @@ class _FileKeywords(TypedDict, total=False):
     commitRetention: timedelta | int | str
     """Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for all
     writers until one says otherwise."""
-    durability: Literal["fsync", "none"]
-    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     restoreTypes: bool
     """Writes columns with the Arrow types that they were read from; what cannot come back exactly is an error
     ([types.md](types.md#back-to-the-types-that-were-read))."""
@@ -275,14 +259,9 @@ class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
 class CompactKeywords(TypedDict, total=False):
     """Options of `compact`."""
 
-    outputBatchRows: int
-    """The most rows of a batch that Spark gets; it also ends at about 64 MiB."""
     maxBatchBytes: int | str
     """The most memory of one record batch in the file, and of one row in Spark, each value counted as often as it
     occurs; more is an error ([limits.md](limits.md))."""
-    concatenatedStreams: Literal["warn", "read", "error"]
-    """Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; or it is
-    an `error`."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer that you
     trust."""
@@ -329,8 +308,6 @@ class CompactKeywords(TypedDict, total=False):
     commitRetention: timedelta | int | str
     """Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for all
     writers until one says otherwise."""
-    durability: Literal["fsync", "none"]
-    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
     """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
     are remembered."""

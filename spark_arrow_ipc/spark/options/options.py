@@ -19,7 +19,6 @@ from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options.declare import Option, Use
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.storage.paths import is_remote
 
 _ANY = ".*"
 """End of the name of an option with keys, such as ``metadata.*``."""
@@ -46,7 +45,7 @@ _TEXT = {"read": "it is for text files, and Arrow files have names and types; re
     "written": "it is for text files; remove it"
 }
 _ROWS = {
-    "read": "the option outputBatchRows bounds the rows of a batch that Spark gets",
+    "read": "a batch that Spark gets has at most 1,000,000 rows and about 64 MiB; remove it",
     "written": "the options recordBatchRows and recordBatchBytes bound a record batch",
 }
 _REPLACED = {
@@ -79,6 +78,12 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("sortby", "clusterby", "zorderby"), _SORTED),
     **dict.fromkeys(("ignorechanges", "ignoredeletes", "skipchangecommits"), _REMOVED),
     "startingtimestamp": {"read": "the option startingFrom leaves out what a new stream finds of an earlier time"},
+    "unfinishedafter": {"read": "a stream of files waits for a stream's end marker; 'arrowipc repair' writes a file with one"},
+    "durability": {"written": "every step of a write survives a power failure; remove it"},
+    "sourcearchivedir": {"read": "the option cleanSource deletes files or leaves them; to keep them elsewhere, move them yourself once the sink has them"},
+    "concatenatedstreams": {"read": "'arrowipc repair' writes one file of streams that follow each other"},
+    "mapkeys": {"read": "Spark's maps have each key once, and another map is an error; leave such a column out with the option columns"},
+    "opencostinbytes": {"read": "the option maxPartitionBytes bounds the bytes of a task, of which opening a file counts as a 32nd"},
     "usermetadata": {"written": "the options metadata.* add pairs of key and value to the schema of the files"},
     **dict.fromkeys(("datetimerebasemode", "int96rebasemode"), _CALENDAR),
     **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),
@@ -87,7 +92,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("schema", "userschema", "dtype", "types"), _SCHEMA),
     **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
-    **dict.fromkeys(("batchsize", "batchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
+    **dict.fromkeys(("batchsize", "batchrows", "outputbatchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
     **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
     "maxfileage": {"read": "the option modifiedAfter leaves older files out"},
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},
@@ -153,12 +158,7 @@ def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
     """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
-    options = options.laid_out({key.lower() for key in mapping})
-    if options.path is not None and is_remote(options.path) and "durability" in map(str.lower, mapping):
-        raise OptionError(
-            "the option durability is for local files; elsewhere the storage says when data are safe: remove it"
-        )
-    return options
+    return options.laid_out({key.lower() for key in mapping})
 
 
 _OF_JOBS: Final = {

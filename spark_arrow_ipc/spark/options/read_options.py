@@ -12,6 +12,7 @@ from datetime import datetime
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
+from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile, OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
@@ -23,7 +24,6 @@ from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.values import (
     CleanSource,
     ExtensionTypes,
-    MapKeys,
     MissingColumns,
     Nanoseconds,
     StartingFrom,
@@ -84,16 +84,6 @@ class ReadOptions:
     max_partition_bytes: int = d.byte_size(
         "128m", "The most bytes of files that one Spark task reads.", applies=Use.FILES | Use.COUNT
     )
-    open_cost_in_bytes: int = d.byte_size_or_zero(
-        "4m",
-        "The cost of opening a file, as bytes read in the same time.",
-        applies=Use.LISTED | Use.COUNT,
-    )
-    output_batch_rows: int = d.count(
-        "1000000",
-        "The most rows of a batch that Spark gets; it also ends at about 64 MiB.",
-        applies=Use.READS | Use.COUNT | Use.COMPACTION,
-    )
     max_batch_bytes: int = d.byte_size(
         "2g",
         "The most memory of one record batch in the file, and of one row in Spark, each value counted as often as "
@@ -104,12 +94,6 @@ class ReadOptions:
         "200",
         "How many tasks to aim at; by default one for each CPU of the driver.",
         applies=Use.LISTED | Use.SERVER | Use.COUNT,
-    )
-    concatenated_streams: ConcatenatedStreams = d.word(
-        ConcatenatedStreams.WARN,
-        "Where another stream follows a stream's end: `warn` reads the first, `read` all, if their schemas agree; "
-        "or it is an `error`.",
-        applies=Use.LISTED | Use.COMPACTION,
     )
     validation: Validation = d.word(
         Validation.FULL,
@@ -132,11 +116,6 @@ class ReadOptions:
         Times.NOTED,
         "A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since "
         "midnight, or `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval.",
-        applies=Use.READS | Use.COUNT,
-    )
-    map_keys: MapKeys = d.word(
-        MapKeys.ERROR,
-        "A duplicate key of a map is an `error`, or the last one counts (`lastWins`).",
         applies=Use.READS | Use.COUNT,
     )
     extension_types: ExtensionTypes = d.word(
@@ -238,6 +217,11 @@ class ReadOptions:
         applies=Use.SERVER,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
+    # Rewrites and compactions raise an error where another stream follows a stream's end; reads warn.
+    concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
+    # At most so many small files are one task's: opening a file costs this part of the task's bytes, or 4 MiB.
+    most_files_a_task: int = d.internal(default=32)
+    output_batch_rows: int = d.internal(default=1_000_000)  # the most rows of a batch that Spark gets
     is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
 
     @property
@@ -249,6 +233,11 @@ class ReadOptions:
     def opened_storage(self) -> Storage:
         """The storage of the paths."""
         return storage_of(self.paths[0], self.storage)[0]
+
+    @property
+    def open_cost_bytes(self) -> int:
+        """The cost of opening a file, as bytes read in the same time."""
+        return min(OPEN_COST_BYTES, self.max_partition_bytes // self.most_files_a_task)
 
     @property
     def limits(self) -> Limits:
@@ -336,12 +325,6 @@ class StreamOptions:
         "one is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
-    unfinished_after: int | None = d.optional_duration(
-        "5m",
-        "Reads a stream without its end marker, or a file of `tensors`, when it has not changed for this time, "
-        "with a warning; without it streams wait for the marker, tensors for a minute. Nothing later is read.",
-        applies=Use.DIRECTORY,
-    )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
         "With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read "
@@ -356,13 +339,8 @@ class StreamOptions:
     )
     clean_source: CleanSource = d.word(
         CleanSource.OFF,
-        "When the sink has a batch, its files stay (`off`), are moved to `sourceArchiveDir` (`archive`), or "
-        "deleted; those that have changed since are left, with a warning.",
-        applies=Use.DIRECTORY,
-    )
-    source_archive_dir: str | None = d.path(
-        "/data/old",
-        "Where `cleanSource=archive` moves files, with their whole path, in the same storage.",
+        "When the sink has a batch, its files stay (`off`) or are deleted (`delete`); those that have changed since "
+        "are left, with a warning.",
         applies=Use.DIRECTORY,
     )
     poll_interval: float | None = d.optional(
@@ -388,8 +366,6 @@ class StreamOptions:
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
-        if (self.clean_source is CleanSource.ARCHIVE) != (self.source_archive_dir is not None):
-            raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
         if self.source_log is not None and self.late_window is not None:
             raise OptionError("with sourceLog no file is late, so that lateWindow has no meaning; remove one of them")
         if self.read_change_feed and self.on_overwrite is not None:

@@ -34,13 +34,6 @@ class Times(StrEnum):
     LONG = "long"
 
 
-class MapKeys(StrEnum):
-    """The treatment of duplicate keys of a map."""
-
-    ERROR = "error"
-    LAST_WINS = "lastWins"
-
-
 class MissingColumns(StrEnum):
     """The treatment of columns of Spark's schema that a file does not have."""
 
@@ -84,13 +77,6 @@ class TimestampsWithOffset(StrEnum):
     STRUCT = "struct"
 
 
-class Durability(StrEnum):
-    """The durability of written files and names before they are published."""
-
-    FSYNC = "fsync"
-    NONE = "none"
-
-
 class Layout(StrEnum):
     """The files that a job writes beside the data, for libraries that want to be told which files are data."""
 
@@ -116,7 +102,6 @@ class CleanSource(StrEnum):
     """The treatment of files of a stream that were read."""
 
     OFF = "off"
-    ARCHIVE = "archive"
     DELETE = "delete"
 
 
@@ -144,21 +129,16 @@ _MOST = (1 << 63) - 1
 _POWER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
-def byte_size_or_zero(string: str) -> int:
-    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at most `_MOST`."""
+def byte_size(string: str) -> int:
+    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; 1 to `_MOST`."""
     match = _SIZE.fullmatch(string.strip())
     if match is None:
         raise ValueError(string)
     unit = match[2].lower()
     nbytes = int(match[1]) << (10 * _POWER[unit[:1]])
-    if nbytes > _MOST:
+    if not 1 <= nbytes <= _MOST:
         raise ValueError(string)
     return nbytes
-
-
-def byte_size(string: str) -> int:
-    """Parse a Spark byte string as `byte_size_or_zero`, of at least 1."""
-    return byte_size_or_zero(string) or _refuse(string)
 
 
 def count(string: str) -> int:

@@ -19,7 +19,6 @@ from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.read_options import PATH, STORAGE
 from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
-    Durability,
     Layout,
     PartitionOverwriteMode,
     SchemaCheck,
@@ -146,11 +145,6 @@ class SparkWriteOptions:
         "7d",
         "Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for "
         "all writers until one says otherwise.",
-        applies=Use.WRITES | Use.COMPACTION,
-    )
-    durability: Durability = d.word(
-        Durability.FSYNC,
-        "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_token: str | None = d.optional(

@@ -102,7 +102,7 @@ def plan_files(
 
 
 def _split_options(options: ReadOptions) -> SplitOptions:
-    return SplitOptions(options.max_partition_bytes, options.open_cost_in_bytes, options.min_partition_num)
+    return SplitOptions(options.max_partition_bytes, options.open_cost_bytes, options.min_partition_num)
 
 
 def _outline_options(
@@ -118,7 +118,7 @@ def _outline_options(
         with_statistics=options.where is not None,
         recover=options.recover,
         cut_above=cut_above(_split_options(options).split_bytes(0)),
-        share_above=options.open_cost_in_bytes,
+        share_above=options.open_cost_bytes,
         storage=options.opened_storage,
     )
 

@@ -50,7 +50,7 @@ from spark_arrow_ipc.spark.read.file_check import bad_files_of
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_schema import StreamSchema, log_of
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.paths import join, parent, root_of
+from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 try:
@@ -104,7 +104,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     bad_files = bad_files_of(options, stream, own, log)
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
-    admission = Admission(storage, skips_broken, stream.unfinished_after, of_tensors, bad_files)
+    admission = Admission(storage, skips_broken, of_tensors, bad_files)
     waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
@@ -121,6 +121,7 @@ def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Sourc
     if place is None:
         return None
     log_storage, directory = place
+    log_storage.check_takes_changes(directory)
     if type(log_storage) is type(storage):
         check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))
@@ -212,17 +213,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
                     "remove it",
                     path=directory,
                 )
-    archive = None
-    if stream.source_archive_dir is not None:
-        archive = storage.resolve(stream.source_archive_dir)
-        for root in roots:
-            if root_of(storage.unique_path(root)) != root_of(storage.unique_path(archive)):
-                raise OptionError(
-                    f"sourceArchiveDir is not in {root_of(root)}, and files are moved within it; give a directory there",
-                    path=archive,
-                )
-        check_unseen(storage, roots, archive, "sourceArchiveDir", _LOOKS)
-    return Cleaner(storage, archive, roots)
+    return Cleaner(storage, roots)
 
 
 def _upwards(directory: str) -> Iterator[str]:

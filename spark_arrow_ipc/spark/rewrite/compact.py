@@ -32,7 +32,6 @@ from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
 from spark_arrow_ipc.spark.options.options import check_compacted, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import Durability
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
@@ -134,8 +133,7 @@ def compact(
         keep_replaced=writing.keep_replaced,
         commit_retention=writing.commit_retention,
     )
-    durable = writing.durability is Durability.FSYNC
-    job = plan_job(root, intent, durable=durable, storage=storage, choose=choose)
+    job = plan_job(root, intent, storage=storage, choose=choose)
     if job.skip:
         return RewriteResult()
     with abort_on_error(job.staging):
@@ -167,7 +165,7 @@ def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWri
     of_read, of_write = split_options(given, path, path)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
-    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True), names)
+    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True))
     kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
     return reading, replace(parse_write({**of_write, **kept, "path": path}), restore_types=True)
 

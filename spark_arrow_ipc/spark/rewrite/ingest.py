@@ -25,7 +25,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.scan.splits import OPEN_COST_BYTES
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.overlap import check_unseen
 from spark_arrow_ipc.dataset.write import WriteMode
@@ -227,10 +226,10 @@ def _storage_options(given: Mapping[str, Any]) -> StorageOptions:
 
 
 def _log_beside(place: str, options: StorageOptions) -> str | None:
-    """Return the directory of the source log in a checkpoint; None where only Spark reaches that."""
+    """Return the directory of the source log in a checkpoint; None where only Spark writes there."""
     log = join(place, *_LOG)
     try:
-        storage_of(log, options if is_remote(log) else ())
+        storage_of(log, options if is_remote(log) else ())[0].check_takes_changes(log)
     except (ArrowIpcError, ImportError) as error:
         _LOGGER.warning(
             "the log of the files that are read cannot lie in the checkpoint %s (%s): a file that comes more than "
@@ -247,12 +246,7 @@ def _check_apart(storage: Storage, target: str, reading: ReadOptions, following:
     if type(storage) is type(source):
         check_beside(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
-    kept = {
-        "the checkpoint": place,
-        "sourceLog": following.source_log,
-        "sourceArchiveDir": following.source_archive_dir,
-    }
-    for name, path in kept.items():
+    for name, path in (("the checkpoint", place), ("sourceLog", following.source_log)):
         if path is not None:
             with suppress(ArrowIpcError, ImportError):  # only Spark reaches it; what else is wrong has been said
                 inside.append((name, *storage_of(path, following.log_storage if is_remote(path) else ())))
@@ -360,10 +354,8 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
     def _plan(self, batch: StreamBatch) -> list[ArrowIpcInputPartition]:
         if batch.ranges:
             return super()._plan(batch)
-        options = self._spec.reading
+        options = replace(self._spec.reading, most_files_a_task=_MOST_JOINED)
         nbytes = options.max_partition_bytes
-        if options.open_cost_in_bytes == OPEN_COST_BYTES:
-            options = replace(options, open_cost_in_bytes=min(OPEN_COST_BYTES, nbytes // _MOST_JOINED))
         if options.min_partition_num is None:
             aimed = min(os.cpu_count() or 1, batch.nbytes // max(1, nbytes // _LEAST_SHARE))
             options = replace(options, min_partition_num=max(1, aimed))

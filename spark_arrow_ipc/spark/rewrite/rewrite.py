@@ -32,7 +32,7 @@ from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side, check_known, parse_write
 from spark_arrow_ipc.spark.options.read_options import PATHS, STORAGE, ReadOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, TimestampsWithOffset
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, TimestampsWithOffset
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
@@ -74,8 +74,6 @@ def exact(
     """Return the options of a read that changes no value, or raises an error that names it."""
     if "nanoseconds" in given and reading.nanoseconds is Nanoseconds.FLOOR:
         raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
-    if reading.map_keys is MapKeys.LAST_WINS:
-        raise _contradiction("mapKeys=lastWins drops keys of maps", "mapKeys=error")
     stored = as_stored(reading, schemas, given)
     checked = unrounded(replace(stored, extension_types=reading.extension_types), given)
     if has_function:
@@ -102,10 +100,8 @@ def unrounded(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
     return reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
 
 
-def unskipped(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
+def unskipped(reading: ReadOptions) -> ReadOptions:
     """Return the options with which nothing is passed over that is replaced: reads warn of a second stream in a file."""
-    if "concatenatedstreams" in given:
-        return reading
     return replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
 
 
@@ -360,7 +356,7 @@ def rewrite(
     shipped = None if function is None else ship(function)
     given = {name.lower() for name in of_read}
     if mode == "overwrite":
-        reading = unskipped(reading, given)
+        reading = unskipped(reading)
     schemas: list[Schema] = []
     if writing.restore_types:
         schemas = file_schemas(reading)

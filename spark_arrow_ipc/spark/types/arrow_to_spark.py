@@ -348,7 +348,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.ListView: _row(_list, ("ListView", "array")),
     t.LargeListView: _row(_list, ("LargeListView", "array")),
     t.Struct: _row(_struct, ("Struct", "struct", "Fields of the same name are an error.")),
-    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, or by `mapKeys` its last value is kept. A null key is an error.")),
+    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, and so is a null key.")),
     t.SparseUnion: _row(_union, ("Sparse union", "struct", _UNION)),
     t.DenseUnion: _row(_union, ("Dense union", "struct", _UNION)),
     t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values")),

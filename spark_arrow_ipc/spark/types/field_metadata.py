@@ -33,7 +33,7 @@ from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import MapKeys, Nanoseconds, Times, TimestampsWithOffset
+from spark_arrow_ipc.spark.options.values import Nanoseconds, Times, TimestampsWithOffset
 from spark_arrow_ipc.spark.types.extension_columns import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
@@ -439,7 +439,6 @@ MAY_CHANGE: Final[Mapping[type[t.DataType], Callable[[Any, ReadOptions], bool]]]
     t.Time: _rounds_time,
     t.Timestamp: _rounds,
     t.Duration: _rounds,
-    t.Map: lambda _type, options: options.map_keys is MapKeys.LAST_WINS,
 }
 """By type class: the options under which a read changes values. Classes that are absent are always read exactly."""
 

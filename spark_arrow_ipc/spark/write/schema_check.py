@@ -307,9 +307,9 @@ def _restored_field(
     if metadata.get(field_metadata.INEXACT_KEY):
         raise UnsupportedError(
             "the read of this column may have changed values (nanoseconds=floor drops what is finer than Spark's types, "
-            "mapKeys=lastWins drops keys, each arrow.bool8 but 0 is true, extensionTypes=tensor applies permutations, timestamps are read without offsets), and "
+            "each arrow.bool8 but 0 is true, extensionTypes=tensor applies permutations, timestamps are read without offsets), and "
             "restoreTypes writes what was in the file; read it "
-            "with nanoseconds=error or long, mapKeys=error and extensionTypes=storage, drop the note with "
+            "with nanoseconds=error or long and extensionTypes=storage, drop the note with "
             "df.withMetadata(column, {}), or leave restoreTypes out",
             field_path=path,
         )

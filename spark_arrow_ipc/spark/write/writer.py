@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.options import check_streamed
-from spark_arrow_ipc.spark.options.values import Durability, Layout, PartitionOverwriteMode, SchemaCheck
+from spark_arrow_ipc.spark.options.values import Layout, PartitionOverwriteMode, SchemaCheck
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.session_settings import with_warning
@@ -135,7 +135,6 @@ def plan_batch_job(
     job = plan_job(
         root,
         intent,
-        durable=options.durability is Durability.FSYNC,
         storage=storage,
         check_existing=None if options.schema_check is SchemaCheck.NONE else check_existing,
     )
@@ -241,6 +240,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         plan = plan_write(schema, options)
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         storage, root = storage_of(path, options.storage)
+        storage.check_takes_changes(root)
         max_file_nbytes(storage.traits, options.max_file_bytes)
         return cls(DatasetDirectory(storage, root), plan, options, mode)
 
@@ -326,7 +326,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             commit.abort(self._staging(jobid))
 
     def _staging(self, jobid: str) -> Staging:
-        return Staging(self._dataset, jobid, self._options.durability is Durability.FSYNC)
+        return Staging(self._dataset, jobid)
 
     def _withdraw_earlier_attempts(self, staging: Staging) -> None:
         """Withdraw what else the query has staged: it runs one batch at a time."""

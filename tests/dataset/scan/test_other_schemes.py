@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 from fsspec_stub import SCHEME, FilledStorage, StubFileSystem
-from hadoop_stub import HadoopStub
+from hadoop_stub import filled
 from job_plans import plan_job
 from listed_files import list_files
 
@@ -37,8 +37,7 @@ def write(storage, path, first, rows=2_000):
 @pytest.fixture(params=["hadoop", "fsspec"])
 def lake(request, tmp_path):
     if request.param == "hadoop":
-        stub = HadoopStub(tmp_path)
-        storage, root = HadoopStorage(connection=lambda root, options: stub), "hdfs://nn:8020/lake"
+        (storage, _), root = filled(tmp_path), "hdfs://nn:8020/lake"
     else:
         storage, root = FilledStorage(), f"{SCHEME}://{uuid.uuid4().hex}"
     for i, key in enumerate(KEYS):

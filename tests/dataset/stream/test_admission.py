@@ -34,35 +34,34 @@ LIKE_AN_END = written(pa.ipc.new_stream, pa.record_batch([pa.array([-1, 0], pa.i
 """The last bytes of its record batch are those of an end marker."""
 
 CASES = [
-    # the bytes, their readiness after a second, after a minute, after an hour with unfinishedAfter, and after a minute
-    # where broken files are skipped
-    ("file", FILE, "READY", "READY", "READY", "READY"),
-    ("stream", STREAM, "READY", "READY", "READY", "READY"),
-    ("half a file", FILE[:-50], "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
-    ("a file's magic", FILE[:8], "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
-    ("half a stream", STREAM[:-20], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("a stream without its end", STREAM[:-8], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("the end of a stream alone", STREAM[-8:], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("a stream of old", LEGACY, "READY", "READY", "READY", "READY"),
-    ("a stream of old without its end", LEGACY[:-4], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("values like an end", LIKE_AN_END, "READY", "READY", "READY", "READY"),
-    ("values like an end, and no end", LIKE_AN_END[:-8], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("two streams", STREAM + LIKE_AN_END, "READY", "READY", "READY", "READY"),
-    ("two streams, one without its end", STREAM + LIKE_AN_END[:-8], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("a stream and padding", STREAM + bytes(56), "READY", "READY", "READY", "READY"),
-    ("a stream and other bytes", STREAM + b"other bytes" + bytes(8), "READY", "READY", "READY", "READY"),
-    ("a stream that is broken", STREAM[:8] + b"\xff" * 8 + STREAM[16:], "READY", "READY", "READY", "READY"),
-    ("nothing", b"", "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
-    ("one byte", b"A", "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
-    ("JSON", b'{"a": 1}', "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
-    ("CSV", b"path,bytes\na.arrow,1\n", "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
-    ("Parquet", b"PAR1" + bytes(100), "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
+    # the bytes, their readiness after a second, after a minute, and after a minute where broken files are skipped
+    ("file", FILE, "READY", "READY", "READY"),
+    ("stream", STREAM, "READY", "READY", "READY"),
+    ("half a file", FILE[:-50], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("a file's magic", FILE[:8], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("half a stream", STREAM[:-20], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("a stream without its end", STREAM[:-8], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("the end of a stream alone", STREAM[-8:], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("a stream of old", LEGACY, "READY", "READY", "READY"),
+    ("a stream of old without its end", LEGACY[:-4], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("values like an end", LIKE_AN_END, "READY", "READY", "READY"),
+    ("values like an end, and no end", LIKE_AN_END[:-8], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("two streams", STREAM + LIKE_AN_END, "READY", "READY", "READY"),
+    ("two streams, one without its end", STREAM + LIKE_AN_END[:-8], "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("a stream and padding", STREAM + bytes(56), "READY", "READY", "READY"),
+    ("a stream and other bytes", STREAM + b"other bytes" + bytes(8), "READY", "READY", "READY"),
+    ("a stream that is broken", STREAM[:8] + b"\xff" * 8 + STREAM[16:], "READY", "READY", "READY"),
+    ("nothing", b"", "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("one byte", b"A", "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("JSON", b'{"a": 1}', "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("CSV", b"path,bytes\na.arrow,1\n", "INCOMPLETE", "INCOMPLETE", "READY"),
+    ("Parquet", b"PAR1" + bytes(100), "INCOMPLETE", "INCOMPLETE", "READY"),
 ]
 NAMED = [case[0] for case in CASES]
 
 
-@pytest.mark.parametrize(("data", "soon", "later", "unfinished", "skipping"), [c[1:] for c in CASES], ids=NAMED)
-def test_a_file_is_complete_by_its_end(tmp_path, caplog, data, soon, later, unfinished, skipping):
+@pytest.mark.parametrize(("data", "soon", "later", "skipping"), [c[1:] for c in CASES], ids=NAMED)
+def test_a_file_is_complete_by_its_end(tmp_path, caplog, data, soon, later, skipping):
     path = tmp_path / "a.arrow"
     path.write_bytes(data)
     changed = path.stat().st_ctime_ns
@@ -70,8 +69,7 @@ def test_a_file_is_complete_by_its_end(tmp_path, caplog, data, soon, later, unfi
         (1, {}, soon),
         (1, {"skips_broken": True}, soon),
         (61, {}, later),
-        (61, {"unfinished_seconds": 3600}, later),
-        (3601, {"unfinished_seconds": 3600}, unfinished),
+        (3601, {}, later),
         (61, {"skips_broken": True}, skipping),
     ):
         caplog.clear()
@@ -80,7 +78,7 @@ def test_a_file_is_complete_by_its_end(tmp_path, caplog, data, soon, later, unfi
             ((readiness, file),) = gate.check([DataFile(str(path), 1, 1)])
             assert (expected, len(data), path.stat().st_mtime_ns) == (readiness.name, file.nbytes, file.mtime_ns)
         waits = expected == "INCOMPLETE" and age > 60
-        assert waits == (1 == len(caplog.records)) or expected == unfinished != later
+        assert waits == (1 == len(caplog.records)) or options
 
 
 def test_a_file_that_is_not_arrow_is_named_with_a_way_to_leave_it_out(tmp_path, caplog):
@@ -93,7 +91,7 @@ def test_a_file_that_is_not_arrow_is_named_with_a_way_to_leave_it_out(tmp_path, 
     assert "found an empty file" in empty
     assert "for CSV use spark.read.csv" in manifest
     assert "leave such files out with pathGlobFilter" in empty
-    assert "unfinishedAfter=5m" in unended
+    assert "copy the stream into the directory with 'arrowipc repair'" in unended
 
 
 def test_a_file_that_waits_is_not_opened_again_until_it_changes(tmp_path):
@@ -114,20 +112,18 @@ def test_a_file_that_waits_is_not_opened_again_until_it_changes(tmp_path):
 
 
 ENDLESS = [
-    # a file without its end, how it is admitted, and the words of the warning
-    (STREAM[:-8], {"unfinished_seconds": 5}, "this stream has no end marker and has not changed for 61 s"),
-    (STREAM[:-8], {"skips_broken": True}, "the file has no end and has not changed for a minute"),
-    (FILE[:-50], {"skips_broken": True}, "the file has no end and has not changed for a minute"),
+    STREAM[:-8],
+    FILE[:-50],
 ]
 
 
-@pytest.mark.parametrize(("data", "options", "words"), ENDLESS)
-def test_a_file_that_is_read_without_its_end_is_named(tmp_path, caplog, data, options, words):
+@pytest.mark.parametrize("data", ENDLESS)
+def test_a_file_that_is_read_without_its_end_is_named(tmp_path, caplog, data):
     path = tmp_path / "a.arrows"
     path.write_bytes(data)
-    gate = Admission(LOCAL, **options, clock=lambda: path.stat().st_ctime_ns + 61 * SECONDS)
+    gate = Admission(LOCAL, skips_broken=True, clock=lambda: path.stat().st_ctime_ns + 61 * SECONDS)
     assert Readiness.READY is gate.check([DataFile(str(path), 1, 1)])[0][0]
-    assert f"{words}" in caplog.text
+    assert "the file has no end and has not changed for a minute" in caplog.text
     assert "what is written to it later will not be read" in caplog.text
 
 
@@ -149,14 +145,10 @@ def test_a_stream_whose_marker_comes_while_it_is_looked_at_waits(tmp_path):
 def test_tensors_have_no_end_marker(tmp_path, caplog):
     path = tmp_path / "t.arrow"
     path.write_bytes(STREAM[:-8])
-    for options, expected in (
-        ({}, "READY"),
-        ({"unfinished_seconds": 300}, "INCOMPLETE"),
-        ({"unfinished_seconds": 5}, "READY"),
-    ):
-        gate = Admission(LOCAL, of_tensors=True, **options, clock=lambda: path.stat().st_ctime_ns + 61 * SECONDS)
+    for seconds, expected in ((59, "INCOMPLETE"), (61, "READY")):
+        gate = Admission(LOCAL, of_tensors=True, clock=lambda s=seconds: path.stat().st_ctime_ns + s * SECONDS)
         assert expected == gate.check([DataFile(str(path), 1, 1)])[0][0].name
-    assert 1 == len(caplog.records)
+    assert not caplog.records
 
 
 def test_a_file_that_has_just_changed_is_young_whatever_time_it_was_given(tmp_path):

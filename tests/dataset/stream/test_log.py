@@ -38,7 +38,7 @@ class Query:
         source = SourceFiles(self.storage, ("memory:/in",), recursive=True)
         waiting = WaitingFiles(source, All(), seconds=lambda: self.now)
         log = SourceLog(self.storage, "memory:/log", ("memory:/in",), name_only=self.options.name_only)
-        cleaner = Cleaner(self.storage, None, ("memory:/in",)) if self.clean else None
+        cleaner = Cleaner(self.storage, ("memory:/in",)) if self.clean else None
         self.mode = LogMode(waiting, log, self.options, cleaner)
 
     def put(self, **times):

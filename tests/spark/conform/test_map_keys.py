@@ -6,27 +6,12 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import DEFAULT, MAP, NAN, D, conformed, option
+from conform_batches import DEFAULT, MAP, NAN, D, conformed
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.options.values import MapKeys
-
-BY_OPTIONS = {
-    "last key wins": (
-        pa.array([[("a", 1), ("b", 2), ("a", 3)], None, [("a", 4)]], MAP), option(map_keys=MapKeys.LAST_WINS), [[("a", 3), ("b", 2)], None, [("a", 4)]],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BY_OPTIONS)
-def test_values_by_options(case):
-    array, options, expected = BY_OPTIONS[case]
-    made = conformed(array, options)
-    assert expected == made.to_pylist()
-
 
 VALUE_ERRORS = {
     "a key twice": (pa.array([[("a", 1)], [("b", 1), ("a", 2), ("b", 3)]], MAP), DEFAULT, SchemaMismatchError, "field c: a map holds the key 'b' twice (slot 1)"),
@@ -73,8 +58,6 @@ def test_keys_of_a_map_are_compared_within_the_map(case):
     twice = pa.array([entries, [*entries, (keys[-1], 99)]], map_type)
     with pytest.raises(SchemaMismatchError, match=r"twice \(slot 1\)"):
         conformed(twice)
-    made = conformed(twice, option(map_keys=MapKeys.LAST_WINS)).to_pylist()
-    assert repr([entries, [*entries[:-1], (keys[-1], 99)]]) == repr(made)
 
 
 def map_of(keys, sizes, *, validity=None, entries_validity=None):
@@ -97,7 +80,7 @@ NULL_KEYS = {
 def test_a_null_key_is_an_error(case):
     """pyarrow ends the process on a null under a key that is not nullable, so it must not get that far."""
     with pytest.raises(InvalidBodyError, match="field c: expected map keys that are not null, found a null key"):
-        conformed(NULL_KEYS[case], option(map_keys=MapKeys.LAST_WINS))
+        conformed(NULL_KEYS[case])
 
 
 def test_null_keys_and_keys_that_are_twice_under_a_null_map_are_no_error():

@@ -54,5 +54,5 @@ def test_the_head_of_an_array(count):
 
 def test_more_bytes_than_spark_holds_are_an_error_with_a_way_out():
     octets = np.frombuffer(mmap.mmap(-1, 1 << 31), np.uint8)
-    with pytest.raises(LimitError, match=r"field c: .*2,147,483,648 bytes.*outputBatchRows lower"):
+    with pytest.raises(LimitError, match=r"field c: .*2,147,483,648 bytes.*extensionTypes=storage"):
         variant_bytes.binary_array(np.array([0, 1 << 31]), octets, None, "c")

@@ -246,7 +246,7 @@ def test_a_dictionary_may_hide_nulls_from_headers(tmp_path, monkeypatch):
 
 def test_the_parts_of_a_large_record_batch_are_answered_once(tmp_path, monkeypatch):
     path = described(tmp_path / "a.arrow", pa.concat_tables([NUMBERS] * 200).combine_chunks(), rows=20_000)
-    small = {"maxPartitionBytes": "100000", "openCostInBytes": "0"}
+    small = {"maxPartitionBytes": "100000"}
     reader = ArrowIpcBatchReader(ASKED, parse_read({"path": str(path), **small}))
     assert 2 < len([part for partition in reader.partitions() for part in partition.ranges if part.rows])
     made, decoded = run(path, [COUNT, MOST], monkeypatch, **small)

@@ -90,7 +90,7 @@ SAME = [
     ("a partition column", lambda batches: (b.select(["k"]) for b in batches), "k int", {}),
     ("metadata columns", lambda batches: (b.select(["_block", "id"]) for b in batches), "_block int, id bigint", {"metadataColumns": True}),
     ("columns as a list", every_type, "id bigint, amount decimal(9,2)", {"columns": ["id", "amount"]}),
-    ("small splits", every_type, "id bigint", {"columns": "id", "maxPartitionBytes": 1000, "openCostInBytes": 0}),
+    ("small splits", every_type, "id bigint", {"columns": "id", "maxPartitionBytes": 1000}),
 ]  # fmt: skip
 
 

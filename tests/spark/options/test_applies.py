@@ -23,11 +23,6 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream
 from spark_arrow_ipc.spark.read.stream_reader import stream_mode
 
 SERVED = "dissociated+tcp://127.0.0.1:1/t?want_data=1"
-WITH = {
-    "cleanSource": {"sourceArchiveDir": "/old"},
-    "sourceArchiveDir": {"cleanSource": "archive"},
-}
-"""What an option needs beside it."""
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +118,7 @@ EXAMPLES = {option.name: option.example for option in (*READING, *STREAMING, *WR
 @pytest.mark.parametrize("use", list(Use), ids=lambda use: use.name)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_is_taken_where_it_applies(name, use, sources):
-    given = {name.replace("*", "key"): EXAMPLES[name], **WITH.get(name, {})}
+    given = {name.replace("*", "key"): EXAMPLES[name]}
     if use is Use.COMPACTION:
         given = dict(list(given.items())[:1])
     taken = True

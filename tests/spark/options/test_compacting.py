@@ -10,7 +10,7 @@ def test_options_of_both_sides_are_there_once():
     names = [option.name for option in of_compactions()]
     assert len(names) == len(set(names))
     assert {"pathGlobFilter", "compression", "storage.*", "keepReplaced"} <= set(names)
-    assert {"path", "where", "columns", "partitionBy", "vectors", "nanoseconds", "mapKeys"}.isdisjoint(names)
+    assert {"path", "where", "columns", "partitionBy", "vectors", "nanoseconds"}.isdisjoint(names)
 
 
 def test_names_match_in_any_case_and_with_keys():

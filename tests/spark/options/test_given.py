@@ -19,7 +19,7 @@ READ_ERRORS = {
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "what Spark adds to a sink": ({"queryname": "q"}, "the option queryName is for writeStream, and here data is read; remove it"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
-    "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),
+    "no count": ({"minPartitionNum": "0"}, "must be a whole number of at least 1, and is '0'"),
     "no word": ({"times": "clock"}, "the option times must be one of noted, interval, time, long, and is 'clock'; for example: interval"),
     "no JSON": ({"paths": "/a"}, "must be a JSON array of paths"),
     "no strings": ({"paths": "[1]"}, "must be a JSON array of paths"),
@@ -35,13 +35,14 @@ READ_ERRORS = {
     "limit": ({"limit": "5"}, "there is no option limit for reading; take the first rows of the DataFrame with limit(n)"),
     "schema": ({"schema": "a int"}, "there is no option schema for reading; give the types of columns to schema(...)"),
     "inferSchema": ({"inferSchema": "true"}, "there is no option inferSchema for reading; Arrow files have their schema"),
-    "batch_size": ({"batch_size": "10"}, "there is no option batch_size for reading; the option outputBatchRows"),
-    "batchSize": ({"batchSize": "10"}, "there is no option batchSize for reading; the option outputBatchRows"),
+    "batch_size": ({"batch_size": "10"}, "there is no option batch_size for reading; a batch that Spark gets has"),
+    "batchSize": ({"batchSize": "10"}, "there is no option batchSize for reading; a batch that Spark gets has"),
     "header": ({"header": "true"}, "there is no option header for reading; it is for text files"),
     "split-size": ({"split-size": "1"}, "there is no option split-size for reading; the option maxPartitionBytes"),
     "datetimeRebaseMode": ({"datetimeRebaseMode": "LEGACY"}, "there is no option datetimeRebaseMode for reading; Arrow files have one calendar"),
     "ignoreChanges": ({"ignoreChanges": "true"}, "there is no option ignoreChanges for reading; the option onOverwrite"),
     "startingTimestamp": ({"startingTimestamp": "2026-01-01"}, "there is no option startingTimestamp for reading; the option startingFrom"),
+    "unfinishedAfter": ({"unfinishedAfter": "5m"}, "there is no option unfinishedAfter for reading; a stream of files waits"),
     "replaceWhere": ({"replaceWhere": "day = 1"}, "there is no option replaceWhere for reading; 'python -m"),
     "a list of Python's": ({"columns": "['id', 'a b']"}, """is "['id', 'a b']"; for example: ["id", "a b"]"""),
 }  # fmt: skip
@@ -57,7 +58,8 @@ def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
 
 WRITE_ERRORS = {
     "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression?"),
-    "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
+    "durability": ({"durability": "none"}, "there is no option durability for writing; every step of a write survives"),
+    "read option": ({"times": "long"}, "the option times is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
     "partitions of no columns": (
         {"partitionBy": "all"},
@@ -120,7 +122,7 @@ def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
     assert expected in str(caught.value)
 
 
-FREE = ("path", "basePath", "token", "commitToken", "sourceLog", "sourceArchiveDir", "where", "metadata.*", "storage.*")
+FREE = ("path", "basePath", "token", "commitToken", "sourceLog", "where", "metadata.*", "storage.*")
 """Options that take every string that is not blank; a predicate is parsed where the columns are known."""
 
 

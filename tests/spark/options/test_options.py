@@ -7,16 +7,13 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.write import IfExists
-from spark_arrow_ipc.ipc import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
-    Durability,
     ExtensionTypes,
-    MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
     SchemaCheck,
@@ -29,17 +26,10 @@ READS = {
     "a path": ({"path": "/a b"}, {"paths": ("/a b",)}),
     "paths of load([...])": ({"paths": '["/a", "/b"]'}, {"paths": ("/a", "/b")}),
     "names in any case": ({"MAXPARTITIONBYTES": "1k"}, {"max_partition_bytes": 1024}),
-    "words in any case": ({"mapKeys": "LASTWINS"}, {"map_keys": MapKeys.LAST_WINS}),
+    "words in any case": ({"times": "LONG"}, {"times": Times.LONG}),
     "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
     "all columns": ({"columns": "all"}, {"columns": None}),
-    "concatenatedStreams": (
-        {"concatenatedStreams": "READ"},
-        {"concatenated_streams": ConcatenatedStreams.READ},
-    ),
     "verifyChecksums": ({"verifyChecksums": "false"}, {"verify_checksums": False}),
-    "openCostInBytes": ({"openCostInBytes": "1"}, {"open_cost_in_bytes": 1}),
-    "openCostInBytes of nothing": ({"openCostInBytes": "0"}, {"open_cost_in_bytes": 0}),
-    "outputBatchRows": ({"outputBatchRows": "7"}, {"output_batch_rows": 7}),
     "maxBatchBytes": ({"maxBatchBytes": "3g"}, {"max_batch_bytes": 3 << 30}),
     "validation": ({"validation": "structural"}, {"validation": Validation.STRUCTURAL}),
     "nanoseconds": ({"nanoseconds": "long"}, {"nanoseconds": Nanoseconds.LONG}),
@@ -86,7 +76,6 @@ WRITES = {
     "statistics of some": ({"statistics": "a, b.c"}, {"statistics": ("a", ("b", "c"))}),
     "partitionOverwriteMode": ({"partitionOverwriteMode": "DYNAMIC"}, {"partition_overwrite_mode": PartitionOverwriteMode.DYNAMIC}),
     "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
-    "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
     "keepReplaced": ({"keepReplaced": "10m"}, {"keep_replaced": 600}),
     "commitRetention": ({"commitRetention": "7d"}, {"commit_retention": 7 * 86400}),
     "keepReplaced in seconds": ({"keepReplaced": "90"}, {"keep_replaced": 90}),

@@ -33,7 +33,6 @@ PATH = {"path": "/in"}
         ({"pollInterval": "200ms"}, "poll_interval", 0.2),
         ({"pollInterval": "2m"}, "poll_interval", 120),
         ({"cleanSource": "DELETE"}, "clean_source", CleanSource.DELETE),
-        ({"cleanSource": "archive", "sourceArchiveDir": "/old"}, "source_archive_dir", "/old"),
     ],
 )
 def test_values(given, attribute, value):
@@ -57,9 +56,8 @@ def test_the_options_of_a_read_come_with_them():
             )
             for text in ("-1", "2026-06-01T13:00:00", "2026-13-01T00:00:00Z", "2026-06-01", "newest")
         ),
-        ({"cleanSource": "archive"}, "belong together"),
-        ({"sourceArchiveDir": "/old"}, "belong together"),
-        ({"maxFileAge": "7d"}, "there is no option maxFileAge; the option modifiedAfter leaves older files out"),
+        ({"cleanSource": "archive"}, "cleanSource must be one of off, delete"),
+        ({"sourceArchiveDir": "/old"}, "the option cleanSource deletes files or leaves them"),
         ({"sourceLog": "/log", "lateWindow": "1h"}, "no file is late"),
         ({"metadataOnly": "true"}, "metadataOnly=true is for batch reads"),
         ({"maxFilePerTrigger": "1"}, "did you mean maxFilesPerTrigger"),

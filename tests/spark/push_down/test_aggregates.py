@@ -203,11 +203,7 @@ def test_each_core_has_as_many_tasks_where_the_cores_are_known(pushed, tmp_path,
     context.conf().set("spark.dynamicAllocation.enabled", dynamic)
     pushed.conf.set("spark.sql.adaptive.enabled", "false")
     try:
-        files = (
-            pushed.read.format("arrowipc")
-            .options(minPartitionNum=partitions, openCostInBytes="128m")
-            .load(str(tmp_path))
-        )
+        files = pushed.read.format("arrowipc").options(minPartitionNum=partitions).load(str(tmp_path))
         assert files.rdd.getNumPartitions() == partitions
         files.createOrReplaceTempView("single")
         frame = pushed.sql("SELECT count(*), max(k) FROM single")

@@ -31,7 +31,9 @@ SETTINGS = [
 def folder(pushed, tmp_path_factory):
     """Two streams of two record batches with a column of each type that pyarrow makes."""
     path = tmp_path_factory.mktemp("types")
-    batch = pa.record_batch(list(arrow_cases.ARRAYS.values()), names=[f"c{i}" for i in range(len(arrow_cases.ARRAYS))])
+    once = [None if each is None else list(dict(each).items()) for each in arrow_cases.MAPS]
+    arrays = arrow_cases.ARRAYS | {"map": pa.array(once, arrow_cases.ARRAYS["map"].type)}
+    batch = pa.record_batch(list(arrays.values()), names=[f"c{i}" for i in range(len(arrays))])
     for name, batches in {"a": [batch, batch.slice(3, 5)], "b": [batch.slice(6), batch.slice(0, 0)]}.items():
         with pa.OSFile(str(path / f"{name}.arrow"), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
             for each in batches:
@@ -62,7 +64,7 @@ def both(pushed, make, *, is_narrow):
 def test_arrow_types(pushed, folder, options, is_narrow):
     by_rows, by_columns = both(
         pushed,
-        lambda: pushed.read.format("arrowipc").options(mapKeys="lastWins", **options).load(str(folder)),
+        lambda: pushed.read.format("arrowipc").options(**options).load(str(folder)),
         is_narrow=is_narrow,
     )
     assert len(by_rows[0]) == 11 + 5 + 5
@@ -74,7 +76,7 @@ def test_arrow_types(pushed, folder, options, is_narrow):
 def test_each_field_of_a_struct_is_read_alone(pushed, folder, name):
     """Some columns are structs in Spark alone."""
     column = f"c{list(arrow_cases.ARRAYS).index(name)}"
-    read = pushed.read.format("arrowipc").option("mapKeys", "lastWins")
+    read = pushed.read.format("arrowipc")
     type_ = read.load(str(folder)).schema[column].dataType
     for field in getattr(type_, "elementType", type_).names:
         by_rows, by_columns = both(
@@ -132,11 +134,11 @@ def without_the_first(batches):
 
 
 def test_what_functions_make_crosses_as_columns(pushed, folder):
-    schema = pushed.read.format("arrowipc").option("mapKeys", "lastWins").load(str(folder)).drop("c0").schema
-    made = map_in_arrow(pushed, str(folder), without_the_first, schema, mapKeys="lastWins")
+    schema = pushed.read.format("arrowipc").load(str(folder)).drop("c0").schema
+    made = map_in_arrow(pushed, str(folder), without_the_first, schema)
     by_rows, by_columns = both(pushed, lambda: made.select("*"), is_narrow=False)
     assert by_rows == by_columns
-    counted = aggregate(pushed, str(folder), aggregates={"rows": "count(*)"}, mapKeys="lastWins")
+    counted = aggregate(pushed, str(folder), aggregates={"rows": "count(*)"})
     assert counted.collect() == [(made.count(),)]
     for frame in made.select("c1"), counted:
         frame.collect()  # a plan that adapts itself shows how it is read when it has run

@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.byte_source import FileSource
 
-FINE = {"maxPartitionBytes": "20k", "openCostInBytes": "1k", "minPartitionNum": "1"}
+FINE = {"maxPartitionBytes": "20k", "minPartitionNum": "1"}
 """Splits so small that most files are large, and so are some record batches."""
 
 
@@ -213,8 +213,8 @@ def test_a_file_that_cannot_be_opened_stops_only_plans_that_cut_it(data, tmp_pat
     monkeypatch.setattr(FileSource, "open", staticmethod(refuses))
     with pytest.raises(PermissionError):
         planned(tmp_path)
-    assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", openCostInBytes="4m"))
-    assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", openCostInBytes="4m", where="id < 5"))
+    assert 1 == len(planned(tmp_path, maxPartitionBytes="128m"))
+    assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", where="id < 5"))
 
 
 LEFT_OUT = (
@@ -225,7 +225,7 @@ LEFT_OUT = (
 LEAVING_OUT = {
     "all columns": ({}, None, LEFT_OUT),
     "a predicate": ({"where": "id < 5"}, None, LEFT_OUT),
-    "more tasks than one": ({"minPartitionNum": "4", "openCostInBytes": "0"}, None, LEFT_OUT),
+    "more tasks than one": ({"minPartitionNum": "4"}, None, LEFT_OUT),
     "mergeSchema": ({"mergeSchema": "true"}, None, None),
     "columns": ({"columns": "id"}, None, None),
     "a schema": ({}, s.StructType().add("id", "long"), None),

@@ -283,7 +283,7 @@ def test_memory_mapped_files_are_read_alike(spark, lake):
 
 def test_tasks_aimed_at(spark, tmp_path):
     arrow_files.write(tmp_path / "1.arrow", pa.table({"n": pa.array(range(10_000), pa.int64())}), rows=100)
-    frame = read(spark, tmp_path, openCostInBytes="1", minPartitionNum="7")
+    frame = read(spark, tmp_path, maxPartitionBytes="128k", minPartitionNum="7")
     assert frame.rdd.getNumPartitions() == 7
     assert frame.count() == 10_000
 
@@ -291,7 +291,7 @@ def test_tasks_aimed_at(spark, tmp_path):
 def test_tasks_are_made_of_what_columns_need(spark, tmp_path):
     table = pa.table({f"c{i}": pa.array(range(60_000), pa.int64()) for i in range(20)})
     arrow_files.write(tmp_path / "1.arrow", table, rows=10_000)  # 9.6 MB, of which a column has 480 kB
-    options = {"maxPartitionBytes": "2m", "openCostInBytes": "1m", "minPartitionNum": "1"}
+    options = {"maxPartitionBytes": "1700k", "minPartitionNum": "1"}
     asked = [{}, {"columns": "c3,c7"}, {"columns": "c3", "where": "c9 >= 0"}]
     frames = [read(spark, tmp_path, **options, **more) for more in asked]
     assert [frame.rdd.getNumPartitions() for frame in frames] == [6, 1, 1]
@@ -306,7 +306,7 @@ def test_tasks_are_made_of_what_columns_need(spark, tmp_path):
 def test_one_large_batch_is_shared_by_tasks(spark, tmp_path, more):
     table = pa.table({"n": pa.array(range(100_000), pa.int64()), "s": [str(i % 100) for i in range(100_000)]})
     arrow_files.write(tmp_path / "1.arrow", table, rows=100_000)  # 1.4 MB
-    options = {"maxPartitionBytes": "300k", "openCostInBytes": "1", "metadataColumns": "true"}
+    options = {"maxPartitionBytes": "300k", "metadataColumns": "true"}
     frame = read(spark, tmp_path, **options, **more)
     assert frame.rdd.getNumPartitions() == 5
     if "where" in more:

@@ -237,7 +237,7 @@ def test_where_in_a_view(spark, lake):
 
 
 def test_rows_know_where_they_are_from(spark, lake):
-    frame = read(spark, lake, metadataColumns="true", maxPartitionBytes="5k", openCostInBytes="1")
+    frame = read(spark, lake, metadataColumns="true", maxPartitionBytes="5k")
     assert frame.columns[-5:] == ["_file_path", "_file_size", "_file_modification_time", "_block", "_row_index"]
     assert frame.rdd.getNumPartitions() > 8
     found = frame.selectExpr("id % 1000 = _row_index", "_block = floor(_row_index / 100)").distinct().collect()
@@ -273,7 +273,7 @@ def origins(tmp_path_factory):
 
 HOUR_NS = 3_600_000_000_000
 ORIGINS = {"metadataColumns": "true"}
-SMALL_SPLITS = {"maxPartitionBytes": "5k", "openCostInBytes": "1"}
+SMALL_SPLITS = {"maxPartitionBytes": "5k"}
 
 
 def origin_predicates(root, count):

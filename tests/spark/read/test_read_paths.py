@@ -72,7 +72,7 @@ PATHS = {
 def test_a_path_names_files(spark, tree, name):
     """All rows of those files, once for each time that a file is named."""
     paths, expected = PATHS[name]
-    frame = read(spark, *(f"{tree}/{path}" for path in paths), openCostInBytes="1", maxPartitionBytes="1m", columns="n")
+    frame = read(spark, *(f"{tree}/{path}" for path in paths), maxPartitionBytes="1m", columns="n")
     assert sorted(numbers(frame)) == sorted(expected)
 
 
@@ -173,7 +173,7 @@ def test_a_large_file_is_cut_between_its_batches(spark, batches, name):
     """Every row once, in order, and tasks whose row counts differ by at most one batch."""
     divisor, tasks = SPLITS[name]
     nbytes = pathlib.Path(batches[0]).stat().st_size
-    options = {"maxPartitionBytes": str(-(-nbytes // divisor) + 1), "openCostInBytes": "1"}
+    options = {"maxPartitionBytes": str(32 * nbytes // (32 * divisor - 1) + 1)}  # of which opening the file is a 32nd
     found = rows_by_task(read(spark, batches[0], **options))
     assert [n for rows in found for n in rows] == list(range(BATCHES * ROWS))
     sizes = [len(rows) for rows in found]
@@ -183,13 +183,13 @@ def test_a_large_file_is_cut_between_its_batches(spark, batches, name):
 
 def test_the_last_batch_of_a_file_may_be_short(spark, tmp_path):
     path = arrow_files.write(tmp_path / "in.arrow", pa.table({"n": pa.array(range(95))}), rows=10)
-    found = rows_by_task(read(spark, path, maxPartitionBytes="1500", openCostInBytes="1"))
+    found = rows_by_task(read(spark, path, maxPartitionBytes="1500"))
     assert [n for rows in found for n in rows] == list(range(95))
     assert len(found) > 1
 
 
 def test_a_large_stream_is_cut_between_its_batches(spark, batches):
-    tasks = rows_by_task(read(spark, batches[1], maxPartitionBytes="1k", openCostInBytes="1"))
+    tasks = rows_by_task(read(spark, batches[1], maxPartitionBytes="1k"))
     assert len(tasks) > 1
     assert [n for rows in tasks for n in rows] == list(range(BATCHES * ROWS))
 
@@ -199,7 +199,9 @@ def test_small_files_are_packed(spark, tmp_path):
     for i in range(12):
         path = write(tmp_path / "d" / f"{i:02}.arrow", *range(i * 10, i * 10 + 10))
     nbytes = pathlib.Path(path).stat().st_size
-    options = {"maxPartitionBytes": str(4 * nbytes + 3 * 100), "openCostInBytes": "100"}
+    options = {
+        "maxPartitionBytes": str(4 * nbytes * 32 // 29 + 1)
+    }  # three of four are opened after the first, a 32nd each
     found = rows_by_task(read(spark, tmp_path / "d", **options))
     assert [len(rows) for rows in found] == [40, 40, 40]
     assert [n for rows in found for n in rows] == list(range(120))
@@ -223,13 +225,3 @@ def test_files_without_rows_or_columns(spark, tmp_path, name, stream):
         if isinstance(data, pa.RecordBatch):
             writer.write_batch(data)
     assert read(spark, path).count() == expected
-
-
-def test_output_batch_rows_changes_no_row(spark, batches):
-    """Batches for Spark are smaller than those of the file, and every row comes once."""
-    frame = read(spark, batches[0], outputBatchRows="7")
-    assert frame.selectExpr("count(*)", "sum(n)", "count(DISTINCT n)").collect()[0] == (
-        BATCHES * ROWS,
-        sum(range(BATCHES * ROWS)),
-        BATCHES * ROWS,
-    )

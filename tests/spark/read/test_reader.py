@@ -18,7 +18,6 @@ from spark_arrow_ipc.errors import (
     ColumnNotFoundError,
     FileChangedError,
     InvalidArrowError,
-    InvalidFramingError,
     NoTableError,
     OptionError,
 )
@@ -31,7 +30,7 @@ from spark_arrow_ipc.spark.read import where
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
-FINE = {"maxPartitionBytes": "2k", "openCostInBytes": "1", "minPartitionNum": "1"}
+FINE = {"maxPartitionBytes": "2k", "minPartitionNum": "1"}
 TABLE = pa.table({"id": range(1000), "name": [f"n{i}" for i in range(1000)]})
 
 
@@ -112,7 +111,7 @@ def test_a_column_that_is_named_twice_is_refused(structs, columns):
 TENSORS = {
     "schema": {},
     "merged schema": {"mergeSchema": "true"},
-    "large files": {"maxPartitionBytes": "1k", "openCostInBytes": "1"},
+    "large files": {"maxPartitionBytes": "1k"},
 }
 
 
@@ -143,21 +142,10 @@ def joined_streams(tmp_path):
 
 @pytest.mark.parametrize("recover", ["false", "true"])
 @pytest.mark.parametrize("splits", [{}, FINE], ids=["large splits", "small splits"])
-def test_streams_one_after_the_other_are_one_table_on_demand(joined_streams, splits, recover):
+def test_the_first_of_streams_one_after_the_other_is_read_with_a_warning(joined_streams, splits, recover):
     options = {"metadataColumns": "true", "recover": recover, **splits}
-    found = batches(reader_of(joined_streams, concatenatedStreams="read", **options))
-    assert [*range(1000)] == ids(found)
-    for batch in found:
-        assert batch["id"] == batch["_row_index"].cast(pa.int64())
-        assert [i // 50 for i in batch["id"].to_pylist()] == batch["_block"].to_pylist()
     with pytest.warns(ConcatenatedStreamsWarning, match=f"{joined_streams}: another stream begins"):
         assert [*range(500)] == ids(batches(reader_of(joined_streams, **options)))
-    with pytest.raises(InvalidFramingError, match="another stream"):
-        batches(reader_of(joined_streams, concatenatedStreams="error", **{**options, "recover": "false"}))
-
-
-def test_opening_a_file_may_cost_nothing(lake):
-    assert sorted(2 * [*range(1000)]) == ids(batches(reader_of(lake, openCostInBytes="0", maxPartitionBytes="2k")))
 
 
 def test_small_splits_make_more_partitions(lake):
@@ -199,7 +187,7 @@ def test_conversions_are_compiled_once_for_files_that_follow_with_one_schema(tmp
         reader_module, "compile_conform", lambda *given: compiled.append(given) or compile_conform(*given)
     )
     asked = s.StructType([s.StructField(column, s.LongType()) for column in sorted(files[0])])
-    one_task = {"openCostInBytes": "0", "minPartitionNum": "1"} | ({} if where is None else {"where": where})
+    one_task = {"minPartitionNum": "1"} | ({} if where is None else {"where": where})
     made = reader_of(tmp_path, asked, **one_task)
     (part,) = made.partitions()
     found = pa.Table.from_batches(made.read(part))

@@ -84,7 +84,7 @@ def named(columns):
     return [f"c{i}" for i in range(columns)]
 
 
-SPLIT = {"maxPartitionBytes": "200k", "openCostInBytes": "0"}
+SPLIT = {"maxPartitionBytes": "200k"}
 HEAD, LISTS = 1, 4
 """What the path is; and whether it, or a directory above it, is a dataset that is being written, before and after."""
 

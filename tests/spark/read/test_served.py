@@ -57,7 +57,6 @@ READS = [
     ("a field", {"columns": "s.x"}),
     ("some rows", {"where": "id >= 150 AND name = 'n3'"}),
     ("rows by another column", {"columns": "id", "where": "s.x < 700 AND name <> 'n1'"}),
-    ("small batches for Spark", {"outputBatchRows": "7", "columns": "id"}),
 ]
 
 

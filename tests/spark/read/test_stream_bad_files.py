@@ -133,16 +133,11 @@ def test_with_fail_the_task_raises(tmp_path):
         Query(tmp_path / "in", N, onBadFile="fail").next()
 
 
-def test_a_stream_that_has_its_time_is_not_bad_before(tmp_path, caplog):
-    """It is admitted when unfinishedAfter has passed, so that it only waits until then."""
+def test_a_stream_without_its_end_is_bad(tmp_path, caplog):
     path = drop(tmp_path / "in" / "0.arrow", 0).with_name("1.arrows")
     with pa.ipc.new_stream(path, pa.schema({"n": pa.int64()})) as writer:
         writer.write_batch(pa.record_batch({"n": [1]}))
     path.write_bytes(path.read_bytes()[:-8])
-    query = Query(tmp_path / "in", N, onBadFile="skip", unfinishedAfter="1h")
-    assert [(0,)] == query.next()
-    assert "passed over" not in caplog.text
-    assert "the query waits for it" in caplog.text
     query = Query(tmp_path / "in", N, onBadFile="skip")
     assert [(0,)] == query.next()
     assert "passed over until it changes, as onBadFile=skip asks: this stream has no end marker" in caplog.text

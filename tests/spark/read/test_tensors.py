@@ -16,7 +16,7 @@ from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
-FINE = {"maxPartitionBytes": "2k", "openCostInBytes": "1", "minPartitionNum": "1"}
+FINE = {"maxPartitionBytes": "2k", "minPartitionNum": "1"}
 MATRIX = np.arange(1200.0, dtype=np.float32).reshape(60, 20)
 
 

@@ -362,18 +362,13 @@ def test_nothing_of_a_query_lies_where_it_looks_for_files(spark, tmp_path, place
         ({"checkpoint": "out/state"}, "the checkpoint lies in"),
         ({"checkpoint": "out"}, "the checkpoint lies in"),
         ({"sourceLog": "out/log"}, "sourceLog lies in"),
-        ({"sourceArchiveDir": "out/old", "cleanSource": "archive"}, "sourceArchiveDir lies in"),
     ],
 )
 def test_nothing_of_a_query_lies_where_readers_of_the_target_look(spark, tmp_path, place, words):
     drop(tmp_path / "in", 0)
     drop(tmp_path / "out" / "k=1", 0)
     with pytest.raises(OptionError, match=words):
-        drain(
-            spark,
-            tmp_path,
-            **{name: path if name == "cleanSource" else tmp_path / path for name, path in place.items()},
-        )
+        drain(spark, tmp_path, **{name: tmp_path / path for name, path in place.items()})
     assert ["k=1"] == [file.name for file in (tmp_path / "out").iterdir()]
     assert not (tmp_path / "checkpoint").exists()
 

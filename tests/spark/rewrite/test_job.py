@@ -43,7 +43,7 @@ def flaky(batches):
 
 spark = SparkSession.builder.master("local[2,4]").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
-made = rewrite(spark, source, target, flaky, maxPartitionBytes="4k", openCostInBytes=0, minPartitionNum=6)
+made = rewrite(spark, source, target, flaky, maxPartitionBytes="4k", minPartitionNum=6)
 joined = compact(spark, target)
 print(json.dumps([made.files_written, made.rows_written, joined.files_read, joined.files_written]))
 """

@@ -75,7 +75,7 @@ SAME = [
     ("the Arrow types", {}, {"restoreTypes": True, "compression": "zstd"}, None),
     ("origins of rows", {"metadataColumns": True, "columns": "id"}, {"dictionaryColumns": ["_file_path"]}, None),
     ("a stream with metadata", {}, {"ipcFormat": "stream", "metadata": {"owner": "me"}}, None),
-    ("many small batches", {"maxPartitionBytes": 3000, "openCostInBytes": 0}, {"recordBatchRows": 30}, None),
+    ("many small batches", {"maxPartitionBytes": 3000}, {"recordBatchRows": 30}, None),
     ("a function", {}, {}, (late, LATE)),
     ("a function, partitions, and statistics", {}, {"partitionBy": ["hour"], "statistics": ["id"]}, (late, LATE)),
     ("nothing is left", {"where": "k = 9"}, {}, None),
@@ -221,7 +221,7 @@ def test_what_is_in_place(own, source, expected):
 def test_of_a_task_that_ran_thrice_one_result_counts(lake, tmp_path, seed):
     tasks = Tasks(attempts=3)
     tasks.luck.seed(seed)
-    made = rewrite(tasks, lake, tmp_path / "t", maxPartitionBytes=3000, openCostInBytes=0)
+    made = rewrite(tasks, lake, tmp_path / "t", maxPartitionBytes=3000)
     assert tasks.ran == 3 * made.files_written
     assert {"": [*range(3 * ROWS)]} == values(tmp_path / "t")
     assert [] == leftovers(tmp_path / "t")
@@ -244,7 +244,7 @@ def test_anything_but_one_result_of_each_task_is_refused(lake, tmp_path, found):
     collect = tasks.collect
     tasks.collect = lambda: found(collect())
     with pytest.raises(CommitError, match="one report of each of"):
-        rewrite(tasks, lake, tmp_path / "t", maxPartitionBytes=3000, openCostInBytes=0)
+        rewrite(tasks, lake, tmp_path / "t", maxPartitionBytes=3000)
     made = [path.name for path in (tmp_path / "t").rglob("*") if path.is_file()]
     assert ["00000000000000000001.done", "00000000000000000001.json"] == sorted(made), "the record that withdrew it"
 

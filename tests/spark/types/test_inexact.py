@@ -6,7 +6,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, MapKeys, Nanoseconds, Times, TimestampsWithOffset
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, TimestampsWithOffset
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
 from spark_arrow_ipc.spark.types.extension_columns import EXTENSIONS
 from spark_arrow_ipc.spark.types.field_metadata import (
@@ -20,7 +20,6 @@ NS = t.TimeUnit.NANOSECOND
 FLOOR, ERROR, LONG = (
     ReadOptions(nanoseconds=each) for each in (Nanoseconds.FLOOR, Nanoseconds.ERROR, Nanoseconds.LONG)
 )
-LAST = ReadOptions(nanoseconds=Nanoseconds.ERROR, map_keys=MapKeys.LAST_WINS)
 BOOL8 = t.Field("c", t.int8, custom_metadata=(("ARROW:extension:name", "arrow.bool8"),))
 OFFSET = t.field(
     "c",
@@ -45,7 +44,6 @@ CASES = [
     ("values of a dictionary", t.dictionary(t.int8, t.Timestamp(NS)), FLOOR, True),
     ("values of runs", t.run_end_encoded(t.int16, t.date64), FLOOR, True),
     ("keys of a map", t.map_(t.Timestamp(NS), t.int8), FLOOR, True),
-    ("the last of equal keys", t.list_(MAP), LAST, True),
     ("different keys", MAP, FLOOR, False),
     ("a bool8", BOOL8, FLOOR, True),
     ("a bool8 as its storage", BOOL8, STORAGE, False),
@@ -68,9 +66,8 @@ def test_values_that_a_read_may_change(type_, options, expected):
 
 
 def test_what_the_documentation_calls_not_lossless_may_change():
-    """The default of `mapKeys` changes nothing."""
     documented = {cls for cls, row in MAPPINGS.items() if not all(line.lossless for line in row.lines)}
-    assert documented == MAY_CHANGE.keys() - {t.Map}
+    assert documented == MAY_CHANGE.keys()
     assert {
         name for name, row in EXTENSIONS.items() if not all(line.lossless for line in row.lines)
     } == EXTENSIONS_THAT_MAY_CHANGE.keys()

@@ -1,7 +1,5 @@
 """Noted types are the written schema, or an error before any task says why not."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
@@ -11,7 +9,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.options.values import MapKeys, Nanoseconds, Vectors
+from spark_arrow_ipc.spark.options.values import Nanoseconds, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import spark_to_arrow
 from spark_arrow_ipc.spark.types.merge import merged_schema
@@ -69,7 +67,6 @@ NEVER_BACK = [
     ("rounded times", t.Time(NS, 64), FLOOR, "nanoseconds=floor"),
     ("rounded values of a dictionary", t.dictionary(t.int8, NS_ZONED), FLOOR, "nanoseconds=floor"),
     ("days of instants", t.date64, FLOOR, "nanoseconds=floor"),
-    ("maps without some keys", t.map_(t.utf8, t.int8), replace(EXACT, map_keys=MapKeys.LAST_WINS), "mapKeys=lastWins"),
 ]  # fmt: skip
 
 

@@ -226,7 +226,7 @@ def waits_once(batches):
         while attempt == 0 and time.monotonic() < deadline and not os.path.exists(f"{folder}/rewritten-awake"):
             time.sleep(0.05)
 
-whole = {"maxPartitionBytes": "1m", "openCostInBytes": "1m"}
+whole = {"minPartitionNum": 100}
 rewrite(spark, folder + "/speculated", folder + "/rewritten", waits_once, **whole)
 open(folder + "/rewritten-awake", "w").close()
 

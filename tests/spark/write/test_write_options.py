@@ -75,11 +75,6 @@ def test_an_overwrite_replaces_partitioned_files_by_others(spark, tmp_path):
     assert rows(spark, tmp_path) == [(1,)]
 
 
-def test_without_fsync(spark, tmp_path):
-    save(numbers(spark, 1), tmp_path, durability="none")
-    assert rows(spark, tmp_path) == [(1,)]
-
-
 # (Mode, options, words of the error.)
 CONTRADICTIONS = {
     "replacing what shall not be": ("overwrite", {"ifExists": "error"}, "use mode append"),

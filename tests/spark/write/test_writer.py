@@ -131,7 +131,7 @@ def test_a_job_of_many_small_files_says_so_once(tmp_path, monkeypatch, caplog, c
     tasks, keys, small_nbytes, advice = MANY_FILES[case]
     monkeypatch.setattr(writer, "_SMALL_NBYTES", small_nbytes)
     path = tmp_path / "lake"
-    job = planned(path, schema=KEYED if keys else SCHEMA, durability="none", **({"partitionBy": "k"} if keys else {}))
+    job = planned(path, schema=KEYED if keys else SCHEMA, **({"partitionBy": "k"} if keys else {}))
     columns = {"n": pa.array(range(max(keys, 1)), pa.int64())} | ({"k": [f"{i}" for i in range(keys)]} if keys else {})
     job.commit([job.write(iter([pa.record_batch(columns)])) for _ in range(tasks)])
     sizes = [file.stat().st_size for file in path.rglob("*.arrow")]
