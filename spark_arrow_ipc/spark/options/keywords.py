@@ -71,8 +71,8 @@ class _ScanKeywords(TypedDict, total=False):
     """The zone of timestamps without one, in options and directory names. Without it, `where` uses the session's, and
     directory names give `timestamp_ntz`."""
     mergeSchema: bool
-    """Merges the schemas of all files: missing columns are null, types widen. Otherwise the file modified last sets the
-    schema (of several, the first by path)."""
+    """Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or
+    file](writing.md#columns-and-types) sets the schema."""
     missingColumns: Literal["null", "error"]
     """A column that a file lacks is `null` or an `error`; with `mergeSchema`, always null."""
     ignoreCorruptFiles: bool
@@ -104,7 +104,7 @@ class FunctionKeywords(CountKeywords, total=False):
     """Options of `map_in_arrow` and `aggregate`."""
 
     where: str
-    """Reads only rows for which this is true, and skips partitions, files and record batches without any."""
+    """Reads only rows for which this is true, and skips partitions, files and record batches without such rows."""
 
 
 class ReadKeywords(FunctionKeywords, total=False):
@@ -120,7 +120,7 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Options of reading a stream and of `ingest`."""
 
     where: str
-    """Reads only rows for which this is true, and skips partitions, files and record batches without any."""
+    """Reads only rows for which this is true, and skips partitions, files and record batches without such rows."""
     maxFilesPerTrigger: int
     """The most files in a batch. `Trigger.Once` takes all."""
     maxBytesPerTrigger: int | str

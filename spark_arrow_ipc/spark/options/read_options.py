@@ -72,7 +72,7 @@ class ReadOptions:
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Reads only rows for which this is true, and skips partitions, files and record batches without any.",
+        "Reads only rows for which this is true, and skips partitions, files and record batches without such rows.",
         applies=Use.ROWS,
     )
     metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
@@ -198,8 +198,8 @@ class ReadOptions:
     )
     merge_schema: bool = d.flag(
         "false",
-        "Merges the schemas of all files: missing columns are null, types widen. Otherwise the file modified last "
-        "sets the schema (of several, the first by path).",
+        "Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or "
+        "file](writing.md#columns-and-types) sets the schema.",
         applies=Use.FILES | Use.COUNT,
     )
     missing_columns: MissingColumns = d.word(
