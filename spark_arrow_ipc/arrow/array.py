@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import ArrayData, NDArray
+from spark_arrow_ipc.arrow.array_data import ArrayData, Doubt, NDArray
 from spark_arrow_ipc.arrow.python_values import to_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.errors import InvalidBodyError
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -76,6 +77,19 @@ class Array(ArrayData):
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """Return the slots as a numpy array: a view if possible, else Python objects."""
         return to_numpy(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DoubtfulValues(Array):
+    """Values of a dictionary of which some are not sound: they are checked where rows use them."""
+
+    doubt: Doubt | None = None
+
+    @classmethod
+    def of(cls, values: Array, error: InvalidBodyError) -> DoubtfulValues:
+        """Return the values of a dictionary, and the error that a row has which uses a wrong one."""
+        parts = {field.name: getattr(values, field.name) for field in fields(values)}
+        return cls(**parts | {"doubt": Doubt(error)})
 
 
 def _same(values: NDArray, _: Any) -> NDArray:

@@ -101,6 +101,11 @@ class ArrayData:
         return self.length
 
     @property
+    def doubt(self) -> Doubt | None:
+        """That of a dictionary of which a value is not sound, which is an error of the rows that use it; else None."""
+        return None
+
+    @property
     def validity(self) -> Buffer | None:
         """The validity bitmap; None if the layout has none or it was left out because no slot is null."""
         return self.buffers[0] if type(self.type) in _WITH_VALIDITY else None
@@ -132,6 +137,28 @@ class ArrayData:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.type}, {self.length:,} slots, {self.count_nulls():,} null>"
+
+
+class Doubt:
+    """The error of a value of a dictionary, and how many bytes of it are still checked for rows that use other values."""
+
+    def __init__(self, error: InvalidBodyError) -> None:
+        self.error = error
+        self._left = _MOST_DOUBTED_NBYTES
+
+    def spend(self, values: ArrayData) -> None:
+        """Count another check of the values; raise the error once there were too many."""
+        self._left -= _held_nbytes(values)
+        if self._left < 0:
+            raise self.error
+
+
+_MOST_DOUBTED_NBYTES: Final = 1 << 32
+"""Each batch checks such a dictionary again: a large one and many tiny batches must not take hours."""
+
+
+def _held_nbytes(array: ArrayData) -> int:
+    return sum(buffer.nbytes for buffer in array.buffers if buffer) + sum(map(_held_nbytes, array.children))
 
 
 _SETTERS: Final = tuple(getattr(ArrayData, field.name).__set__ for field in fields(ArrayData))

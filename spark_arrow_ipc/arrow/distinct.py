@@ -37,12 +37,14 @@ from spark_arrow_ipc.arrow.equality import (
 )
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, Family, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion
+from spark_arrow_ipc.arrow.unseen import of_seen
 
 _SEED: Final = np.uint64(secrets.randbits(64))
 _LOW: Final = np.uint64(2**32 - 1)
 _HALF: Final = np.uint64(32)
 
 
+@of_seen
 def hashes(array: ArrayData) -> Words:
     """Return a hash of each slot: equal for equal slots, and for others as good as never. O(bytes), in numpy.
 

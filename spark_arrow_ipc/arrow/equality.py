@@ -25,6 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion
+from spark_arrow_ipc.arrow.unseen import of_seen
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -48,6 +49,7 @@ _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], 
 """By a number of bytes: these bytes of a word."""
 
 
+@of_seen
 def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
 
@@ -329,6 +331,7 @@ _LONGEST_VALUE = 200
 """Characters of a value that a description shows."""
 
 
+@of_seen
 def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
     """Describe the first difference between two sound arrays, or return None if they are equal by value.
 

@@ -50,6 +50,10 @@ class LazyColumns(Sequence[Array]):
     def __iter__(self) -> Iterator[Array]:
         return iter(self.some(range(len(self._columns))))
 
+    def replace(self, position: int, column: Array) -> None:
+        """Put an array of the same values in the place of one."""
+        self._columns[position] = column
+
     def made(self, position: int) -> Array | None:
         """Return the array at a position, or None if it has not been asked for."""
         return self._columns[position]
@@ -177,7 +181,7 @@ class RecordBatch:
             )
         columns = tuple(child.slice(array.offset, array.length) for child in array.children)
         if full:
-            validate.check_columns(columns, schema.fields)
+            columns = validate.sound_columns(columns, schema.fields)
         return cls(schema, columns, array.length)
 
     def __arrow_c_schema__(self) -> object:

@@ -23,6 +23,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.cli.shared import files, tensors, terminal
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.files import Input
@@ -55,6 +56,13 @@ class OutOfRange:
 
 
 def out_of_range(array: Array, path: str) -> Iterator[OutOfRange]:
+    """Yield the values of an array, its children and its dictionary that rows see and that no value of their type is."""
+    # Hardly ever is there one, so that what no row can see is cleared only then.
+    if next(_beyond(array, path), None) is not None:
+        yield from _beyond(clear_unseen(array), path)
+
+
+def _beyond(array: Array, path: str) -> Iterator[OutOfRange]:
     """Check an array, its children and its dictionary, recursively. O(slots)."""
     check = _CHECKS.get(type(array.type))
     if check is not None and array.length:
@@ -64,9 +72,9 @@ def out_of_range(array: Array, path: str) -> Iterator[OutOfRange]:
         if bad.any():
             yield OutOfRange(path, what, int(np.count_nonzero(bad)), int(bad.argmax()))
     if array.dictionary is not None:
-        yield from out_of_range(array.dictionary, path)
+        yield from _beyond(array.dictionary, path)
     for field, child in zip(array.type.children, array.children, strict=True):
-        yield from out_of_range(child, child_path(array.type, path, field))
+        yield from _beyond(child, child_path(array.type, path, field))
 
 
 def _decimals(array: Array) -> tuple[str, Bools]:

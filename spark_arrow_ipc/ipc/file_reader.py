@@ -426,7 +426,8 @@ class FileReader(BatchReader):
 
     def _decode_dictionary(self, number: int, plan: Plan) -> Array:
         block = self.dictionary_blocks[number]
-        with self._at(number, block, MessageHeader.DictionaryBatch):
+        at = self._at(number, block, MessageHeader.DictionaryBatch)
+        with at:
             checksums = self.checksums.dictionary(number) if self._verifies and self.checksums is not None else None
             message = self._read_message(self._dictionary_source, block, checksums)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
@@ -434,7 +435,7 @@ class FileReader(BatchReader):
             place = BodyPlace(self._dictionary_source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             find, held = self._dictionaries.find, self._dictionary_nbytes
             values, nbytes = self._columns.read_dictionary(
-                header, plan, place, find, held=held, checksums=of_buffers(checksums)
+                header, plan, place, find, held=held, at=at, checksums=of_buffers(checksums)
             )
             self._dictionary_nbytes += nbytes
             return values

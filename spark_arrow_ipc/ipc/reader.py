@@ -108,8 +108,8 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
         A function is called with the file's schema and returns these.
     validation
-        ``full`` checks values too (offsets, UTF-8, indices ...), ``structural`` only sizes and bounds. Neither checks
-        the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
+        ``full`` checks the values that a row can see too (offsets, UTF-8, indices ...), ``structural`` only sizes and
+        bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
     limits
         Budgets of memory and nesting.
     verify_checksums

@@ -48,6 +48,7 @@ def test_null_slots_are_ignored():
 def test_children_and_dictionaries_are_checked():
     dates = retyped(t.date64, [1, 0], t.int64)
     type_ = t.struct([("d", t.date64), ("e", t.dictionary(t.int8, t.date64))])
-    encoded = Array(t.dictionary(t.int8, t.date64), 2, 0, (None, memoryview(b"\1\1")), (), dates)
-    array = Array(type_, 2, 0, (None,), (dates, encoded))
-    assert [("c.d", 1, 0), ("c.e", 1, 0)] == [(one.path, one.count, one.first) for one in out_of_range(array, "c")]
+    for indices, seen in ((b"\1\0", [("c.e", 1, 0)]), (b"\1\1", [])):  # a value that no row uses is not noted
+        encoded = Array(t.dictionary(t.int8, t.date64), 2, 0, (None, memoryview(indices)), (), dates)
+        array = Array(type_, 2, 0, (None,), (dates, encoded))
+        assert [("c.d", 1, 0), *seen] == [(one.path, one.count, one.first) for one in out_of_range(array, "c")]

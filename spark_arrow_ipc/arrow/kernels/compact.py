@@ -22,6 +22,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
+from spark_arrow_ipc.arrow.unseen import of_seen
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -38,6 +39,7 @@ def as_buffer(values: NDArray) -> Buffer:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
+@of_seen
 def compact(array: Array) -> Array:
     """Return the same slots with offset 0, all memory cut to them and nulls counted.
 
@@ -150,6 +152,8 @@ def _list_view_children(array: Array, same: Array) -> Array:
     used = np.flatnonzero(sizes)
     start = int(positions[used].min()) if len(used) else 0
     stop = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
+    stop = min(max(stop, 0), child.length)  # of an unused value of a dictionary that was not validated
+    start = min(max(start, 0), stop)
     validity, where, how_many = same.buffers
     if start > 0 or stop < child.length:
         # An empty list-view may point anywhere in the old child, and so outside the new, shorter one.
@@ -204,8 +208,11 @@ def _view_buffers(array: Array, same: Array) -> Array:
     index, offset = views["index"][used], views["offset"][used].astype(np.int64)
     start = np.full(len(variadic), np.iinfo(np.int64).max)
     stop = np.zeros(len(variadic), np.int64)
-    np.minimum.at(start, index, offset)
-    np.maximum.at(stop, index, offset + views["size"][used])
+    try:
+        np.minimum.at(start, index, offset)
+        np.maximum.at(stop, index, offset + views["size"][used])
+    except IndexError:  # an unused value of a dictionary that was not validated
+        return replace(same, buffers=same.buffers + variadic)
     start = np.minimum(start, stop)
     if total <= _SPARSE * int((stop - start).sum()):
         return replace(same, buffers=same.buffers + variadic)

@@ -28,6 +28,7 @@ from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.unseen import of_seen
 from spark_arrow_ipc.errors import LimitError
 
 NDArray: TypeAlias = npt.NDArray[Any]
@@ -59,6 +60,7 @@ def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     return RecordBatch(head.schema, tuple(columns), num_rows, head.custom_metadata if same_pairs else ())
 
 
+@of_seen
 def concat(arrays: Sequence[Array]) -> Array:
     """Return the slots of all arrays as one array; if only one of them has slots, it is returned as it is. O(bytes).
 

@@ -19,6 +19,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.measure import check_expansion, nbytes
+from spark_arrow_ipc.arrow.unseen import of_seen
 
 Positions: TypeAlias = npt.NDArray[np.int64] | None
 """The position in a growing dictionary of each value of another; None if they are the same."""
@@ -192,6 +193,7 @@ def most_values(type_: t.Dictionary) -> int:
     return 1 << type_.index.bit_width - type_.index.signed
 
 
+@of_seen
 def moved_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
     """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays."""
     array = compact(array)

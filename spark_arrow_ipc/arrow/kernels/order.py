@@ -28,6 +28,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
 from spark_arrow_ipc.arrow.kernels.take import take, take_rows
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.unseen import of_seen
 from spark_arrow_ipc.errors import UnsupportedError
 
 _Numbers: TypeAlias = npt.NDArray[Any]
@@ -52,6 +53,7 @@ def has_order(type_: t.DataType) -> bool:
     return type(type_) in _RANKS
 
 
+@of_seen
 def ranks(array: Array) -> _Slots:
     """Return the rank of each slot among all slots, from 0 on; -1 for null. O(n log n), in numpy.
 

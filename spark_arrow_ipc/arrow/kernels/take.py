@@ -23,6 +23,7 @@ from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.unseen import of_seen
 
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -31,6 +32,7 @@ _PIECE_NBYTES = 1 << 17
 """Bytes of values that are gathered at once: each needs eight bytes of positions meanwhile, which a processor's cache holds."""
 
 
+@of_seen
 def take(array: Array, slots: Slots) -> Array:
     """Return some slots of an array, in their order and as often as they occur, as a compact array. O(bytes).
 
@@ -54,6 +56,7 @@ def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
     return positions
 
 
+@of_seen
 def with_used_values(array: Array) -> Array:
     """Return an array whose dictionaries, nested ones too, have only values in use, in their old order."""
     if array.children:

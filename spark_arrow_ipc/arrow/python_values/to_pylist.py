@@ -24,12 +24,14 @@ from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import scalars
+from spark_arrow_ipc.arrow.unseen import of_seen
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converters], list[Any]]]"
 """One function a type class, from an array and all these functions (for its children) to values."""
 
 
+@of_seen
 def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[Any]:
     """Return the slots as Python values. Costs Python time a slot.
 

@@ -8,25 +8,31 @@ union type ids, run ends, list-views, map keys. Decoding a file checks the sizes
 only `check_values`; batches that users build or slice go through `check`.
 
 Tables keyed by layout family have the checks of each type; recursion into children is written once. Children are
-checked in full, by their own validity: a broken child is an error under a null parent too. The ranges of decimals,
-times and dates are not checked: valid files exceed them, and readers agree on the values.
+checked in full, by their own validity. Only if that fails, which sound arrays never do, the slots that no row can see are
+made harmless (`arrow.unseen`) and the rest is checked again: what is refused then is what a row can see, or what the format
+demands of null slots too. The ranges of decimals, times and dates are not checked: valid files exceed them, and readers
+agree on the values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Doubt
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
+from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, Bools, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.views import check_views
+from spark_arrow_ipc.errors import InvalidBodyError
+
+_A = TypeVar("_A", bound=ArrayData)
 
 _VALIDITY = 'Columnar.rst "Validity bitmaps"'
 _BUFFERS = 'Columnar.rst "Buffer Listing for Each Layout"'
@@ -48,7 +54,21 @@ def check(array: ArrayData, path: str, *, full: bool = True) -> None:
     """Raise InvalidBodyError if an array, its children or its dictionary has a wrong size or, with `full`, value."""
     check_sizes(array, path)
     if full:
-        check_values(array, path)
+        with_sound_values(array, path)
+
+
+def with_sound_values(array: _A, path: str, *, dictionaries: bool = True) -> _A:
+    """Return an array after `check_values`, its unseen slots harmless if one of them is wrong.
+
+    Raises InvalidBodyError if a slot that a row can see is wrong.
+    """
+    try:
+        check_values(array, path, dictionaries=dictionaries)
+    except InvalidBodyError:
+        cleared = clear_unseen(array, dictionaries=dictionaries)
+        check_values(cleared, path, dictionaries=dictionaries)
+        return cleared
+    return array
 
 
 def check_sizes(array: ArrayData, path: str) -> None:
@@ -80,15 +100,31 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
             # Of others the path alone would take longer than to see that there is nothing to check.
             if type(child.type) not in _NUMBERS or child.buffers[0] is not None:
                 check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
-    if dictionaries and array.dictionary is not None:
-        check_values(array.dictionary, _dictionary_path(path))
+    values = array.dictionary
+    if values is not None and (dictionaries or values.doubt is not None):
+        if values.doubt is None:
+            check_values(values, _dictionary_path(path), dictionaries=dictionaries)
+        else:
+            _check_doubtful(values, values.doubt, path, dictionaries=dictionaries)
 
 
-def check_columns(columns: Sequence[ArrayData], fields: Sequence[t.Field], *, dictionaries: bool = True) -> None:
-    """Check the values of columns, each as `check_values`. Of numbers without nulls there is nothing to check."""
-    for column, field in zip(columns, fields, strict=True):
-        if type(column.type) not in _NUMBERS or column.buffers[0] is not None:
-            check_values(column, field.name, dictionaries=dictionaries)
+def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries: bool) -> None:
+    """Check a dictionary again of which a value is wrong, or was before it was cleared."""
+    doubt.spend(values)
+    try:
+        check_values(values, _dictionary_path(path), dictionaries=dictionaries)
+    except InvalidBodyError:
+        raise doubt.error from None
+
+
+def sound_columns(columns: Sequence[_A], fields: Sequence[t.Field], *, dictionaries: bool = True) -> tuple[_A, ...]:
+    """Return columns, each after `with_sound_values`. Of numbers without nulls there is nothing to check."""
+    return tuple(
+        with_sound_values(column, field.name, dictionaries=dictionaries)
+        if type(column.type) not in _NUMBERS or column.buffers[0] is not None
+        else column
+        for column, field in zip(columns, fields, strict=True)
+    )
 
 
 def _dictionary_path(path: str) -> str:

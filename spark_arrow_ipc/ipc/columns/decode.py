@@ -34,6 +34,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Role, Swap
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Endianness
+from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -45,7 +46,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc.bytes.body import Body
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, Fitted, owner
 from spark_arrow_ipc.ipc.columns.compression import Decompressor, uncompressed_nbytes
-from spark_arrow_ipc.ipc.columns.plan import Plan, Step
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step, walk_arrays
 from spark_arrow_ipc.ipc.constants import NO_BYTES, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.checksums import check_buffer
@@ -272,6 +273,7 @@ def _add_place(error: ArrowIpcError, step: Step, regions: Regions) -> None:
 
 def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *, swaps: bool) -> tuple[Array, ...]:
     done: list[Array] = []
+    absent: dict[int, InvalidDictionaryError] = {}
     plan, by_number = fitted.plan, regions.buffers
     for step, (length, null_count, is_absent, start, stop) in zip(reversed(plan.steps), fitted.slots, strict=True):
         buffers = (None, *by_number[start:stop]) if is_absent else tuple(by_number[start:stop])
@@ -281,12 +283,28 @@ def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *,
         dictionary = None
         if step.dictionary_id is not None:
             try:
-                dictionary = _dictionary_of(step, plan, length, null_count, find_dictionary)
+                dictionary = _dictionary_of(step, plan, find_dictionary)
+                if dictionary is None:
+                    dictionary = _no_values(step, absent, is_used=null_count != length)
             except (InvalidArrowError, UnsupportedError) as error:
                 _add_place(error, step, regions)
                 raise
         done.append(Array(step.type, length, null_count, buffers, children, dictionary))
-    return tuple(reversed(done))
+    columns = tuple(reversed(done))
+    return _without_absent(columns, plan, regions, absent) if absent else columns
+
+
+def _without_absent(
+    columns: tuple[Array, ...], plan: Plan, regions: Regions, absent: Mapping[int, InvalidDictionaryError]
+) -> tuple[Array, ...]:
+    """Return columns without indices into dictionaries that are absent, none of which a row can see."""
+    seen = tuple(clear_unseen(column, dictionaries=False) for column in columns)
+    for step, array in walk_arrays(plan, seen):
+        error = absent.get(id(array.dictionary))
+        if error is not None and array.count_nulls() != array.length:
+            _add_place(error, step, regions)
+            raise error
+    return seen
 
 
 def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
@@ -296,24 +314,31 @@ def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memory
     return (*swapped, *buffers[len(swapped) :])
 
 
-def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_dictionary: FindDictionary) -> Array:
+def _dictionary_of(step: Step, plan: Plan, find_dictionary: FindDictionary) -> Array | None:
     assert step.dictionary_id is not None
     assert isinstance(step.type, t.Dictionary)
     values = find_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id])
-    if values is not None:
-        if values.type != step.type.value:
-            raise InvalidDictionaryError(
-                expected=f"values of {step.type.value} in dictionary {step.dictionary_id}", found=str(values.type)
-            )
-        return values
-    if null_count == length:
-        # A dictionary need not precede a batch whose slots are all null (Columnar.rst, "Dictionary messages").
-        return from_pylist.array([], step.type.value)
-    raise InvalidDictionaryError(
-        expected=f"a dictionary batch of id {step.dictionary_id} before its first use",
-        found="none",
-        spec='Columnar.rst "Dictionary Messages"',
-    )
+    if values is not None and values.type != step.type.value:
+        raise InvalidDictionaryError(
+            expected=f"values of {step.type.value} in dictionary {step.dictionary_id}", found=str(values.type)
+        )
+    return values
+
+
+def _no_values(step: Step, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
+    """Return the values of an absent dictionary; where slots refer to it, note the error of those that a row can see."""
+    assert isinstance(step.type, t.Dictionary)
+    # It need not precede a batch in which no row has a value of it (Columnar.rst, "Dictionary messages").
+    values = from_pylist.array([], step.type.value)
+    if is_used:
+        error = absent[id(values)] = InvalidDictionaryError(
+            expected=f"a dictionary batch of id {step.dictionary_id} before its first use",
+            found="none",
+            spec='Columnar.rst "Dictionary Messages"',
+        )
+        if step.is_top:
+            raise error
+    return values
 
 
 def _check_children(step: Step, length: int, lengths: Sequence[int]) -> None:

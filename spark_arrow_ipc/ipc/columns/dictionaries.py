@@ -94,6 +94,10 @@ class StreamDictionaries:
 
 def _with_deltas(dictionary_id: int, parts: list[Array]) -> Array:
     """Return a dictionary and its deltas as one array."""
+    for part in parts:
+        if part.doubt is not None:
+            # Joined to others, an index or a view that leads nowhere could lead to a value.
+            raise part.doubt.error
     try:
         return concat(parts)
     except ValueError as error:
@@ -385,12 +389,13 @@ class StreamDecoder:
 
     def _take_in(self, arrived: _Arrived) -> None:
         header = arrived.header
-        with error_context(
+        at = error_context(
             path=self._path, block_kind="dictionary batch", block_number=arrived.number, byte_offset=arrived.byte_offset
-        ):
+        )
+        with at:
             known = self._dictionaries
             held = known.held_nbytes(header.id, is_delta=header.is_delta)
             values, nbytes = self._columns.read_dictionary(
-                header.data, arrived.plan, arrived.place, known.find, held=held
+                header.data, arrived.plan, arrived.place, known.find, held=held, at=at
             )
             known.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)

@@ -214,7 +214,7 @@ def decode_leaves(
         names = leaves.other_names
         for position in sorted([*leaves.other_positions, *batch.unproven(data, base)]):
             name = names[position] if position in names else leaves.plan.fields[position].name
-            validate.check_values(columns[position], name, dictionaries=False)
+            columns.replace(position, validate.with_sound_values(columns[position], name, dictionaries=False))
     return columns
 
 

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array import Array, DoubtfulValues
 from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, resolve_exactly
 from spark_arrow_ipc.arrow.layout import layout_of
 from spark_arrow_ipc.arrow.record_batch import RecordBatch, pick
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, error_context
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyRanges, ranges_to_read
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
@@ -165,8 +165,7 @@ class SelectedColumns:
     def build_batch(self, message: Message, num_rows: int, regions: Regions, find: FindDictionary) -> RecordBatch:
         """Build a batch of buffers in memory; custom metadata is that of `message`."""
         plan = self.plan(message.version)
-        columns = build_columns(num_rows, plan, regions, find, swaps=self.swaps)
-        self._check(columns, plan)
+        columns = self._checked_columns(build_columns(num_rows, plan, regions, find, swaps=self.swaps), plan)
         return self._batch(columns, num_rows, message)
 
     def _batch(self, columns: Sequence[Array], num_rows: int, message: Message) -> RecordBatch:
@@ -205,16 +204,25 @@ class SelectedColumns:
         find: FindDictionary,
         *,
         held: int,
+        at: error_context,
         checksums: Sequence[int] | None = None,
     ) -> tuple[Array, int]:
-        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take."""
+        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take.
+
+        A value that is not sound is an error of the row that uses it, with the place `at` of this batch.
+        """
         what = "the sum of all dictionaries"
         layout = check_header(header, plan, place.nbytes, self.limits)
         self.limits.check("max_dictionary_bytes", held + place.nbytes, what)
         batch = BatchBytes(header, layout, place.read(), checksums)
         nbytes = held_nbytes(batch, plan, swaps=self.swaps)
         self.limits.check("max_dictionary_bytes", held + nbytes, what)
-        (values,) = self._decode(batch, plan, find)
+        columns = decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps)
+        try:
+            (values,) = self._checked_columns(columns, plan)
+        except InvalidBodyError as error:
+            at.add_to(error)
+            values = DoubtfulValues.of(columns[0], error)
         return values, nbytes
 
     def _decode_leaves(self, batch: BatchBytes, leaves: LeafBatch, find: FindDictionary) -> Sequence[Array] | None:
@@ -261,13 +269,10 @@ class SelectedColumns:
             return None
 
     def _decode(self, batch: BatchBytes, plan: Plan, find: FindDictionary) -> tuple[Array, ...]:
-        columns = decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps)
-        self._check(columns, plan)
-        return columns
+        return self._checked_columns(decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps), plan)
 
-    def _check(self, columns: tuple[Array, ...], plan: Plan) -> None:
-        if self._validates:
-            validate.check_columns(columns, plan.fields, dictionaries=False)
+    def _checked_columns(self, columns: tuple[Array, ...], plan: Plan) -> tuple[Array, ...]:
+        return validate.sound_columns(columns, plan.fields, dictionaries=False) if self._validates else columns
 
 
 def _kept_plans(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:

@@ -18,7 +18,9 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
+from spark_arrow_ipc.arrow.validate.views import check_views
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
@@ -68,8 +70,14 @@ def long_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversi
 
 def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of Utf8View and BinaryView, which gathers the bytes."""
-    to = expected_type(natural, site.path)
-    return Conversion(lambda array, _live: bridge.to_pyarrow(array).cast(to), refusal=Refusal.NONE)
+    to, is_checked = expected_type(natural, site.path), site.options.validation is Validation.FULL
+
+    def convert(array: Array, _live: Mask) -> pa.Array:
+        if not is_checked:
+            check_views(array, site.path, contents=False)  # pyarrow would read outside of the memory
+        return bridge.to_pyarrow(array).cast(to)
+
+    return Conversion(convert, refusal=Refusal.NONE)
 
 
 def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:

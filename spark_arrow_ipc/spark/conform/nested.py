@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import comparable_floats
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs
+from spark_arrow_ipc.arrow.validate.arrays import VALUE_CHECKS
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
@@ -188,8 +189,11 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     to = expected_type(target, site.path)
     element = _element(field, target, site)
     dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeListView) else np.int32)
+    is_checked = site.options.validation is Validation.FULL
 
     def convert(array: Array, live: Mask) -> pa.Array:
+        if not is_checked:
+            VALUE_CHECKS[type(array.type)](array, site.path)  # any size would be taken for memory to ask for
         starts = fixed(array, 1, dtype, array.length).astype(np.int64)
         sizes = fixed(array, 2, dtype, array.length).astype(np.int64)
         mask = seen(array, live)

@@ -39,6 +39,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.kernels.slice import MostNbytes, split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch, pick
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.unseen import clear_unseen, of_seen
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark.conform import binary_and_text, nested, primitive, tensors, variants
@@ -97,21 +98,27 @@ class Conform:
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
             batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
+        columns, is_first = tuple(pick(batch.columns, self.positions)), True
         try:
-            columns = tuple(pick(batch.columns, self.positions))
+            for piece in self._pieces(batch, columns):
+                is_first = False
+                yield piece
+        except ArrowIpcError:
+            if self.checked or not is_first:
+                raise
+        else:
+            return
+        # Of a batch that was not validated, what no row can see may have made it fail.
+        yield from self._pieces(batch, tuple(map(clear_unseen, columns)))
+
+    def _pieces(self, batch: RecordBatch, columns: tuple[Array, ...]) -> Iterator[pa.RecordBatch]:
+        try:
             # Almost every batch fits, and the bound reads buffer sizes only; the exact size would read dictionary indices.
             if batch.num_rows <= self.max_rows and self.bound is not None and self.bound(columns) <= PIECE_NBYTES:
                 yield self._piece(columns, batch.num_rows)
                 return
-            needed = batch.select(self.positions)
-            pieces = split_rows(
-                needed,
-                max_rows=self.max_rows,
-                max_nbytes=PIECE_NBYTES,
-                most=MostNbytes(self.max_row_nbytes, _EXPANSION * self.max_row_nbytes),
-                slot_nbytes=self.slot_prices,
-            )
-            for piece in pieces:
+            schema = Schema(tuple(batch.schema.fields[i] for i in self.positions))
+            for piece in self._split(RecordBatch(schema, columns, batch.num_rows)):
                 yield self._piece(piece.columns, piece.num_rows)
         except ArrowIpcError:
             raise
@@ -123,12 +130,26 @@ class Conform:
                 f"offsets, sizes or indices are broken ({error}); validation=full names the first"
             ) from error
 
+    def _split(self, batch: RecordBatch) -> Iterator[RecordBatch]:
+        return split_rows(
+            batch,
+            max_rows=self.max_rows,
+            max_nbytes=PIECE_NBYTES,
+            most=MostNbytes(self.max_row_nbytes, _EXPANSION * self.max_row_nbytes),
+            slot_nbytes=self.slot_prices,
+        )
+
     def _piece(self, columns: Sequence[Array], rows: int) -> pa.RecordBatch:
         if not columns:
             # Without columns pyarrow's RecordBatch would have no row count; a struct array has one.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
-        made = [conversion.convert(column, None) for conversion, column in zip(self.conversions, columns, strict=True)]
+        made = [_converted(column, of_column) for of_column, column in zip(self.conversions, columns, strict=True)]
         return pa.RecordBatch.from_arrays(made, schema=self.schema)
+
+
+@of_seen
+def _converted(column: Array, conversion: Conversion) -> pa.Array:
+    return conversion.convert(column, None)
 
 
 def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> Conform:
