@@ -48,7 +48,6 @@ b = 'true'
 b = 't'
 b <=> 'no'
 b IN ('true', 'f')
-b = CAST(2 AS BOOLEAN)
 b = CAST('y' AS BOOLEAN)
 t1 = 1
 t1 = 127L
@@ -186,9 +185,6 @@ s BETWEEN 'a' AND 'b'
 s = ''
 s IS NULL
 s = 'a '
-s = CAST(1 AS STRING)
-s = string(DATE '2024-01-01')
-s = CAST(true AS STRING)
 x = X'61'
 x = x'F'
 x = 'a'
@@ -215,18 +211,7 @@ day BETWEEN '2024-01-01' AND '2024-12-31'
 day = DATE '2024-1-1'
 day = DATE '1582-10-10'
 day < DATE '1582-10-15'
-day > current_date()
-day < CURRENT_DATE
-day < current_date() - INTERVAL 1 DAY
-day = DATE '2024-01-31' + INTERVAL 1 MONTH
-day = DATE '2024-01-02' - 1
-day = date_add('2024-01-01', 0)
-day = date_sub(DATE '2024-01-02', 1)
-day = date('2024-01-01')
 day = CAST('2024-01-01' AS DATE)
-day = CAST(TIMESTAMP '2024-01-01 05:00:00' AS DATE)
-day = DATE '2024-01-01' + INTERVAL 1 HOUR
-day = DATE '2024-01-01' + INTERVAL '0' DAY
 year(day) = 2024
 year(day) = '2024'
 month(day) IN (1, 2)
@@ -247,13 +232,7 @@ ts < DATE '2024-01-01'
 ts = DATE '2024-01-01'
 ts > TIMESTAMP_NTZ '2024-01-01 00:00:00'
 ts < TIMESTAMP_LTZ '2024-01-01 00:00:00'
-ts < current_timestamp()
-ts < now() - INTERVAL 3 HOURS
 ts = CAST('2024-01-01 00:00:00Z' AS TIMESTAMP)
-ts = timestamp('2024-01-01 00:00:00')
-ts < TIMESTAMP '2024-01-01 00:00:00' + INTERVAL 1 DAY
-ts < TIMESTAMP '2024-01-01 00:00:00' + INTERVAL 1 MONTH
-ts = CAST(DATE '2024-01-01' AS TIMESTAMP)
 ntz = TIMESTAMP_NTZ '2024-01-01 00:00:00'
 ntz = TIMESTAMP '2024-01-01 00:00:00'
 ntz = '2024-01-01 00:00:00'
@@ -261,43 +240,9 @@ ntz IN ('2024-01-01 00:00:00')
 ntz < DATE '2024-01-01'
 ntz < CAST('2024-01-01 00:00:00' AS TIMESTAMP_NTZ)
 ntz < CAST('2024-01-01 00:00:00' AS TIMESTAMP)
-ntz = CAST(TIMESTAMP '2024-01-01 00:00:00' AS TIMESTAMP_NTZ)
-span = INTERVAL '1' HOUR
-span = INTERVAL 1 HOUR
-span < INTERVAL '1 02:03' DAY TO MINUTE
-span = INTERVAL '1' DAY * 2
-span = 2 * INTERVAL '1' DAY
-span = INTERVAL '1' DAY + INTERVAL '6' HOUR
-span IN (INTERVAL '1' DAY, INTERVAL '1' HOUR)
-t4 = 1 + 1
-t4 = 1 - 1
-t4 = 5 * 2
-t8 = 1L + 1
-t8 < 2147483647 + 1
 t8 = -2147483648
-t8 = -(-2147483647)
-t1 = 100Y + 27Y
-t1 = 100Y + 100Y
-d = 4 / 4
-d = 1 / 10
-d = 1 / 0
-d = 1D / 10
-d = 1D + 0.1
-n2 = 1.0 + 0.5
-n2 = 1.5 * 1
-n2 = 3.0 - 1.5
-n2 < 1.0 / 3
-n0 = 12345678901234567890 + 0
-n2 < 99999999999999999999999999999999999999 + 1
-n2 < 9999999999999999999.9 * 9999999999999999999.9
-f = 0.1F + 0
-f = 16777217F - 1
-f = 16777216F + 1
-f > 16777216F + 1.0
-f = float('0.1')
 f = CAST(16777217 AS FLOAT)
 d = CAST('0.1' AS DOUBLE)
-d = double('1')
 t4 = CAST('1' AS INT)
 t4 = CAST('1.5' AS INT)
 t4 = CAST('abc' AS INT)
@@ -306,7 +251,6 @@ t4 = CAST(1e10 AS INT)
 t4 = CAST(2147483648 AS INT)
 t1 = CAST(300 AS TINYINT)
 t1 = CAST(1.5BD AS TINYINT)
-t4 = CAST(true AS INT)
 n2 = CAST('1.005' AS DECIMAL(10, 2))
 n2 = CAST('1' AS DECIMAL)
 n2 = CAST(123456 AS DECIMAL(5, 2))
@@ -351,7 +295,6 @@ s = 0.1
 s = true
 s = DATE '2024-01-01'
 s IN (1, 2)
-s = INTERVAL '1' HOUR
 b = 1
 b IN (1, 0)
 b < 1
@@ -359,10 +302,8 @@ t4 = DATE '1970-01-02'
 t4 = true
 ts = 0
 x = 1
-t4 = DATE '2024-01-01' - DATE '2023-12-31'
 day = 1
 span = '1'
-span = 'INTERVAL 1 HOUR'
 t8 = 1BD
 t4 = 1BD
 t4 = 0x1
@@ -393,7 +334,6 @@ f = 1e-1
 n0 < 1E20BD
 n0 = 1.0E1BD
 n2 = 15E-1BD
-n0 = 1E1BD + 0
 t4 = 1e0
 t4 IN (1e0, 2)
 t4 IN ('1', '2')
@@ -410,11 +350,8 @@ day > TIMESTAMP '2024-03-10 00:00:00'
 ts = TIMESTAMP '2024-03-10 02:30:00'
 ntz = TIMESTAMP '2024-03-10 02:30:00'
 ntz > TIMESTAMP '2024-03-10 02:30:00'
-ts < TIMESTAMP '2024-03-09 02:30:00' + INTERVAL 1 DAY
-ntz < TIMESTAMP '2024-03-09 02:30:00' + INTERVAL 1 DAY
 day IN (TIMESTAMP '2024-03-10 02:30:00', DATE '1970-01-01')
 ntz IN (TIMESTAMP '2024-03-10 02:30:00', TIMESTAMP '2024-01-01 00:00:00')
-ntz < timestamp('2024-03-10 02:30:00')
 ntz < CAST('2024-03-10 02:30:00' AS TIMESTAMP)
 day = CAST('2024-01-01 00:00:00Z' AS TIMESTAMP)
 ts > TIMESTAMP '2024-01-01 00:00:00-05:00'

@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))  # the checkout's own pages, whichever release is 
 import spark_arrow_ipc  # noqa: E402
 from spark_arrow_ipc import arrow, errors, ipc  # noqa: E402
 from spark_arrow_ipc.cli.main import COMMANDS, parsers  # noqa: E402
-from spark_arrow_ipc.dataset.predicate import literals, operands, parser  # noqa: E402
+from spark_arrow_ipc.dataset.predicate import operands, parser  # noqa: E402
 
 DOCS = ROOT / "docs"
 TARGET = ROOT / "build" / "docs"
@@ -194,15 +194,9 @@ def where_page() -> str:
         "other predicates": ["IS [NOT] NULL", "IS [NOT] DISTINCT FROM", "[NOT] IN", "[NOT] BETWEEN", "[NOT] LIKE"],
         "tests of strings": [f"{name.lower()}(column, 'text')" for name in parser._STRING_TESTS],
         "functions of a column": [f"{name.lower()}(column)" for name in operands._OF_COLUMNS],
-        "functions of constants": [
-            *(f"{name.lower()}()" for name in operands._NOW_CALLS),
-            *(f"{name.lower()}(date, days)" for name in operands._DATE_SUMS),
-        ],
         "words": operands.WORDS,
         "literals with a type": [f"{name} '...'" for name in operands._TYPED],
-        "types of `CAST(constant AS type)`": operands._TYPES,
-        "types that are functions": [f"{name}(constant)" for name in operands._TYPE_FUNCTIONS],
-        "units of `INTERVAL`": [*literals._UNITS, *literals._MONTHS],
+        "types of `CAST(literal AS type)`": operands._TYPES,
     }
     return "\n".join([
         "# Words of where",

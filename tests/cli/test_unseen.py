@@ -55,6 +55,7 @@ def run(directory, arguments, capsys, monkeypatch):
     return status, SIZES.sub("", out), err, made, shown
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_say_what_they_say_of_clean_files(command, number, files, capsys, monkeypatch):

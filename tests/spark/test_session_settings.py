@@ -24,7 +24,6 @@ from spark_arrow_ipc.dataset.predicate import (
     DATETIME_STRINGS,
     DOUBLE_QUOTES,
     ESCAPES,
-    INTERVALS,
     SETTINGS,
     TIMESTAMP_TYPE,
 )
@@ -88,7 +87,7 @@ ANSWERED = [
     ("s LIKE 'a%' AND u = 'b'", {ANSI: "false", ESCAPES: "true"}),
     ('s = "u"', {ANSI: "false", DOUBLE_QUOTES: "true"}),
     ("id = 1", {CASE: "true"}),
-    ("s <> 'a'", dict.fromkeys((ESCAPES, DOUBLE_QUOTES, CASE, DATETIME_STRINGS, INTERVALS), "true")),
+    ("s <> 'a'", dict.fromkeys((ESCAPES, DOUBLE_QUOTES, CASE, DATETIME_STRINGS), "true")),
     ("id < 3 AND s IS NOT NULL", {TIMESTAMP_TYPE: "TIMESTAMP_NTZ"}),
 ]
 

@@ -1,9 +1,9 @@
 """The option `where` as a typed predicate: parse it, bind it to columns, skip what cannot match.
 
 Here are the settings of a session that change what Spark's own filter answers to a predicate. `where` answers as Spark does
-under its defaults. While a predicate is parsed and bound, each setting on which its meaning depends is noted, with the part
-that depends on it: strings with escapes as they are read, coercions as they are made (`other_readings`). Whoever knows the
-session checks what was noted (`check_settings`).
+under its defaults. While a predicate is parsed and bound, each setting on which its meaning may depend is noted, with the part:
+literals as they are read, coercions as they are made (`settings`). The caller that knows the session checks what was noted
+(`check_settings`).
 
 ``tests/where_settings.py`` found the rows of `SETTINGS`, by asking Spark under all settings that it has.
 """
@@ -25,10 +25,8 @@ DATETIME_STRINGS: Final = "spark.sql.legacy.typeCoercion.datetimeToString.enable
 DOUBLE_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 ESCAPES: Final = "spark.sql.parser.escapedStringLiterals"
 EXPONENTS: Final = "spark.sql.legacy.exponentLiteralAsDecimal.enabled"
-INTERVALS: Final = "spark.sql.legacy.interval.enabled"
 NEGATIVE_SCALES: Final = "spark.sql.legacy.allowNegativeScaleOfDecimal"
 PRECISION: Final = "spark.sql.legacy.literal.pickMinimumPrecision"
-RESERVED: Final = "spark.sql.ansi.enforceReservedKeywords"
 TIMESTAMP_TYPE: Final = "spark.sql.timestampType"
 TRUNCATION: Final = "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate"
 
@@ -55,7 +53,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "whether TIMESTAMP is an instant or a local time",
         "write TIMESTAMP_LTZ '...' or TIMESTAMP_NTZ '...'",
     ),
-    INTERVALS: Setting("false", "the type of intervals", "write dates and timestamps without them"),
     EXPONENTS: Setting("false", "whether 1e3 is a double or a decimal", "write 1e3D or 1000BD"),
     NEGATIVE_SCALES: Setting("false", "the type of decimals with an exponent", "write them without"),
     PRECISION: Setting("true", "the digits of a whole number beside a decimal", "write the number as a decimal (7BD)"),
@@ -65,9 +62,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "whether dates are compared with strings as strings",
         "write DATE '...' or TIMESTAMP '...'",
         ansi="false",
-    ),
-    RESERVED: Setting(
-        "false", "whether current_date() is a function's name", "write current_date", "true", refuses=True
     ),
     CASE: Setting("false", "whether names in another case are found", "write names as the file has them", refuses=True),
 }

@@ -7,7 +7,7 @@ analyzer or optimizer, against SQL, says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
-from spark_arrow_ipc.dataset.predicate import ANSI, CASE, folding, instants
+from spark_arrow_ipc.dataset.predicate import ANSI, CASE, instants
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
@@ -52,12 +52,15 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
-from spark_arrow_ipc.dataset.predicate.folding import fold, narrowest_type
-from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError
-from spark_arrow_ipc.dataset.predicate.literal_casts import Session
-from spark_arrow_ipc.dataset.predicate.literals import cast
-from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
-from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
+from spark_arrow_ipc.dataset.predicate.instants import Doubt
+from spark_arrow_ipc.dataset.predicate.literals import cast, narrowest_type, timestamp
+from spark_arrow_ipc.dataset.predicate.settings import (
+    as_legacy,
+    is_list_of_strings_and_others,
+    legacy_list_type,
+    legacy_type,
+    settings_of,
+)
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
 
@@ -65,30 +68,26 @@ def bind(
     predicate: p.Predicate,
     fields: Sequence[t.Field],
     zone: tzinfo | None = None,
-    now: int | None = None,
     noted: dict[str, str] | None = None,
 ) -> BoundPredicate:
     """Return a predicate over resolved columns, each constant in its column's own type."""
-    session = Session(zone, folding.now() if now is None else now, {} if noted is None else noted)
-    return _Binder(fields, session).predicate(predicate)
+    return _Binder(fields, zone, {} if noted is None else noted).predicate(predicate)
 
 
 _Known: TypeAlias = BoundColumn | p.Literal
 
 
 class _Binder:
-    def __init__(self, fields: Sequence[t.Field], session: Session) -> None:
+    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None, noted: dict[str, str]) -> None:
         self._fields = fields
-        self._session = session
-        self._zone = session.zone
+        self._zone = zone
+        self._noted = noted
         self._columns: dict[p.Column, BoundColumn] = {}
 
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
         try:
             return _BIND[type(predicate)](self, predicate)
         except (OptionError, ColumnNotFoundError) as error:
-            if isinstance(error, UncertainInstantError) and self._zone is UNKNOWN_ZONE:
-                return Unsure(str(error))
             if error.asked_by is None and isinstance(predicate, p.Condition):
                 error.asked_by = f"{p.WHERE}, {predicate.at}" if predicate.at else p.WHERE
             raise
@@ -148,24 +147,27 @@ class _Binder:
 
     def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
         made = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
-        for name, read in other_readings(left, right, predicate, self._session):
-            self._note(name, predicate, partial(self._read_as, operator, read), made)
+        common, legacy = common_type(left.type, right.type), legacy_type(left.type, right.type)
+        self._note(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
+        if legacy is not None and legacy != common:
+            self._note_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy), made)
         return made
 
-    def _note(
-        self, name: str, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate
-    ) -> None:
-        """Note a setting unless the predicate is the same under another value of it."""
+    def _note(self, names: Iterable[str], predicate: p.Predicate) -> None:
+        for name in names:
+            self._noted.setdefault(name, str(predicate))
+
+    def _note_ansi(self, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate) -> None:
+        """Note ANSI mode unless the predicate is the same without it."""
         try:
             is_same = read() == made
         except OptionError:
             is_same = False
         if not is_same:
-            self._session.noted.setdefault(name, str(predicate))
+            self._note((ANSI,), predicate)
 
-    def _read_as(self, operator: Operator, read: Callable[[], Sides]) -> BoundPredicate:
-        left, right, common = read()
-        return self._as_common(operator, left, right, common)
+    def _as_legacy(self, operator: Operator, left: _Known, right: _Known, legacy: t.DataType) -> BoundPredicate:
+        return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy)
 
     def _as_common(self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None) -> BoundPredicate:
         if common is None or not is_comparable(common):
@@ -184,27 +186,25 @@ class _Binder:
         for literal in (left, right):
             value = cast(literal, common, self._zone)
             if isinstance(value, Doubt):
-                raise UncertainInstantError(value.why)
+                return Unsure(value.why)
             values.append(value)
         return _constant(operator, *values)
 
     def _pair(self, operator: Operator, left: BoundColumn, right: BoundColumn, common: t.DataType) -> BoundPredicate:
         if isinstance(common, t.Null):
             return Constant(True if operator is Operator.NULL_SAFE_EQ else None)
-        for column in (left, right):
-            self._check_castable(column, common)
         is_rounded = isinstance(common, t.Decimal) and any(
             isinstance(side.type, t.Decimal) and side.type.scale > common.scale for side in (left, right)
         )
-        if is_rounded:
+        are_times = all(isinstance(side.type, t.Date | t.Timestamp) for side in (left, right))
+        is_by_zone = are_times and common == UTC_TIMESTAMP and left.type != right.type
+        if is_rounded or is_by_zone:
             raise OptionError(
                 f"where does not compare the columns {left} ({spark_name(left.type)}) and {right} "
                 f"({spark_name(right.type)}): filter the DataFrame for that"
             )
-        if common == UTC_TIMESTAMP and left.type != right.type:
-            if self._zone is UNKNOWN_ZONE:
-                return Unsure(instants.needs_zone(f"{left} beside {right}"))
-            return Pair(operator, left, right, common, self._zone)
+        for column in (left, right):
+            self._check_castable(column, common)
         return Pair(operator, left, right, common)
 
     def _check_castable(self, column: BoundColumn, common: t.DataType) -> None:
@@ -247,34 +247,33 @@ class _Binder:
             else:
                 common, value = column.type, instants.local_time_beside(value, self._zone, str(literal))
         if isinstance(value, Doubt):
-            return self._in_doubt(operator, column, value)
+            return Doubtful(column, value.earliest, value.latest + 1, *DOUBTS[operator], value.why)
         place = cut(column.type, common, value, self._zone)
         if place is None:
             near = f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}"
             raise OptionError(f"{near}: write the literal as DATE '...'")
-        if isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
-            later = int(place.upper) - 1
-            if later > int(place.lower):
-                return self._in_doubt(
-                    operator, column, instants.days_of_one_midnight(int(place.lower), later, str(literal))
-                )
+        if (
+            isinstance(column.type, t.Date)
+            and place.lower is not None
+            and place.upper is not None
+            and int(place.upper) - int(place.lower) > 1
+        ):
+            raise instants.days_of_one_midnight(str(literal))
         return compared(operator, column, place)
-
-    def _in_doubt(self, operator: Operator, column: BoundColumn, doubt: Doubt) -> BoundPredicate:
-        return Doubtful(column, doubt.earliest, doubt.latest + 1, *DOUBTS[operator], doubt.why)
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
-        options = [fold(option, self._session) for option in predicate.options]
+        options = list(map(self._literal, predicate.options))
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(operand, *options)
-        for name in settings_of_list(predicate, operand, options, common):
-            self._session.noted.setdefault(name, str(predicate))
+        self._note(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
+        if is_list_of_strings_and_others(operand, options):
+            self._note((ANSI,), predicate)
         made = self._in_common(operand, options, common)
         legacy = legacy_list_type([operand.type, *(option.type for option in options)])
         if legacy is not None and legacy != common:
-            self._note(ANSI, predicate, lambda: self._in_common(operand, options, legacy), made)
+            self._note_ansi(predicate, lambda: self._in_common(operand, options, legacy), made)
         return made
 
     def _in_common(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
@@ -311,7 +310,10 @@ class _Binder:
     def _operand(self, operand: p.Operand) -> _Known:
         if isinstance(operand, p.Column):
             return self._column(operand)
-        return self._call(operand) if isinstance(operand, p.ColumnCall) else fold(operand, self._session)
+        return self._call(operand) if isinstance(operand, p.ColumnCall) else self._literal(operand)
+
+    def _literal(self, literal: p.Literal | p.TimestampLiteral) -> p.Literal:
+        return literal if isinstance(literal, p.Literal) else timestamp(literal, self._zone)
 
     def _call(self, call: p.ColumnCall) -> BoundColumn:
         column = self._column(call.column)
@@ -329,7 +331,7 @@ class _Binder:
             fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
             known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
         if known.path != column.path:
-            self._session.noted.setdefault(CASE, str(column))
+            self._noted.setdefault(CASE, str(column))
         return known
 
 
@@ -367,7 +369,7 @@ def _narrowest(operand: _Known, other: _Known) -> t.DataType:
 
 def _is_ordered_exactly(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool:
     """Return whether Spark orders whole numbers by a decimal itself, and not by its value in the common type."""
-    is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_computed
+    is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_cast
     return operator in _ORDERS and isinstance(column.type, t.Int) and is_decimal
 
 
@@ -412,7 +414,6 @@ _EXAMPLES: Final[Mapping[type[t.DataType], str]] = {
     t.Binary: "X'1F'",
     t.Date: "DATE '2026-01-05'",
     t.Timestamp: "TIMESTAMP '2026-01-05 12:00:00Z'",
-    t.Duration: "INTERVAL 1 DAY",
 }
 """A literal that is compared with columns of a type."""
 

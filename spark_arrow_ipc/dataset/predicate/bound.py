@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
@@ -84,7 +83,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A comparison with an instant that is not certain: values in ``lower <= value < upper`` may be true or false."""
+    """A comparison with an instant of an unknown time zone: values in ``lower <= value < upper`` may be true or false."""
 
     column: BoundColumn  # compared in its own type
     # bounds of the doubt
@@ -93,7 +92,7 @@ class Doubtful:
     # the truth of values below and above
     is_below: bool
     is_above: bool
-    why: str  # what is not certain, and what to do: the message for rows that lie inside
+    why: str  # what is not known, and what to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +104,12 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two columns compare, both cast to `common`; dates and local times that become instants are in `zone`."""
+    """Two columns compare, both cast to `common`."""
 
     operator: Operator
     left: BoundColumn
     right: BoundColumn
     common: t.DataType
-    zone: tzinfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
 
 
 def has_doubt(bound: BoundPredicate) -> bool:
-    """Return whether a predicate has a part that depends on an uncertain instant."""
+    """Return whether a predicate has a part that depends on the unknown time zone."""
     match bound:
         case All(parts) | Any_(parts):
             return any(map(has_doubt, parts))

@@ -65,11 +65,9 @@ class Literal:
     # its type in Spark, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`, `Utf8`,
     # `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds
     type: t.DataType
-    value: Raw | Doubt | None  # None for `Null` only; a `Doubt` for an instant that is not certain
+    value: Raw | Doubt | None  # None for `Null` only; a `Doubt` for an instant of an unknown time zone
     sql: str  # the literal as written
-    is_days: bool = False  # whether an interval is one of days, which leaves a date a date
-    # whether it is the result of an expression, for which Spark's rules of literals do not hold
-    is_computed: bool = False
+    is_cast: bool = False  # whether it is the result of a cast, for which Spark's rules of literals do not hold
 
     def __str__(self) -> str:
         return self.sql
@@ -88,20 +86,6 @@ class TimestampLiteral:
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
-    """An operation on literals; `folding` computes it."""
-
-    operation: str  # A name or sign that `folding` knows
-    operands: tuple[Literal | TimestampLiteral | Expression, ...]  # literals, or other expressions
-    sql: str  # the expression as written, shortened
-    to: t.DataType | None = None  # the type of a cast
-    depth: int = field(default=1, compare=False)  # the levels of expressions, this one included
-
-    def __str__(self) -> str:
-        return self.sql
-
-
-@dataclass(frozen=True, slots=True)
 class ColumnCall:
     """A function of a column: ``YEAR``, ``MONTH``, ``DAY``, ``UPPER`` or ``LOWER``."""
 
@@ -112,7 +96,7 @@ class ColumnCall:
         return f"{self.function.lower()}({self.column})"
 
 
-Operand: TypeAlias = Column | ColumnCall | Literal | TimestampLiteral | Expression
+Operand: TypeAlias = Column | ColumnCall | Literal | TimestampLiteral
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +121,7 @@ class In:
     """An operand and the literals of a list."""
 
     operand: Operand
-    options: tuple[Literal | TimestampLiteral | Expression, ...]
+    options: tuple[Literal | TimestampLiteral, ...]
     at: str = field(default="", compare=False)
 
     def __str__(self) -> str:

@@ -1,18 +1,16 @@
-"""Instants of local times and dates, one or many, and what is left in doubt where a time zone's offset is not certain.
+"""Instants of local times and dates.
 
-A local time becomes an instant by the session's time zone. Where `time_zones.is_certain` denies that this is beyond
-doubt, the result is a `Doubt`: an interval that has the instant in every time zone. Predicates over a doubt skip only
-what no reading of it keeps, and refuse rows that lie inside it.
+A local time becomes an instant by the session's time zone. A planner does not know it (`UNKNOWN_ZONE`): there the instant is a
+`Doubt`, an interval that has it in every time zone, and predicates over it skip only what no zone keeps. In a known zone
+there is one answer, or the literal is refused: where `time_zones.is_certain` denies that both tables agree, as before 1970,
+and where Spark has two answers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Final
 
 from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
 from spark_arrow_ipc.errors import OptionError
@@ -23,20 +21,11 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 MARGIN: Final = MOST_OFFSET // _MICROSECOND
 """The most that an instant is away from its local time, in microseconds."""
 _SHOWN: Final = 100
-_FIRST_DAY, _LAST_DAY = ((end - EPOCH).days for end in (datetime.min, datetime.max))  # noqa: DTZ901 - local
-
-Counts: TypeAlias = npt.NDArray[np.int64]
-Certain: TypeAlias = tuple[Counts, npt.NDArray[np.bool_]]
-"""Instants, and which of them are certain."""
-
-
-class UncertainInstantError(OptionError):
-    """An expression depends on an instant that is not certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An instant that lies somewhere between two others, both included."""
+    """An instant between two others, both included, while the time zone is not known."""
 
     # in microseconds
     earliest: int
@@ -50,27 +39,15 @@ def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
     sql = _shown(sql)
     if zone is None:
         raise OptionError(needs_zone(sql))
-    if not is_certain(local, zone):
+    if zone is UNKNOWN_ZONE:
         at = (local.replace(tzinfo=None) - EPOCH) // _MICROSECOND
-        return Doubt(at - MARGIN, at + MARGIN, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
+        return Doubt(at - MARGIN, at + MARGIN, needs_zone(sql))
+    _check_certain(local, zone, sql)
     try:
         utc = local.replace(tzinfo=zone).astimezone(UTC)
     except OverflowError as error:
         raise OptionError(expected="an instant of the years 1 to 9999", found=sql) from error
     return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
-
-
-def local_time(instant: int, zone: tzinfo, sql: str) -> datetime:
-    """Return the local time of an instant in the session's time zone."""
-    if zone is UNKNOWN_ZONE:
-        raise UncertainInstantError(needs_zone(sql))
-    try:
-        local = (EPOCH + timedelta(microseconds=instant)).replace(tzinfo=UTC).astimezone(zone)
-    except OverflowError as error:
-        raise OptionError(expected="an instant of the years 1 to 9999", found=sql) from error
-    if not is_certain(local, zone):
-        raise UncertainInstantError(_not_certain(sql, zone))
-    return local
 
 
 def needs_zone(sql: str) -> str:
@@ -82,37 +59,36 @@ def needs_zone(sql: str) -> str:
     )
 
 
-def _not_certain(sql: str, zone: tzinfo) -> str:
-    return (
-        f"the instant of {sql} in {zone} is not certain, because the time zone tables of Python "
-        "and of Spark's JVM may differ for that time, and rows lie near it: write the literal with an offset, such as "
-        "TIMESTAMP '1930-01-01 00:00:00+01:00'"
-    )
+def _check_certain(local: datetime, zone: tzinfo, sql: str) -> None:
+    if not is_certain(local, zone):
+        raise OptionError(
+            f"the instant of {sql} in {zone} is not certain, because the time zone tables of Python and of Spark's JVM may "
+            "differ for that time: write the literal with an offset, such as TIMESTAMP '1930-01-01 00:00:00+01:00', or "
+            "filter the DataFrame"
+        )
 
 
 def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None:
-    """Return the days whose midnight may lie before or after an instant, or None if that is certain of every day."""
+    """Return the days whose midnight may come before or after an instant; None in a known zone, which is checked."""
     earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
     # The midnights of all other days are surely before or after, in every time zone.
     first, last = -((MARGIN - earliest) // DAY_MICROSECONDS), (latest + MARGIN) // DAY_MICROSECONDS
-    if isinstance(literal, Doubt):
-        return Doubt(first, last, literal.why)
-    if is_certain(_nearest_local(first * DAY_MICROSECONDS), zone):
-        return None
-    return Doubt(first, last, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
+    if zone is UNKNOWN_ZONE:
+        return Doubt(first, last, literal.why if isinstance(literal, Doubt) else needs_zone(sql))
+    _check_certain(_nearest_local(first * DAY_MICROSECONDS), zone, _shown(sql))
+    return None
 
 
-def days_of_one_midnight(first: int, last: int, sql: str) -> Doubt:
-    """Return the doubt about days that begin with one instant, as a zone skipped all but the last.
+def days_of_one_midnight(sql: str) -> OptionError:
+    """Return the error for days that begin with one instant, as a zone skipped all but the last.
 
     Spark's optimizer (`UnwrapCastInBinaryComparison`) compares dates with the date of the instant, which is the last of them,
     or casts each date to its instant: by release, and by the place of the literal.
     """
-    why = (
-        f"the time zone skipped the days before {_shown(sql)}, Spark compares such a date either as it is or "
-        "as the instant at which the next day began, and rows have one: filter the DataFrame for that"
+    return OptionError(
+        f"the time zone skipped the days before {_shown(sql)}, and Spark compares such a date either as it is or as the "
+        "instant at which the next day began: write the literal as DATE '...', or filter the DataFrame"
     )
-    return Doubt(first, last, why)
 
 
 def midnight(day: int, zone: tzinfo) -> int:
@@ -143,73 +119,27 @@ def _instant(local: datetime, zone: tzinfo) -> datetime:
 def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Doubt:
     """Return the local time with which local times are compared instead of an instant, or the doubt about some of them.
 
-    Where clocks are changed Spark has two answers. A row's local time that clocks skip or show twice becomes the instant of
-    java.time; but where the optimizer (`UnwrapCastInBinaryComparison`, by release and by the place of the literal) takes the
-    cast away, it is compared with the literal's local time. The values between the two are in doubt.
+    Where clocks are changed Spark has two answers, and the literal is refused. A row's local time that clocks skip or show
+    twice becomes the instant of java.time; but where the optimizer (`UnwrapCastInBinaryComparison`, by release and by the
+    place of the literal) takes the cast away, it is compared with the literal's local time.
     """
-    earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
-    if not isinstance(literal, int) or not is_certain(_nearest_local(earliest - MARGIN), zone):
-        return Doubt(earliest - MARGIN, latest + MARGIN, _local_times_not_certain(sql, zone))
-    local = (local_time(literal, zone, sql).replace(tzinfo=None, fold=0) - EPOCH) // _MICROSECOND
+    if not isinstance(literal, int) or zone is UNKNOWN_ZONE:
+        earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
+        return Doubt(earliest - MARGIN, latest + MARGIN, needs_zone(f"a timestamp_ntz beside {_shown(sql)}"))
+    _check_certain(_nearest_local(literal - MARGIN), zone, _shown(sql))
+    try:
+        at = (EPOCH + timedelta(microseconds=literal)).replace(tzinfo=UTC).astimezone(zone)
+    except OverflowError as error:
+        raise OptionError(expected="an instant of the years 1 to 9999", found=sql) from error
+    local = (at.replace(tzinfo=None, fold=0) - EPOCH) // _MICROSECOND
     first_shown = instant(EPOCH + local * _MICROSECOND, zone, sql)
-    assert isinstance(first_shown, int)
-    if first_shown != literal:
-        return Doubt(local, local + literal - first_shown, _clocks_change(sql, zone))
     skipped = literal + _offset(_nearest_local(local - MARGIN), zone)
-    if skipped != local and instant(EPOCH + skipped * _MICROSECOND, zone, sql) == literal:
-        return Doubt(skipped, local, _clocks_change(sql, zone))
+    if first_shown != literal or (skipped != local and instant(EPOCH + skipped * _MICROSECOND, zone, sql) == literal):
+        raise OptionError(
+            f"clocks of {zone} were changed near {_shown(sql)}, where Spark compares timestamp_ntz values either as they "
+            "are or as instants: write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
+        )
     return local
-
-
-def instants_in(locals_: Counts, zone_: tzinfo) -> Certain:
-    """Return the instants of any local times, as Spark casts timestamp_ntz to timestamp.
-
-    Where one is not certain, or is of no year that Python knows, the local time itself; no instant is farther away than `MARGIN`.
-    """
-    days, of_days = np.unique(locals_ // DAY_MICROSECONDS, return_inverse=True)
-    known = np.clip(days, _FIRST_DAY, _LAST_DAY)
-    certain = (known == days) & _are_certain(known * DAY_MICROSECONDS, zone_)
-    known = known[certain] * DAY_MICROSECONDS
-    offsets, changes = np.zeros(len(days), np.int64), np.zeros(len(days), np.bool_)
-    offsets[certain] = _offsets(known, zone_)
-    # Clocks are not changed twice a day.
-    changes[certain] = offsets[certain] != _offsets(known + DAY_MICROSECONDS - 1, zone_)
-    moved, single = offsets[of_days], changes[of_days]
-    moved[single] = _offsets(locals_[single], zone_)
-    return locals_ - moved, certain[of_days]
-
-
-def midnights_in(days: Counts, zone_: tzinfo) -> Certain:
-    """Return the first instants of any days that a timestamp can hold; else as `instants_in`."""
-    each, of_days = np.unique(days, return_inverse=True)
-    known = np.clip(each, _FIRST_DAY, _LAST_DAY)
-    certain = (known == each) & _are_certain(known * DAY_MICROSECONDS, zone_)
-    midnights = each * DAY_MICROSECONDS
-    midnights[certain] -= _midnight_offsets(midnights[certain], zone_)
-    return midnights[of_days], certain[of_days]
-
-
-def _are_certain(locals_: Counts, zone_: tzinfo) -> npt.NDArray[np.bool_]:
-    years = locals_.astype("M8[us]").astype("M8[Y]").astype(np.int64) + 1970
-    # Whether an offset is certain depends on the year alone.
-    certain = [year for year in np.unique(years).tolist() if is_certain(datetime(year, 1, 1), zone_)]  # noqa: DTZ001
-    return np.isin(years, certain)
-
-
-def _offsets(locals_: Counts, zone_: tzinfo, fold: int = 0) -> Counts:
-    """Return the microseconds that a zone's local times are ahead of UTC."""
-    times = locals_.astype("M8[us]").tolist()
-    offsets = list(map(zone_.utcoffset, [time.replace(fold=fold) for time in times] if fold else times))
-    counts = {offset: offset // _MICROSECOND for offset in set(offsets) if offset is not None}
-    return np.fromiter(map(counts.__getitem__, offsets), np.int64, len(offsets))  # type: ignore[arg-type]  # none is None
-
-
-def _midnight_offsets(locals_: Counts, zone_: tzinfo) -> Counts:
-    offsets = _offsets(locals_, zone_)
-    # Both folds have one offset but where clocks are changed at midnight.
-    for i in np.flatnonzero(offsets != _offsets(locals_, zone_, fold=1)).tolist():
-        offsets[i] = locals_[i] - midnight(int(locals_[i]) // DAY_MICROSECONDS, zone_)
-    return offsets
 
 
 def _nearest_local(local: int) -> datetime:
@@ -221,26 +151,6 @@ def _offset(local: datetime, zone: tzinfo) -> int:
     offset = zone.utcoffset(local)
     assert offset is not None
     return offset // _MICROSECOND
-
-
-def _clocks_change(sql: str, zone: tzinfo) -> str:
-    return (
-        f"clocks of {zone} were changed near {_shown(sql)}, Spark compares timestamp_ntz values near it either "
-        "as they are or as instants, and rows lie there: write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
-    )
-
-
-def _local_times_not_certain(sql: str, zone: tzinfo) -> str:
-    why = (
-        "depends on the session's time zone, which is not known here, as spark.sql.session.timeZone was not set: set it, or "
-        "set the option timeZone (for example timeZone=Europe/Berlin), or"
-        if zone is UNKNOWN_ZONE
-        else f"in {zone} is not certain, because the time zone tables of Python and of Spark's JVM may differ for that time:"
-    )
-    return (
-        f"the instant of a value of the timestamp_ntz column that is compared with {_shown(sql)} {why} "
-        "write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
-    )
 
 
 def _shown(sql: str) -> str:

@@ -124,10 +124,21 @@ def timestamp(literal: TimestampLiteral, zone: tzinfo | None) -> Literal:
     return Literal(UTC_TIMESTAMP, _timestamp(literal.value, UTC_TIMESTAMP, zone), str(literal))
 
 
+def narrowest_type(literal: Literal) -> t.DataType:
+    """Return the type of a literal beside a decimal: a whole number is a decimal of just its digits.
+
+    As ``DecimalPrecisionTypeCoercion`` does for literals of smallint, int and bigint; a tinyint keeps three digits.
+    """
+    is_whole = isinstance(literal.type, t.Int) and literal.type.bit_width > 8 and not literal.is_cast
+    if not is_whole or not isinstance(literal.value, int):
+        return literal.type
+    return t.Decimal(precision_of(literal.value), 0)
+
+
 def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt | None:
     """Return the value of a literal cast to a common type, as Spark's ANSI mode casts it; None for NULL.
 
-    An instant is a `Doubt` if the time zone's offset is not certain.
+    An instant is a `Doubt` if the time zone is not known.
     """
     value = literal.value
     if value is None or literal.type == to:
@@ -247,63 +258,3 @@ _FROM_STRING: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None]
     t.Timestamp: _timestamp,
 }
 """By the class of the common type: Spark's cast of a string."""
-
-_UNITS: Final = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "WEEK": 604_800_000_000}  # fmt: skip
-_MONTHS: Final = {"MONTH": 1, "YEAR": 12}
-_FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
-_FIELD_LIMITS: Final = {"HOUR": 23, "MINUTE": 59, "SECOND": 59}
-_DAY_TIME: Final = {"DAY": r"(?P<DAY>\d{1,9})", "HOUR": r"(?P<HOUR>\d{1,10})", "MINUTE": r"(?P<MINUTE>\d{1,12})", "SECOND": r"(?P<SECOND>\d{1,13})(?:\.(?P<FRACTION>\d{1,9}))?"}  # fmt: skip
-_QUANTITY: Final = re.compile(r"\s*([+-]?)(\d{1,13})(?:\.(\d{1,6}))?\s*")
-
-
-def interval(string: str, first: str, last: str | None = None) -> Literal:
-    """Return the literal ``INTERVAL 'string' first TO last`` as microseconds; without `last` a number of one unit."""
-    first = first.upper().removesuffix("S")
-    written = f"INTERVAL {string!r} {first}" + (f" TO {last}" if last else "")
-    if last is None:
-        value = _quantity(string, first)
-    else:
-        last = last.upper().removesuffix("S")
-        value = _day_time(string, first, last)
-    if value is None or not -(1 << 63) <= value < 1 << 63:
-        raise _refused(written, "a day-time interval such as INTERVAL '1 02:03:04' DAY TO SECOND")
-    return Literal(
-        t.Duration(t.TimeUnit.MICROSECOND), value, written, is_days=last is None and first in ("DAY", "WEEK")
-    )
-
-
-def months(string: str, unit: str) -> Literal | None:
-    """Return the literal ``INTERVAL 'string' unit`` of years or months; None for other units."""
-    factor = _MONTHS.get(unit.upper().removesuffix("S"))
-    if factor is None:
-        return None
-    written = f"INTERVAL {string!r} {unit}"
-    match = _QUANTITY.fullmatch(string)
-    if match is None or match[3] is not None or int(match[2]) * factor >= 1 << 31:
-        raise _refused(written, "a whole number of years or months")
-    value = int(match[2]) * factor
-    return Literal(t.IntervalYearMonth(), -value if match[1] == "-" else value, written)
-
-
-def _quantity(string: str, unit: str) -> int | None:
-    match = _QUANTITY.fullmatch(string)
-    if match is None or unit not in _UNITS or (match[3] is not None and unit != "SECOND"):
-        return None
-    value = int(match[2]) * _UNITS[unit] + int(f"{match[3] or 0:0<6}")
-    return -value if match[1] == "-" else value
-
-
-def _day_time(string: str, first: str, last: str) -> int | None:
-    if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
-        return None
-    fields = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
-    pattern = _DAY_TIME[fields[0]]
-    for field in fields[1:]:
-        pattern += ("[ ]" if field == "HOUR" else ":") + _DAY_TIME[field]
-    match = re.fullmatch(rf"(?P<SIGN>[+-]?){pattern}", string, re.ASCII)
-    if match is None or any(int(match[field]) > _FIELD_LIMITS[field] for field in fields[1:]):
-        return None
-    value = sum(int(match[field]) * _UNITS[field] for field in fields)
-    if "SECOND" in fields:
-        value += int(f"{match['FRACTION'] or 0:0<6}"[:6])
-    return -value if match["SIGN"] == "-" else value

@@ -1,28 +1,26 @@
-"""Parse the operands of a predicate: columns, functions of them, and expressions over literals.
+"""Parse the operands of a predicate: columns, functions of them, and literals.
 
-Precedence climbing as in `parser`: ``*`` and ``/`` bind more than ``+`` and ``-``. Arithmetic is of literals alone.
-Nothing is computed here but plain literals; `folding` does the rest when the predicate is bound.
+Nothing nests here: a function takes a column and a cast takes a literal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import INTERVALS, NEGATIVE_SCALES, RESERVED, TIMESTAMP_TYPE, literals
+from spark_arrow_ipc.dataset.predicate import EXPONENTS, NEGATIVE_SCALES, TIMESTAMP_TYPE, literals
 from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, MAX_PRECISION, UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import (
     WHERE,
     Column,
     ColumnCall,
-    Expression,
     Literal,
     Operand,
     TimestampLiteral,
 )
+from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
@@ -67,23 +65,28 @@ _TYPES: Final[Mapping[str, t.DataType]] = {
 }
 """Types of casts."""
 
-_TYPE_FUNCTIONS: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "DATE", "TIMESTAMP")  # fmt: skip
-"""Types whose name is a function too: ``DATE('...')`` casts."""
+_CLOCK: Final = (
+    "compute the date or time in Python and write DATE '...' or TIMESTAMP '...', as where does not read the clock"
+)
+_VALUE: Final = (
+    "where takes literals, not arithmetic: compute the value in Python, or filter the DataFrame, which push-down narrows "
+    "after register(spark)"
+)
+_REMEDIES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("CURRENT_DATE", "CURRENT_TIMESTAMP", "NOW"), _CLOCK),
+    **dict.fromkeys(("DATE_ADD", "DATE_SUB", "INTERVAL"), _VALUE),
+    **{name: f"write CAST('...' AS {name})" for name in _TYPES},
+}
+"""Words of Spark that are refused: what to do instead."""
 
-_NOW: Final = {"CURRENT_DATE": "CURRENT_DATE", "CURRENT_TIMESTAMP": "CURRENT_TIMESTAMP"}
-_NOW_CALLS: Final = {**_NOW, "NOW": "CURRENT_TIMESTAMP"}
-_DATE_SUMS: Final = {"DATE_ADD": "+", "DATE_SUB": "-"}
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
-_BINDING: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
-"""The binding strength of a sign."""
-
-Constant: TypeAlias = Literal | TimestampLiteral | Expression
+Constant: TypeAlias = Literal | TimestampLiteral
 
 _Made = TypeVar("_Made")
 
 
 def parse_constant(tokens: Tokens, expected: str = "a literal") -> Constant:
-    """Parse an expression over literals, which no column is part of."""
+    """Parse a literal."""
     start = tokens.start
     operand = parse_operand(tokens, expected)
     if isinstance(operand, Column | ColumnCall):
@@ -91,36 +94,16 @@ def parse_constant(tokens: Tokens, expected: str = "a literal") -> Constant:
     return operand
 
 
-def parse_operand(tokens: Tokens, expected: str = "a column or a literal", precedence: int = 1) -> Operand:
-    """Parse a column, or literals with signs; `precedence` is that of the weakest sign taken."""
-    start = tokens.start
-    left = _factor(tokens, expected)
-    while (binding := _BINDING.get(tokens.key, 0)) >= precedence:
-        sign = tokens.key
-        tokens.advance()
-        right = parse_operand(tokens, expected, binding + 1)
-        for side in (left, right):
-            if isinstance(side, Column | ColumnCall):
-                raise tokens.error("arithmetic on literals alone", f"the column {side}", start)
-        assert not isinstance(left, Column | ColumnCall)
-        assert not isinstance(right, Column | ColumnCall)
-        left = _expression(tokens, start, sign, (left, right))
-    return left
+def parse_operand(tokens: Tokens, expected: str = "a column or a literal") -> Operand:
+    """Parse a column, a function of one, or a literal."""
+    operand = _operand(tokens, expected)
+    if tokens.key in ("+", "-", "*", "/"):
+        raise tokens.error(f"{expected} ({_VALUE})")
+    return operand
 
 
-def _expression(
-    tokens: Tokens, start: int, operation: str, operands: tuple[Constant, ...], to: t.DataType | None = None
-) -> Expression:
-    """Make an expression that was written from `start` on."""
-    depth = 1 + max((operand.depth for operand in operands if isinstance(operand, Expression)), default=0)
-    tokens.check_nesting(depth)
-    return Expression(operation, operands, tokens.written(start), to, depth)
-
-
-def _factor(tokens: Tokens, expected: str) -> Operand:
+def _operand(tokens: Tokens, expected: str) -> Operand:
     kind, token = tokens.kind, tokens.token
-    if kind == "number":
-        return _number(tokens, "")
     if kind in STRINGS:
         return Literal(t.utf8, tokens.take_string(expected).encode(), token)
     if kind == "binary":
@@ -129,15 +112,10 @@ def _factor(tokens: Tokens, expected: str) -> Operand:
         return _column(tokens)
     if kind == "word":
         return _word(tokens, expected)
-    if tokens.key in ("+", "-"):
-        return _signed(tokens, expected)
-    if tokens.skip("("):
-        tokens.enter()
-        operand = parse_operand(tokens, expected)
-        tokens.leave()
-        tokens.take(")")
-        return operand
-    raise tokens.error(expected)
+    sign = token if tokens.skip("-") or tokens.skip("+") else ""
+    if tokens.kind == "number":
+        return _number(tokens, sign.removeprefix("+"))
+    raise tokens.error(f"a number after a sign ({_VALUE})" if sign else expected)
 
 
 def _word(tokens: Tokens, expected: str) -> Operand:
@@ -148,17 +126,14 @@ def _word(tokens: Tokens, expected: str) -> Operand:
         tokens.advance()
         return _located(tokens, start, _TYPED[key], tokens.take_string(expected))
     if key == "INTERVAL" and (kind in (*STRINGS, "number") or following in ("+", "-")):
-        return _interval(tokens, "")
+        raise tokens.error(f"{expected} ({_REMEDIES[key]})")
     if following == "(":
         return _call(tokens, expected)
     if kind in STRINGS:
-        typed = ", ".join(_TYPED)
-        raise tokens.error(f"{expected} (typed ones: {typed} and INTERVAL)", f"{tokens.token} {following}")
-    if key in _NOW:
-        tokens.advance()
-        return _expression(tokens, start, key, ())
+        raise tokens.error(f"{expected} (typed ones: {', '.join(_TYPED)})", f"{tokens.token} {following}")
     if key in _NO_NAMES:
-        raise tokens.error(f"{expected} (a column of this name stands in backticks)", tokens.token)
+        remedy = _REMEDIES.get(key, "a column of this name stands in backticks")
+        raise tokens.error(f"{expected} ({remedy})", tokens.token)
     if key in WORDS:
         tokens.advance()
         return WORDS[key]
@@ -179,52 +154,42 @@ def _column(tokens: Tokens) -> Column:
 
 
 def _call(tokens: Tokens, expected: str) -> Operand:
-    """Parse a cast, ``current_date()``, a function of dates or a function of a column."""
+    """Parse a cast or a function of a column."""
     start, function, key = tokens.start, tokens.token, tokens.key
-    if key not in (*_NOW_CALLS, "CAST", *_DATE_SUMS, *_OF_COLUMNS) and key not in _TYPE_FUNCTIONS:
-        raise tokens.error(expected)
+    if key != "CAST" and key not in _OF_COLUMNS:
+        raise tokens.error(f"{expected} ({_REMEDIES[key]})" if key in _REMEDIES else expected)
     tokens.advance()
     tokens.take("(")
-    tokens.enter()
-    made = _called(tokens, start, function, key)
-    tokens.leave()
-    return made
-
-
-def _called(tokens: Tokens, start: int, function: str, key: str) -> Operand:
-    """Parse the arguments of a call and its closing parenthesis."""
-    if key in _NOW_CALLS:
-        tokens.take(")")
-        if key in _NOW:
-            tokens.note(RESERVED, f"{function}()")
-        return _expression(tokens, start, _NOW_CALLS[key], ())
-    if key in _OF_COLUMNS:
-        operand = parse_operand(tokens)
-        tokens.take(")")
-        if not isinstance(operand, Column):
-            raise tokens.error(f"a column in {function}(...)", str(operand), start)
-        return ColumnCall(_OF_COLUMNS[key], operand)
-    string, inside = tokens.kind in STRINGS, tokens.start
-    value = parse_constant(tokens, f"a literal in {function}(...)")
-    if key in _DATE_SUMS:
-        day = _expression(tokens, inside, "CAST", (value,), t.date32)
-        tokens.take(",")
-        days = parse_constant(tokens, f"a literal in {function}(...)")
-        tokens.take(")")
-        return _expression(tokens, start, _DATE_SUMS[key], (day, days))
     if key == "CAST":
-        tokens.take("AS")
-        key = tokens.key
-        to = _type(tokens)
-    else:
-        to = _TYPES[key]
+        return _cast(tokens, start)
+    if tokens.following()[1] == "(":
+        raise tokens.error(f"a column in {function}(...)")
+    operand = parse_operand(tokens)
     tokens.take(")")
-    if function.upper() == "CAST" and key == "TIMESTAMP":
-        tokens.note(TIMESTAMP_TYPE, f"CAST({value} AS {key})")
-    if key in _TYPED and string and isinstance(value, Literal):
-        assert isinstance(value.value, bytes)
-        return _located(tokens, start, _TYPED[key], value.value.decode())
-    return _expression(tokens, start, "CAST", (value,), to)
+    if not isinstance(operand, Column):
+        raise tokens.error(f"a column in {function}(...)", str(operand), start)
+    return ColumnCall(_OF_COLUMNS[key], operand)
+
+
+def _cast(tokens: Tokens, start: int) -> Constant:
+    """Parse what follows ``CAST(``."""
+    expected = "a literal in CAST(...)"
+    if tokens.following()[1] == "(":
+        raise tokens.error(expected)
+    is_string, inside = tokens.kind in STRINGS, tokens.start
+    operand = parse_constant(tokens, expected)
+    if isinstance(operand, TimestampLiteral):
+        raise tokens.error(f"{expected} that is not a timestamp", str(operand), inside)
+    tokens.take("AS")
+    key = tokens.key
+    to = _type(tokens)
+    tokens.take(")")
+    if key == "TIMESTAMP":
+        tokens.note(TIMESTAMP_TYPE, f"CAST({operand} AS {key})")
+    if key in _TYPED and is_string:
+        assert isinstance(operand.value, bytes)
+        return _located(tokens, start, _TYPED[key], operand.value.decode())
+    return _located(tokens, start, cast_to, operand, to, tokens.written(start))
 
 
 def _type(tokens: Tokens) -> t.DataType:
@@ -253,69 +218,15 @@ def _digits(tokens: Tokens) -> int:
     return int(digits)
 
 
-def _signed(tokens: Tokens, expected: str) -> Operand:
-    first = tokens.start
-    while tokens.skip("+"):
-        pass
-    sign = "-" if tokens.skip("-") else ""
-    if tokens.kind == "number":
-        return _number(tokens, sign)
-    if tokens.key == "INTERVAL":
-        return _interval(tokens, sign)
-    start = tokens.start
-    if tokens.key not in ("(", "-", "+"):
-        raise tokens.error(
-            "a number, an interval or a parenthesis after a sign, as where does no arithmetic on columns"
-        )
-    tokens.enter()
-    operand = _factor(tokens, expected)
-    tokens.leave()
-    if isinstance(operand, Column | ColumnCall):
-        raise tokens.error("arithmetic on literals alone", f"the column {operand}", start)
-    return _expression(tokens, first, "NEGATE", (operand,)) if sign else operand
-
-
 def _number(tokens: Tokens, sign: str) -> Literal:
     start = tokens.start
     digits, suffix = tokens.take_number()
-    if suffix.upper() == "BD" and "e" in digits.lower():
-        tokens.note(NEGATIVE_SCALES, digits + suffix)
+    if suffix.upper() in ("", "BD") and "e" in digits.lower():
+        tokens.note(NEGATIVE_SCALES if suffix else EXPONENTS, digits + suffix)
     return _located(tokens, start, literals.number, sign + digits, suffix)
 
 
-def _interval(tokens: Tokens, sign: str) -> Literal:
-    """Parse ``INTERVAL '1 02:03' DAY TO MINUTE`` or ``INTERVAL 5 HOURS``."""
-    start = tokens.start
-    tokens.advance()
-    inner = "-" if tokens.key == "-" else ""
-    if tokens.key in ("+", "-"):
-        tokens.advance()
-    quantity_start = tokens.start
-    if tokens.kind == "number":
-        quantity, suffix = tokens.take_number()
-    else:
-        quantity, suffix = tokens.take_string("a number or a string after INTERVAL"), ""
-    if suffix or (inner and not quantity[:1].isdigit()):
-        raise tokens.error("a quantity after INTERVAL", f"{inner}{quantity}{suffix}", quantity_start)
-    units = [_unit(tokens)]
-    if tokens.skip("TO"):
-        units.append(_unit(tokens))
-    of_months = _located(tokens, start, literals.months, inner + quantity, units[0]) if len(units) == 1 else None
-    literal = of_months or _located(tokens, start, literals.interval, inner + quantity, *units)
-    tokens.note(INTERVALS, literal.sql)
-    assert isinstance(literal.value, int)
-    return replace(literal, value=-literal.value, sql=f"-{literal.sql}") if sign else literal
-
-
-def _unit(tokens: Tokens) -> str:
-    unit = tokens.key
-    if tokens.kind != "word":
-        raise tokens.error("a unit of the interval, such as HOUR or DAY TO SECOND")
-    tokens.advance()
-    return unit
-
-
-def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: str) -> _Made:
+def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: Any) -> _Made:
     """Make a literal; the error for its value says where it stands."""
     try:
         return make(*arguments)

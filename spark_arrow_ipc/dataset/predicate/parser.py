@@ -2,8 +2,8 @@
 
 Precedence climbing over `Tokens`: OR binds less than AND, AND less than NOT, NOT less than a comparison. In Spark a
 comparison is a value too (``a = b = c`` compares a boolean with c), and any value may stand in parentheses. Here
-operands are columns, a few functions of one column, and expressions over literals; everything else is refused, by the
-column of the mistake. `literals` gives the values of literals, `folding` those of expressions.
+operands are columns, a few functions of one column, and literals; everything else is refused, by the column of the
+mistake. `literals` gives their values.
 
 Linear in the length of the string, which is bounded, as is the nesting: what is parsed here can be evaluated,
 compared and pickled within Python's recursion limit.
@@ -20,10 +20,10 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Bare,
     Column,
     Comparison,
-    Expression,
     In,
     IsNull,
     Like,
+    Literal,
     Not,
     Operand,
     Operator,
@@ -180,7 +180,7 @@ def _list(tokens: Tokens) -> tuple[Constant, ...]:
     while not options or tokens.key == ",":
         tokens.advance()
         option = parse_constant(tokens)
-        if isinstance(option, Expression) or option is WORDS["NULL"]:
+        if option is WORDS["NULL"] or (isinstance(option, Literal) and option.is_cast):
             tokens.count(COMPUTED)
         options.append(option)
     tokens.take(")", ", or )")

@@ -26,7 +26,7 @@ _MAX_NESTING: Final = 100
 """Levels of everything that nests. Parsing takes at most six frames of Python's stack for each, and pickling, too."""
 
 CONDITIONS: Final = "conditions (many values of one column are one of them as IN (...); with more, join the DataFrame)"
-COMPUTED: Final = "options of IN with calls, operations or NULL (other literals are not counted)"
+COMPUTED: Final = "options of IN with CAST or NULL (other literals are not counted)"
 _MOST: Final = {CONDITIONS: 20_000, COMPUTED: 50_000}
 """A condition or option takes about 50 microseconds to parse and to bind, and each task binds again."""
 
@@ -126,10 +126,7 @@ class Tokens:
     def check_nesting(self, below: int = 0) -> None:
         """Refuse a value that nests too deep here, with its own levels."""
         if self._nesting + below > _MAX_NESTING:
-            expected = (
-                f"at most {_MAX_NESTING} levels of parentheses, NOTs, calls, fields, signs and operations in a row"
-            )
-            raise self.error(expected, "one more")
+            raise self.error(f"at most {_MAX_NESTING} levels of parentheses, NOTs and fields", "one more")
 
     def count(self, what: str) -> None:
         """Count one of the things that `_MOST` bounds."""

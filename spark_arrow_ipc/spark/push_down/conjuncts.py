@@ -210,8 +210,6 @@ def _literal(node: Node) -> p.Literal | None:
     if isinstance(type_, t.Utf8 | t.Binary):
         value = base64.b64decode(value)
     elif isinstance(type_, t.FloatingPoint):
-        # Without its suffix a number with an exponent could be a decimal, by a setting of Spark's.
-        shown += "D"
         value = float(value)
     elif isinstance(type_, t.Decimal):
         value = int(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import tzinfo
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, MARGIN, Certain, instants_in, midnights_in
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 
@@ -61,10 +59,6 @@ COLUMN_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 """One row for each function of `bound.ARGUMENTS`."""
 
-_MOST_DAYS: Final = (2**63 - 1) // DAY_MICROSECONDS
-_FARTHER: Final = float(MARGIN + 1_000_000)
-"""Between numbers of this size the distance is a double with less than a second lost."""
-
 
 def cast_column(array: pa.Array, to: pa.DataType) -> pa.Array:
     """Return a column cast to the type in which it is compared with another."""
@@ -76,31 +70,3 @@ def cast_column(array: pa.Array, to: pa.DataType) -> pa.Array:
     if pa.types.is_integer(array.type) and pa.types.is_decimal(to):
         array = array.cast(pa.decimal128(19 if array.type.bit_width == 64 else 10, 0))
     return array.cast(to, safe=pa.types.is_decimal(to) or pa.types.is_temporal(to))
-
-
-def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tuple[pa.Array, pa.Array]:
-    """Return two columns of dates, local times or instants as instants, in microseconds."""
-    (of_left, left_known), (of_right, right_known) = (_instants(array, zone) for array in (left, right))
-    nulls = [array.is_null().to_numpy(zero_copy_only=False) for array in (left, right)]
-    doubtful = ~(left_known & right_known | nulls[0] | nulls[1])
-    if doubtful.any():
-        away = of_left[doubtful].astype(np.float64) - of_right[doubtful].astype(np.float64)
-        if (np.abs(away) <= _FARTHER).any():
-            raise OptionError(
-                f"the instant of a value of {sql} in {zone} is not certain, because the time zone tables "
-                "of Python and of Spark's JVM may differ for that time: filter the DataFrame for that"
-            )
-    return bridge.numbers(of_left, nulls[0]), bridge.numbers(of_right, nulls[1])
-
-
-def _instants(array: pa.Array, zone: tzinfo) -> Certain:
-    """Return instants, and which of them are certain; of nulls any."""
-    is_date = pa.types.is_date(array.type)
-    raw = array.view(pa.int32() if is_date else pa.int64())
-    values = pc.fill_null(raw, bridge.scalar(0, raw.type)).to_numpy().astype(np.int64)
-    if not is_date:
-        is_instant = array.type.tz is not None
-        return (values, np.ones(len(values), np.bool_)) if is_instant else instants_in(values, zone)
-    if np.abs(values).max(initial=0) > _MOST_DAYS:
-        raise OptionError("a date is beyond those that timestamps have: filter the DataFrame for that")
-    return midnights_in(values, zone)

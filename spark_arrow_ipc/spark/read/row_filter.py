@@ -43,7 +43,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE, Operator, Raw
 from spark_arrow_ipc.errors import OptionError, error_context
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, as_instants, cast_column
+from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, cast_column
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
@@ -317,24 +317,7 @@ def _like(bound: Like, source: Source) -> Mask:
     return _all_of(get, parts)
 
 
-def _doubtful(bound: Doubtful, source: Source) -> Mask:
-    get, type_ = _column(bound.column, source)
-    lower, upper = _scalar(bound.lower, type_), _scalar(bound.upper, type_)
-
-    def mask(batch: pa.RecordBatch) -> Any:
-        array = get(batch)
-        is_above = pc.greater_equal(array, upper)
-        inside = pc.and_not(pc.greater_equal(array, lower), is_above)
-        if inside.true_count:
-            raise OptionError(bound.why)
-        if bound.is_below == bound.is_above:
-            return _for_values(array, _TRUE if bound.is_above else _FALSE)
-        return is_above if bound.is_above else pc.invert(is_above)
-
-    return mask
-
-
-def _unsure(bound: Unsure, _source: Source) -> Mask:
+def _undecided(bound: Doubtful | Unsure, _source: Source) -> Mask:
     raise OptionError(bound.why)
 
 
@@ -367,12 +350,7 @@ def _pair(bound: Pair, source: Source) -> Mask:
     is_null_safe = bound.operator is Operator.NULL_SAFE_EQ
 
     def mask(batch: pa.RecordBatch) -> Any:
-        if bound.zone is None:
-            left, right = (cast_column(get(batch), common) for get in (get_left, get_right))
-        else:
-            left, right = as_instants(
-                get_left(batch), get_right(batch), bound.zone, f"{bound.left} beside {bound.right}"
-            )
+        left, right = (cast_column(get(batch), common) for get in (get_left, get_right))
         truth = compare(left, right)
         if pa.types.is_floating(common):
             nans = pc.is_nan(left), pc.is_nan(right)
@@ -427,7 +405,7 @@ _COMPILE: Final[Mapping[type[Any], Callable[[Any, Source], Mask]]] = {
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
-    Doubtful: _doubtful,
-    Unsure: _unsure,
+    Doubtful: _undecided,
+    Unsure: _undecided,
 }
 """One row for each class of `BoundPredicate`."""

@@ -32,7 +32,6 @@ from spark_arrow_ipc.dataset.predicate import check_settings
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate, has_doubt
-from spark_arrow_ipc.dataset.predicate.folding import now
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, keeps_partition
 from spark_arrow_ipc.dataset.predicate.tokens import explained
@@ -60,8 +59,8 @@ class RowSelection:
     metadata: tuple[str, ...] = ()  # names of its metadata columns
     # A column of it that Spark's names of columns have in another case, too, and those names; None where there is none.
     alike: str | None = None
-    # The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
-    unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
+    # The predicate and its columns, if it depends on the session's time zone; else None.
+    unbound: tuple[p.Predicate, tuple[Field, ...]] | None = None
     # The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
     noted: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)  # the defaults of settings where they are not Spark's
@@ -86,8 +85,8 @@ class RowSelection:
     def _bound_in(self, in_zone: tzinfo | None) -> BoundPredicate:
         noted, bound = dict(self.noted), self.bound
         if self.unbound is not None:
-            predicate, fields, planned_at = self.unbound
-            bound = bind(predicate, fields, in_zone, planned_at, noted)
+            predicate, fields = self.unbound
+            bound = bind(predicate, fields, in_zone, noted)
         with error_context(asked_by=p.WHERE):
             if self.alike is not None and not is_case_sensitive():
                 raise ColumnNotFoundError(
@@ -240,10 +239,9 @@ class Where:
             positions[one.name] = len(asked.fields) + i
         known = predicate_fields(s.StructType(list(fields.values())))
         in_zone = UNKNOWN_ZONE if time_zone is None else zone(time_zone)
-        planned_at = now()
         noted = dict(self.noted)
         try:
-            bound = bind(self.predicate, known, in_zone, planned_at, noted)
+            bound = bind(self.predicate, known, in_zone, noted)
         except OptionError as error:
             raise explained(error, self.sql, lambda sql: bind(parse(sql), known, in_zone)) from error.__cause__
         except ColumnNotFoundError as error:
@@ -252,7 +250,7 @@ class Where:
             raise
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
-            unbound = self.predicate, known, planned_at
+            unbound = self.predicate, known
             return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.noted, defaults)
         return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, noted, defaults)
 

@@ -7,7 +7,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.coercion import UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, TimestampLiteral
-from spark_arrow_ipc.dataset.predicate.literals import cast, interval, number, timestamp
+from spark_arrow_ipc.dataset.predicate.literals import cast, number, timestamp
 from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import OptionError
 
@@ -51,10 +51,3 @@ def test_whole_numbers_take_the_first_type_that_holds_them():
         for digits in ("2147483647", "2147483648", "-9223372036854775808", "9223372036854775808")
     ]
     assert [t.int32, t.int64, t.int64, t.Decimal(19, 0)] == types
-
-
-def test_an_interval_is_microseconds():
-    assert (-5_400_000_000, 604_800_000_000) == (
-        interval("-1:30", "HOUR", "MINUTE").value,
-        interval("1", "WEEKS").value,
-    )

