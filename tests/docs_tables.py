@@ -30,8 +30,8 @@ _TENSORS = (
 )  # fmt: skip
 
 _SPATIAL = (
-    DocLine("geoarrow.wkb, ogc.wkb with extensionTypes=geometry", "geometry(srid), geometry(any)", "Where edges are planar or not said; the SRID by the CRS."),
-    DocLine("the same with spherical edges", "geography(4326), geography(any)", "Well-known binary that is broken is an error."),
+    DocLine("geoarrow.wkb, ogc.wkb with extensionTypes=geometry", "geometry(srid), geometry(any)", "If edges are planar or unspecified; the CRS gives the SRID."),
+    DocLine("the same with spherical edges", "geography(4326), geography(any)", "Damaged well-known binary is an error."),
 )  # fmt: skip
 
 TABLES: Mapping[str, Callable[[], str]] = {

@@ -55,7 +55,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     ),
     EXPONENTS: Setting("false", "whether 1e3 is a double or a decimal", "write 1e3D or 1000BD"),
     NEGATIVE_SCALES: Setting("false", "the type of decimals with an exponent", "write them without"),
-    PRECISION: Setting("true", "the digits of a whole number beside a decimal", "write the number as a decimal (7BD)"),
+    PRECISION: Setting("true", "the digits of an integer next to a decimal", "write the number as a decimal (7BD)"),
     TRUNCATION: Setting("false", "which digits decimals of more than 38 lose", "write numbers of fewer digits"),
     DATETIME_STRINGS: Setting(
         "false",
@@ -63,7 +63,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "write DATE '...' or TIMESTAMP '...'",
         ansi="false",
     ),
-    CASE: Setting("false", "whether names in another case are found", "write names as the file has them", refuses=True),
+    CASE: Setting("false", "whether names in another case match", "write names as the file has them", refuses=True),
 }
 """By name, all settings but the time zone, which predicates are bound in (`instants`)."""
 

@@ -50,7 +50,7 @@ PATHS = (PATH.name, _PATHS.name)
 
 STORAGE = (
     "storage.*", "a string", "eu-central-1",
-    "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a value.",
+    "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a value.",
 )  # fmt: skip
 
 
@@ -65,96 +65,96 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order, each once, fields of structs and unions too.",
+        "The columns to read, in this order, each once; also fields of structs and unions.",
         kind=d.COLUMNS,
         applies=Use.ROWS,
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Only rows for which this is true; partitions, files and record batches without any are skipped.",
+        "Reads only rows for which this is true, and skips partitions, files and record batches without such rows.",
         applies=Use.ROWS,
     )
     metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
     metadata_only: bool = d.flag(
         "false",
-        "Gives a table of the files' record batches, from their headers alone.",
+        "Returns one row for each record batch, from headers only.",
         applies=Use.BATCH | Use.HEADERS,
     )
     max_partition_bytes: int = d.byte_size(
-        "128m", "The most bytes of files that one Spark task reads.", applies=Use.FILES | Use.COUNT
+        "128m", "The most file bytes that one Spark task reads.", applies=Use.FILES | Use.COUNT
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "The most memory of one record batch in the file, and of one row in Spark, each value counted as often as "
-        "it occurs; more is an error ([limits.md](limits.md)).",
+        "The most memory for one record batch in the file, and for one row in Spark, counting each value as often "
+        "as it occurs; more is an error ([limits.md](limits.md)).",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     min_partition_num: int | None = d.optional_count(
         "200",
-        "How many tasks to aim at; by default one for each CPU of the driver.",
+        "The number of tasks to aim for; by default one for each CPU of the driver.",
         applies=Use.LISTED | Use.SERVER | Use.COUNT,
     )
     validation: Validation = d.word(
         Validation.FULL,
-        "`full` checks structure and values (UTF-8, offsets, indices); `structural` no values: only for a writer "
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips values: only for a writer "
         "that you trust.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     verify_checksums: bool = d.flag(
         "true",
-        "Compares what is read with the checksums in footers; a difference is an error.",
+        "Checks the bytes read against the checksums in footers; a difference is an error.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
-        "Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses "
-        "what is not whole, `long` gives the count.",
+        "Spark has microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses values "
+        "that would be rounded, `long` returns the count.",
         applies=Use.READS | Use.COUNT,
     )
     times: Times = d.word(
         Times.NOTED,
-        "A time of day as `time` (to compute with it needs `spark.sql.timeType.enabled`), `interval` since "
-        "midnight, or `long`, the count; `noted` is TIME where Spark wrote TIME, else an interval.",
+        "Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since "
+        "midnight, or `long`, the count; `noted` is TIME where Spark wrote TIME, otherwise an interval.",
         applies=Use.READS | Use.COUNT,
     )
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
-        "`convert` gives Spark's types of arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and "
-        "arrow.parquet.variant; `tensor` also structs of tensors, `geometry` also [GEOMETRY and "
+        "`convert` reads arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant "
+        "as Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and "
         "GEOGRAPHY](types.md#geometries), `all` all of these, `storage` none.",
         applies=Use.READS | Use.COUNT,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
         TimestampsWithOffset.TIMESTAMP,
-        "arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
-        "`struct` (the instant, and the minutes of the offset).",
+        "Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
+        "`struct` (the instant, and the offset in minutes).",
         applies=Use.READS | Use.COUNT,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "Lists of whole numbers or floats as `array`, or as `binary`: the little-endian numbers, which cross [in "
-        "less than half of the time](functions.md#vectors).",
+        "Reads lists of integers or floats as `array`, or as `binary`: the little-endian numbers, which reach Spark "
+        "[in less than half the time](functions.md#vectors).",
         applies=Use.FILES | Use.COUNT,
     )
     recursive_file_lookup: bool = d.flag(
         "false",
-        "Reads subdirectories of any depth; their names are then not columns.",
+        "Reads subdirectories of any depth, without partition columns.",
         applies=Use.LISTED | Use.COUNT,
     )
     path_glob_filter: str | None = d.optional(
         values.file_pattern,
         "a pattern of a file's name",
         "part-*.arrow",
-        "Only files whose names match; names of directories do not matter.",
+        "Reads only files whose names match; directory names do not matter.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_before: str | None = d.time(
-        "Only files last modified before this time; without a zone it is in `timeZone`, else in UTC.",
+        "Reads only files last modified before this time; without a zone it is in `timeZone`, otherwise in UTC.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_after: str | None = d.time(
-        "Only files last modified after this time; zones as for `modifiedBefore`.",
+        "Reads only files last modified after this time; zones as for `modifiedBefore`.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     base_path: str | None = d.path(
@@ -164,26 +164,26 @@ class ReadOptions:
     )
     partition_type_inference: bool = d.flag(
         "true",
-        "Infers the types of partition columns from their values; else they are strings.",
+        "Infers the types of partition columns from their values; otherwise they are strings.",
         applies=Use.LISTED | Use.COUNT,
     )
     time_zone: str | None = d.optional(
         values.time_zone,
         "a time zone's name or offset that Spark and this machine know",
         "Europe/Berlin",
-        "The zone of timestamps without one, in options and names of directories. Without it `where` takes the "
-        "session's, and names of directories give `timestamp_ntz`.",
+        "The zone of timestamps without one, in options and directory names. Without it, `where` uses the "
+        "session's, and directory names give `timestamp_ntz`.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     merge_schema: bool = d.flag(
         "false",
-        "Merges the schemas of all files: missing columns are null, types widen. Else it is that of the file "
-        "modified last (of several, the first by path).",
+        "Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or "
+        "file](writing.md#columns-and-types) sets the schema.",
         applies=Use.FILES | Use.COUNT,
     )
     missing_columns: MissingColumns = d.word(
         MissingColumns.NULL,
-        "A column that a file lacks is `null`, or an `error`; with `mergeSchema` null.",
+        "A column that a file lacks is `null` or an `error`; with `mergeSchema`, always null.",
         applies=Use.READS,
     )
     ignore_corrupt_files: bool = d.flag(
@@ -196,8 +196,8 @@ class ReadOptions:
     )
     tensors: TensorRows | None = d.optional_word(
         TensorRows.CELLS,
-        "Of files of tensors a row is, with `cells`, a cell's coordinates and value (of a sparse tensor those "
-        "that its index names), with `values` a whole tensor.",
+        "Reads tensor files: with `cells`, a row is a cell's coordinates and value (for a sparse tensor, only "
+        "indexed cells); with `values`, a complete tensor.",
         applies=Use.BATCH | Use.DIRECTORY | Use.RECORDS,
     )
     recover: bool = d.flag(
@@ -207,13 +207,13 @@ class ReadOptions:
     )
     memory_map: bool = d.flag(
         "false",
-        "Maps files into memory; a file that is truncated meanwhile crashes the worker.",
+        "Maps files into memory; truncating a file during the read crashes the worker.",
         applies=Use.FILES | Use.COUNT | Use.COMPACTION,
     )
     token: str | None = d.secret(
         "a string",
         "s3cret",
-        "The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it.",
+        "The token for a table server ([dissociated.md](dissociated.md)). Errors never show it.",
         applies=Use.SERVER,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
@@ -272,11 +272,11 @@ class StreamOptions:
     """Options of reading a stream; `parse_stream` makes them, and those of a read, from Spark's dict."""
 
     max_files_per_trigger: int = d.count(
-        "1000", "The most files of a batch. `Trigger.Once` takes all.", applies=Use.STREAMS
+        "1000", "The most files in a batch. `Trigger.Once` takes all.", applies=Use.STREAMS
     )
     max_bytes_per_trigger: int | None = d.optional_byte_size(
         "1g",
-        "The most bytes of the files of a batch, which has at least one file.",
+        "The most file bytes in a batch, which has at least one file.",
         applies=Use.STREAMS,
     )
     starting_from: StartingFrom | int | datetime = d.option(
@@ -284,57 +284,57 @@ class StreamOptions:
         "earliest",
         "earliest, latest, the number of a commit record, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "For a new query: all that is there (`earliest`), only what comes later (`latest`), commits from this "
-        "record on, or what is not older than a time, by times of files or records.",
+        "Where a new query starts: with all existing data (`earliest`), with later data only (`latest`), at this "
+        "log entry, or at a time of files or log entries.",
         kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
-        "A directory of this query alone that notes the files of each batch: files may then come in any order and "
-        "at any time.",
+        "A directory for this query only that records the files of each batch: files may then arrive in any order "
+        "and at any time.",
         applies=Use.DIRECTORY,
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
         OnOverwrite.SKIP,
-        "Where a commit removed rows of earlier ones: `fail` (also without the option), `skip` it, or `append` "
-        "what it wrote as new rows.",
+        "If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the "
+        "rows it wrote.",
         applies=Use.RECORDS,
     )
     read_change_feed: bool = d.flag(
         "false",
-        "Reads a dataset's changes, as rows with `_change_type` (`insert`, or `delete`) and `_commit`, the "
-        "number of the record. Compactions change no row.",
+        "Reads a table's changes, as rows with `_change_type` (`insert` or `delete`) and `_commit`, the number of "
+        "the log entry. Compactions change no row.",
         applies=Use.RECORDS,
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Records or files that are gone before they are read are an error. With `false`, and a warning, such "
-        "files are left out; if records are gone, all that is there is read anew.",
+        "Log entries or files that are removed before they are read are an error. With `false`, such files are left "
+        "out with a warning; if log entries are missing, all existing files are read again.",
         applies=Use.RECORDS,
     )
     tail: bool = d.flag(
         "false",
-        "Reads one stream (`.arrows`) of a local or mounted file system, to which another process appends, by "
-        "record batches.",
+        "Reads one stream (`.arrows`) in a local or mounted file system, record batch by record batch, while "
+        "another process appends to it.",
         applies=Use.TAIL,
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older than the newest file that was read a file may be when it appears; 1h without it. An older "
-        "one is not read, with a warning.",
+        "How much older than the newest file read a file may be when it appears; 1h by default. An older one is not "
+        "read, with a warning.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "With `fail` a file that is not whole or not Arrow waits, and one with columns that the query cannot read "
-        "ends it; `skip` passes over both until they change, `quarantine` also notes them in `sourceLog`.",
+        "With `fail`, an incomplete or non-Arrow file waits, and one with columns that the query cannot read ends "
+        "the query; `skip` passes over both until they change, `quarantine` also records them in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
     file_name_only: bool = d.flag(
         "false",
-        "Of files of one name, in whatever directories, only the first is read.",
+        "Of files with the same name in any directories, reads only the first.",
         applies=Use.DIRECTORY,
     )
     clean_source: CleanSource = d.word(
@@ -347,7 +347,8 @@ class StreamOptions:
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between two looks: without it 200ms, 10s where storage is remote; longer where a look takes long.",
+        "The pause between two checks for new data: by default 200ms, or 10s for remote storage; longer if a check "
+        "takes long.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

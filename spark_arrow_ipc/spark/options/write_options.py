@@ -48,10 +48,10 @@ class SparkWriteOptions:
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION,
     )
-    record_batch_rows: int = d.count("65536", "The most rows of a record batch.", applies=Use.WRITES | Use.COMPACTION)
+    record_batch_rows: int = d.count("65536", "The most rows in a record batch.", applies=Use.WRITES | Use.COMPACTION)
     record_batch_bytes: int = d.byte_size(
         "64m",
-        "About the most bytes of a record batch, before compression.",
+        "About the most bytes in a record batch, before compression.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     ipc_format: Format = d.word(
@@ -66,27 +66,27 @@ class SparkWriteOptions:
     )
     max_records_per_file: int | None = d.limit(
         "1000000",
-        "The most rows of a file; without it, or with 0, any number.",
+        "The most rows in a file; without it, or with 0, any number.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
-        "The most bytes of a file, which has at least one record batch. In an object store 1g without it, and at "
-        "most 5,000,000,000.",
+        "The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the "
+        "limit 5,000,000,000.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "Columns that are dictionary-encoded, one dictionary a file. `auto` takes strings and binaries whose "
-        "values occur at least 8 times on average in a task's first 65,536 rows.",
+        "Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose values "
+        "occur at least 8 times on average in a task's first 65,536 rows.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
         values.tensor_columns,
         "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
         "image:224x224x3, text:?x768",
-        "Arrays, or structs of shape and data, written as arrow.fixed_shape_tensor; with a `?`, structs as "
+        "Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as "
         "arrow.variable_shape_tensor. A row of another shape is an error.",
         kind=d.TENSORS,
         applies=Use.WRITES,
@@ -95,7 +95,7 @@ class SparkWriteOptions:
         values.fixed_size_lists,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
-        "Arrays written as fixed-size lists, as are those with `arrow.fixed-size-list.size` in their metadata. A "
+        "Writes arrays as fixed-size lists, as it does those with `arrow.fixed-size-list.size` in their metadata. A "
         "row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
@@ -110,41 +110,41 @@ class SparkWriteOptions:
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
-        "Columns whose null count, least and greatest value of each record batch are in the footer, for `where`. "
-        "`auto` takes the first 64, and at most 1 % of the file, or 1 MiB if that is more. Streams have none.",
+        "Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` "
+        "takes the first 64, up to 1 % of the file, or 1 MiB if that is more. Streams have none.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
         PartitionOverwriteMode.STATIC,
-        "Mode overwrite replaces everything (`static`), or only the partitions that are written to.",
+        "Mode overwrite replaces everything (`static`), or only the partitions that the job writes to.",
         applies=Use.JOB,
     )
     if_exists: IfExists = d.word(
         IfExists.APPEND,
-        "If the directory holds data, mode append appends, is an `error`, or writes nothing (`ignore`).",
+        "If the directory holds data, mode append appends, fails (`error`) or writes nothing (`ignore`).",
         applies=Use.JOB,
     )
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
-        "[The columns](writing.md#columns-and-types) of a job that keeps files: `merge` takes fewer or more, and "
-        "types that widen; `exact` the same; `none` checks nothing.",
+        "[The columns](writing.md#columns-and-types) of a job that keeps files: `merge` allows fewer or more, and "
+        "types that merge; `exact` the same; `none` checks nothing.",
         applies=Use.WRITES,
     )
     case_sensitive: bool = d.flag(
         "false",
-        "Names of columns may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
+        "Column names may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     keep_replaced: int = d.duration(
         "0",
         "10m",
-        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`.",
+        "How long replaced files stay available to reads that were planned earlier; 1h for `compact`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_retention: int | None = d.optional_duration(
         "7d",
-        "Keeps records of commits for this time, and the newest 1,000, for streams of the dataset. It holds for "
-        "all writers until one says otherwise.",
+        "Keeps log entries for this time, and the newest 1,000, for streams of the table. It applies to all writers "
+        "until one sets another value.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_token: str | None = d.optional(
@@ -157,21 +157,21 @@ class SparkWriteOptions:
     )
     restore_types: bool = d.flag(
         "false",
-        "Writes columns with the Arrow types that they were read from; what cannot come back exactly is an error "
-        "([types.md](types.md#back-to-the-types-that-were-read)).",
+        "Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is "
+        "an error ([types.md](types.md#back-to-the-types-that-were-read)).",
         applies=Use.WRITES,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "`binary` writes binary columns whose metadata notes a list of numbers as such lists; with `array` they "
+        "`binary` writes binary columns whose metadata describes a list of numbers as such lists; with `array` they "
         "stay binary.",
         applies=Use.WRITES,
     )
     layout: Layout = d.word(
         Layout.PLAIN,
-        "`huggingface` writes what `datasets.load_from_disk` opens "
-        "([howto/huggingface.md](howto/huggingface.md)); `compression` is then none and `restoreTypes` true "
-        "unless given.",
+        "`huggingface` writes a directory that `datasets.load_from_disk` opens "
+        "([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to "
+        "true.",
         applies=Use.JOB,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)

@@ -314,23 +314,23 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Date: _row(
         _just(s.DateType()),
         ("Date32", "date"),
-        ("Date64", "date", "The day; a time of day by `nanoseconds`.", _ROUNDED),
+        ("Date64", "date", "The day; for a time of day see `nanoseconds`.", _ROUNDED),
     ),
     t.Time: _row(
         _time,
-        ("Time32, Time64", "interval day to second", "Since midnight; nanoseconds by `nanoseconds`.", _ROUNDED),
+        ("Time32, Time64", "interval day to second", "Since midnight; for nanoseconds see `nanoseconds`.", _ROUNDED),
         ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. Outside of a day an error."),
         ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
     ),
     t.Timestamp: _row(
         _timestamp,
-        ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range an error; nanoseconds by `nanoseconds`.", _ROUNDED),
-        ("Timestamp without", "timestamp_ntz", "The same clock time; else as above.", _ROUNDED),
+        ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range an error; for nanoseconds see `nanoseconds`.", _ROUNDED),
+        ("Timestamp without", "timestamp_ntz", "The same local time; otherwise as above.", _ROUNDED),
         ("Timestamp, Time, Duration in ns with nanoseconds=long", "bigint", "The count; the type is in the field's metadata."),
     ),
     t.Duration: _row(
         _duration,
-        ("Duration", "interval day to second", "Beyond Spark's range an error; nanoseconds by `nanoseconds`.", _ROUNDED),
+        ("Duration", "interval day to second", "Beyond Spark's range an error; for nanoseconds see `nanoseconds`.", _ROUNDED),
     ),
     t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months.")),
     t.IntervalDayTime: _row(_just(_DAY_TIME_FIELDS), ("Interval DAY_TIME", "struct<days: int, milliseconds: int>")),
@@ -351,8 +351,8 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, and so is a null key.")),
     t.SparseUnion: _row(_union, ("Sparse union", "struct", _UNION)),
     t.DenseUnion: _row(_union, ("Dense union", "struct", _UNION)),
-    t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values")),
-    t.Dictionary: _row(_dictionary, ("Dictionary", "that of the values")),
+    t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "the type of the values")),
+    t.Dictionary: _row(_dictionary, ("Dictionary", "the type of the values")),
 }  # fmt: skip
 """One row for each type class of Arrow."""
 

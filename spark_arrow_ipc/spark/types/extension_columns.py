@@ -380,7 +380,7 @@ EXTENSIONS: Final[Mapping[str, Extension]] = {
     "arrow.parquet.variant": Extension(
         _just(s.VariantType()),
         is_variant,
-        (DocLine("arrow.parquet.variant", "variant", "Whole or shredded."),),
+        (DocLine("arrow.parquet.variant", "variant", "Shredded or not."),),
         check_variant,
     ),
     "parquet.variant": Extension(
