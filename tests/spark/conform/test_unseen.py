@@ -10,14 +10,14 @@ from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark.conform import compile_conform
-from spark_arrow_ipc.spark.options.values import MapKeys, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.values import Nanoseconds, Times
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
 OPTIONS = {
     "full": DEFAULT,
-    "structural": replace(DEFAULT, map_keys=MapKeys.LAST_WINS, validation=Validation.STRUCTURAL),
+    "structural": replace(DEFAULT, validation=Validation.STRUCTURAL),
     "small batches": replace(DEFAULT, output_batch_rows=2),
-    "other types": replace(DEFAULT, nanoseconds=Nanoseconds.LONG, times=Times.INTERVAL, map_keys=MapKeys.LAST_WINS),
+    "other types": replace(DEFAULT, nanoseconds=Nanoseconds.LONG, times=Times.INTERVAL),
 }
 
 
