@@ -177,11 +177,16 @@ def _bytes(values: npt.NDArray[Any]) -> Buffer:
 
 
 def _with(array: ArrayData, seen: _Seen, *buffers: Buffer | None, **others: Any) -> ArrayData:
-    """Return an array of offset 0 and of these buffers behind its validity bitmap: null where it is unseen."""
-    bits = array.validity
+    """Return an array of offset 0 and of these buffers behind its validity bitmap: null where it is unseen.
+
+    Where nothing may be null, as keys of maps, unseen slots become valid.
+    """
+    bits, mask = array.validity, None
     if seen.ranges is not None and seen.nullable and _holds_memory(array.type):
         mask = _valid(array, seen)
-        assert mask is not None
+    elif seen.ranges is not None and bits is not None and not seen.nullable:
+        mask = array_data.unpack_bits(bits, array.offset, array.length) | ~_mask(seen.ranges, array.length)
+    if mask is not None:
         bits = array_data.pack_bits(mask)
         others["null_count"] = array.length - int(np.count_nonzero(mask))
     elif bits is not None:

@@ -17,10 +17,11 @@ from unseen_cases import write_raw
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema, array_data
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.measure import check_expansion
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.arrow.validate import arrays as validate
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, InvalidDictionaryError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, InvalidDictionaryError, LimitError
 
 BAD = text([0, 1, 2], b"a\xff")
 
@@ -43,15 +44,25 @@ NO_UNION = Array(
     (buffer([-1, 0], np.int8), buffer([7, -1], np.int32)), (from_pylist.array([], t.list_(t.utf8)), from_pylist.array([], t.int8)),
 )  # fmt: skip
 
+
+def maps(keys):
+    entries_type = t.Struct((Field("key", t.utf8, nullable=False), Field("value", t.int8)))
+    entries = Array(entries_type, keys.length, 0, (None,), (keys, from_pylist.array([1] * keys.length, t.int8)))
+    type_ = t.Map(Field("entries", entries_type, nullable=False))
+    return Array(type_, keys.length, 0, (None, buffer(range(keys.length + 1), np.int32)), (entries,))
+
+
 SOUND = {
+    "null keys of a map": (below(maps(from_pylist.array(["a", None], t.utf8)), [True, False]), [{"x": [("a", 1)]}, None]),
+    "the same, not nullable": (below(maps(from_pylist.array(["a", None], t.utf8)), [True, False], nullable=False), [{"x": [("a", 1)]}, None]),
     "text of one null struct": (below(BAD, [True, False]), [{"x": "a"}, None]),
-    "the same, not nullable": (below(BAD, [True, False], nullable=False), [{"x": "a"}, None]),
+    "text, not nullable": (below(BAD, [True, False], nullable=False), [{"x": "a"}, None]),
     "an empty dictionary": (below(indices([0, 0], EMPTY), [False, False]), [None, None]),
     "the same, where none may be null": (below(indices([0, 0], EMPTY), [False, False], nullable=False), [None, None]),
     "a union of empty children": (below(NO_UNION, [False, False]), [None, None]),
     "a slice": (below(text([0, 1, 2, 3], b"a\xffb"), [True, False, True]).slice(1), [None, {"x": "b"}]),
     "a view below a null": (below(views(b"\xff" * 16, b"\x01\0\0\0a" + bytes(11)), [False, True]), [None, {"x": "a"}]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -182,6 +193,20 @@ def test_memory_is_that_of_the_bytes_and_not_of_the_slots(name):
         tracemalloc.stop()
     assert peak < 1 << 20
     assert cleared.length == 2
+
+
+def nulls_in_views(size, *, valid):
+    """Return a list-view of so many nulls, in a struct that is null or not."""
+    buffers = (None, buffer([0], np.int32), buffer([size], np.int32))
+    views_ = Array(t.ListView(Field("item", t.null)), 1, 0, buffers, (Array(t.null, MANY, MANY, ()),))
+    return below(views_, [valid])
+
+
+def test_a_negative_size_that_no_row_sees_hides_no_other():
+    parts = nulls_in_views(MANY, valid=True), nulls_in_views(-MANY, valid=False)
+    type_ = t.Struct(tuple(Field("x", part.type) for part in parts))
+    with pytest.raises(LimitError):
+        check_expansion(Array(type_, 1, 0, (None,), parts))
 
 
 def test_sound_columns_are_the_same_objects():
