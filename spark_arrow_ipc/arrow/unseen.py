@@ -177,10 +177,7 @@ def _bytes(values: npt.NDArray[Any]) -> Buffer:
 
 
 def _with(array: ArrayData, seen: _Seen, *buffers: Buffer | None, **others: Any) -> ArrayData:
-    """Return an array of offset 0 and of these buffers behind its validity bitmap: null where it is unseen.
-
-    Where nothing may be null, as keys of maps, unseen slots become valid.
-    """
+    """Return an array of these buffers behind its validity bitmap: null where it is unseen, or valid if none may be null."""
     bits, mask = array.validity, None
     if seen.ranges is not None and seen.nullable and _holds_memory(array.type):
         mask = _valid(array, seen)
@@ -246,15 +243,8 @@ def _zeros(array: _A, length: int = 1) -> _A | None:
         if row.role is not Role.VARIADIC
     )
     nulls = length if isinstance(type_, t.Null) else 0
-    return replace(
-        array,
-        length=length,
-        null_count=nulls,
-        buffers=buffers,
-        children=tuple(children),
-        dictionary=dictionary,
-        offset=0,
-    )
+    empty = replace(array, length=length, null_count=nulls, buffers=buffers, offset=0)
+    return replace(empty, children=tuple(children), dictionary=dictionary)
 
 
 def _fill(type_: t.DataType, row: BufferLayout) -> bytes:
@@ -332,6 +322,16 @@ def _list(array: ArrayData, seen: _Seen) -> ArrayData:
     slots = _valid_ranges(array, seen)
     elements = _joined(offsets[slots[:, 0]], offsets[slots[:, 1]], child.length)
     return _with(array, seen, _bytes(offsets), children=(_clear(child, seen.below(field, elements)),))
+
+
+def _map(array: ArrayData, seen: _Seen) -> ArrayData:
+    """Clear a map, of which no entry and no key may be null, whatever the fields say."""
+    type_, (entries,) = array.type, array.children
+    assert isinstance(type_, t.Map)
+    pair = t.Struct((replace(type_.key, nullable=False), type_.item))
+    strict = replace(type_, entries=replace(type_.entries, type=pair, nullable=False))
+    cleared = _list(replace(array, type=strict, children=(replace(entries, type=pair),)), seen)
+    return replace(cleared, type=type_, children=(replace(cleared.children[0], type=entries.type),))
 
 
 def _list_view(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -425,21 +425,24 @@ def _dictionary(array: ArrayData, seen: _Seen) -> ArrayData:
     return _with(array, seen, _bytes(indices), dictionary=dictionary)
 
 
-_CLEAR: Final[Mapping[type[t.DataType], Callable[[Any, _Seen], Any]]] = by_type(
-    {
-        Family.NULL: _same,
-        Family.BITS: _bits,
-        Family.FIXED_WIDTH: _fixed,
-        Family.BINARY: _binary,
-        Family.VIEW: _views,
-        Family.LIST: _list,
-        Family.LIST_VIEW: _list_view,
-        Family.FIXED_SIZE_LIST: _parallel,
-        Family.STRUCT: _parallel,
-        Family.SPARSE_UNION: _sparse_union,
-        Family.DENSE_UNION: _dense_union,
-        Family.RUN_END_ENCODED: _runs,
-        Family.DICTIONARY: _dictionary,
-    }
-)
+_CLEAR: Final[Mapping[type[t.DataType], Callable[[Any, _Seen], Any]]] = {
+    **by_type(
+        {
+            Family.NULL: _same,
+            Family.BITS: _bits,
+            Family.FIXED_WIDTH: _fixed,
+            Family.BINARY: _binary,
+            Family.VIEW: _views,
+            Family.LIST: _list,
+            Family.LIST_VIEW: _list_view,
+            Family.FIXED_SIZE_LIST: _parallel,
+            Family.STRUCT: _parallel,
+            Family.SPARSE_UNION: _sparse_union,
+            Family.DENSE_UNION: _dense_union,
+            Family.RUN_END_ENCODED: _runs,
+            Family.DICTIONARY: _dictionary,
+        }
+    ),
+    t.Map: _map,
+}
 """One function for each layout family; a test proves that none is missing."""
