@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from conform_batches import DEFAULT, batch_of
+from built_arrays import views
+from conform_batches import DEFAULT, batch_of, conformed
 from unseen_cases import CASES, build
 
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.constants import Validation
@@ -42,3 +44,16 @@ def test_rows_are_those_of_clean_arrays(case, options):
     if options != "structural":
         array = validate.with_sound_values(array, "c")
     assert outcome(clean, OPTIONS[options]) == outcome(array, OPTIONS[options])
+
+
+NULL_VIEWS = {"of a negative size": b"\xff" * 16, "of 2 GB": b"\x7f" * 16}
+
+
+@pytest.mark.parametrize("view", NULL_VIEWS)
+def test_null_views_may_have_any_size(view):
+    """pyarrow asks for the memory of their sizes, and crashes where it is below 0."""
+    array = views(b"\1\0\0\0a" + bytes(11), NULL_VIEWS[view], b"\1\0\0\0b" + bytes(11))
+    array = replace(array, null_count=1, buffers=(array_data.pack_bits([True, False, True]), *array.buffers[1:]))
+    validate.check(array, "c")
+    assert ["a", None, "b"] == conformed(array).to_pylist()
+    assert [None, "b"] == conformed(array.slice(1)).to_pylist()
