@@ -98,16 +98,17 @@ def clear_unseen(array: _A, *, dictionaries: bool = True) -> _A:
     O(bytes), in numpy. The sizes of the array are already checked; its values may be anything. Without `dictionaries`,
     those stay that are proven to be sound (`ArrayData.doubt`).
     """
-    return _clear(array, _Seen(dictionaries=dictionaries)) if _are_counted(array) else array
+    return _clear(array, _Seen(dictionaries=dictionaries)) if _are_counted(array, dictionaries) else array
 
 
-def _are_counted(array: ArrayData) -> bool:
+def _are_counted(array: ArrayData, dictionaries: bool) -> bool:
     """Return whether all null counts are those of the bitmaps: wrong ones must not disappear."""
     if array.validity is not None and array.null_count != NOT_COUNTED:
         nulls = array.length - array_data.count_bits(array.validity, array.offset, array.length)
         if nulls != array.null_count:
             return False
-    return all(map(_are_counted, array.children)) and (array.dictionary is None or _are_counted(array.dictionary))
+    values = () if array.dictionary is None or not (dictionaries or array.dictionary.doubt) else (array.dictionary,)
+    return all(_are_counted(part, dictionaries) for part in (*array.children, *values))
 
 
 def _clear(array: _A, seen: _Seen) -> _A:
