@@ -108,8 +108,11 @@ def stream_of(array, *, keep=lambda kind: True):
     """Return a stream of one batch without the messages that `keep` does not keep."""
     schema, sink = Schema((Field("f", array.type),)), io.BytesIO()
     write_raw(sink, RecordBatch(schema, (array,), array.length), format="stream")
-    data, made = sink.getvalue(), b""
-    start = 0
+    return without_messages(sink.getvalue(), keep=keep)
+
+
+def without_messages(data, *, keep):
+    made, start = b"", 0
     while data[start : start + 8] != b"\xff\xff\xff\xff\0\0\0\0":
         message = pa.ipc.read_message(pa.BufferReader(data[start:]))
         nbytes = 8 + int.from_bytes(data[start + 4 : start + 8], "little") + (message.body.size if message.body else 0)
@@ -140,6 +143,17 @@ def test_a_dictionary_is_needed_by_the_rows_that_use_it(above, validation):
     assert [None, None] == read(absent([False, False]), validation)
     with pytest.raises(InvalidDictionaryError, match="a dictionary batch of id 0 before its first use, found none"):
         read(absent([False, True]), validation)
+
+
+def test_the_values_of_an_absent_dictionary_are_made_once():
+    """Those of a struct of 2,000 fields took 25 ms for each batch of 500 bytes."""
+    schema, sink = Schema((Field("f", WORDS.type),)), io.BytesIO()
+    nulls = replace(WORDS, null_count=2, buffers=(array_data.pack_bits([False, False]), WORDS.buffers[1]))
+    ipc.write(sink, [RecordBatch(schema, (nulls,), 2)] * 2, schema, ipc.WriteOptions(format="stream"))
+    data = without_messages(sink.getvalue(), keep=lambda kind: kind != "dictionary")
+    first, second = (batch.columns[0].dictionary for batch in ipc.open_stream(data))
+    assert first is second
+    assert 0 == first.length
 
 
 def test_a_broken_value_of_a_dictionary_is_an_error_of_the_rows_that_use_it():
