@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.kernels import growing_dictionary
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, Family, by_type
 from spark_arrow_ipc.arrow.python_values import from_pylist
-from spark_arrow_ipc.ipc.columns import encode
+from spark_arrow_ipc.ipc.columns import dictionaries, encode
 
 SLOTS = 11
 
@@ -330,8 +330,9 @@ def batches(*, clean=False, cases=CASES):
 
 
 def write_raw(sink, batch, **options):
-    """Write a batch with all that it holds under nulls, which the writer would make zeros."""
+    """Write a batch with all that no row sees, which the writer would make zeros."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encode, "zero_nulls", lambda array: array)
         patch.setattr(growing_dictionary, "check_expansion", lambda array: None)
+        patch.setattr(dictionaries.SoundDictionaries, "columns", lambda _, __, columns: columns)
         ipc.write(sink, [batch], batch.schema, ipc.WriteOptions(**options))

@@ -156,9 +156,13 @@ class Doubt:
 _MOST_DOUBTED_NBYTES: Final = 1 << 32
 """Each batch checks such a dictionary again: a large one and many tiny batches must not take hours."""
 
+_ARRAY_NBYTES: Final = 1 << 16
+"""Bytes that are checked in about the time that an array takes, however short it is."""
+
 
 def _held_nbytes(array: ArrayData) -> int:
-    return sum(buffer.nbytes for buffer in array.buffers if buffer) + sum(map(_held_nbytes, array.children))
+    inner = array.children if array.dictionary is None else (*array.children, array.dictionary)
+    return _ARRAY_NBYTES + sum(buffer.nbytes for buffer in array.buffers if buffer) + sum(map(_held_nbytes, inner))
 
 
 _SETTERS: Final = tuple(getattr(ArrayData, field.name).__set__ for field in fields(ArrayData))

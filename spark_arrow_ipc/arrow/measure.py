@@ -123,6 +123,12 @@ def _whole(array: ArrayData, how: _How) -> int:
 
 
 def _measure(array: ArrayData, how: _How) -> Measure:
+    """Return a measure that is never below 0: sizes that are negative, as no check refused them, hide no others."""
+    measure = _plain_measure(array, how)
+    return lambda start, stop: np.maximum(measure(start, stop), 0)
+
+
+def _plain_measure(array: ArrayData, how: _How) -> Measure:
     if how.decoded and type(array.type) in _DECODED:
         return _DECODED[type(array.type)](array, how)
     bits = how.slot_bits + (_bits_of_slot(array) if how.bytes else 0)

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of
+from spark_arrow_ipc.errors import InvalidBodyError
 
 try:
     import pyarrow as pa
@@ -54,6 +55,8 @@ def to_pyarrow(array: ArrayData) -> pa.Array:
         indices = pa.Array.from_buffers(index_type, array.length, buffers_of(array), array.null_count, offset)
         values = to_pyarrow(array.dictionary)
         return pa.DictionaryArray.from_arrays(indices, values, ordered=array.type.ordered, safe=False)
+    if isinstance(array.type, t.Map):
+        _require_keys(array.children[0])
     children = [to_pyarrow(child) for child in array.children]
     if isinstance(array.type, t.RunEndEncoded):
         return pa.RunEndEncodedArray.from_arrays(*children).slice(array.offset, array.length)
@@ -61,6 +64,13 @@ def to_pyarrow(array: ArrayData) -> pa.Array:
         return pa.nulls(array.length)
     type_ = type_to_pyarrow(array.type)
     return pa.Array.from_buffers(type_, array.length, buffers_of(array), array.null_count, offset, children=children)
+
+
+def _require_keys(entries: ArrayData) -> None:
+    """Raise InvalidBodyError if an entry of a map or a key is null, used or not: pyarrow ends the process."""
+    nulls = max(entries.count_nulls(), entries.children[0].count_nulls())
+    if nulls:
+        raise InvalidBodyError(expected="map entries and keys that are not null", found=f"{nulls} nulls")
 
 
 def buffers_of(array: ArrayData) -> list[pa.Buffer | None]:

@@ -98,16 +98,17 @@ def clear_unseen(array: _A, *, dictionaries: bool = True) -> _A:
     O(bytes), in numpy. The sizes of the array are already checked; its values may be anything. Without `dictionaries`,
     those stay that are proven to be sound (`ArrayData.doubt`).
     """
-    return _clear(array, _Seen(dictionaries=dictionaries)) if _are_counted(array) else array
+    return _clear(array, _Seen(dictionaries=dictionaries)) if _are_counted(array, dictionaries) else array
 
 
-def _are_counted(array: ArrayData) -> bool:
+def _are_counted(array: ArrayData, dictionaries: bool) -> bool:
     """Return whether all null counts are those of the bitmaps: wrong ones must not disappear."""
     if array.validity is not None and array.null_count != NOT_COUNTED:
         nulls = array.length - array_data.count_bits(array.validity, array.offset, array.length)
         if nulls != array.null_count:
             return False
-    return all(map(_are_counted, array.children)) and (array.dictionary is None or _are_counted(array.dictionary))
+    values = () if array.dictionary is None or not (dictionaries or array.dictionary.doubt) else (array.dictionary,)
+    return all(_are_counted(part, dictionaries) for part in (*array.children, *values))
 
 
 def _clear(array: _A, seen: _Seen) -> _A:
@@ -177,11 +178,13 @@ def _bytes(values: npt.NDArray[Any]) -> Buffer:
 
 
 def _with(array: ArrayData, seen: _Seen, *buffers: Buffer | None, **others: Any) -> ArrayData:
-    """Return an array of offset 0 and of these buffers behind its validity bitmap: null where it is unseen."""
-    bits = array.validity
+    """Return an array of these buffers behind its validity bitmap: null where it is unseen, or valid if none may be null."""
+    bits, mask = array.validity, None
     if seen.ranges is not None and seen.nullable and _holds_memory(array.type):
         mask = _valid(array, seen)
-        assert mask is not None
+    elif seen.ranges is not None and bits is not None and not seen.nullable:
+        mask = array_data.unpack_bits(bits, array.offset, array.length) | ~_mask(seen.ranges, array.length)
+    if mask is not None:
         bits = array_data.pack_bits(mask)
         others["null_count"] = array.length - int(np.count_nonzero(mask))
     elif bits is not None:
@@ -241,15 +244,8 @@ def _zeros(array: _A, length: int = 1) -> _A | None:
         if row.role is not Role.VARIADIC
     )
     nulls = length if isinstance(type_, t.Null) else 0
-    return replace(
-        array,
-        length=length,
-        null_count=nulls,
-        buffers=buffers,
-        children=tuple(children),
-        dictionary=dictionary,
-        offset=0,
-    )
+    empty = replace(array, length=length, null_count=nulls, buffers=buffers, offset=0)
+    return replace(empty, children=tuple(children), dictionary=dictionary)
 
 
 def _fill(type_: t.DataType, row: BufferLayout) -> bytes:
@@ -327,6 +323,16 @@ def _list(array: ArrayData, seen: _Seen) -> ArrayData:
     slots = _valid_ranges(array, seen)
     elements = _joined(offsets[slots[:, 0]], offsets[slots[:, 1]], child.length)
     return _with(array, seen, _bytes(offsets), children=(_clear(child, seen.below(field, elements)),))
+
+
+def _map(array: ArrayData, seen: _Seen) -> ArrayData:
+    """Clear a map, of which no entry and no key may be null, whatever the fields say."""
+    type_, (entries,) = array.type, array.children
+    assert isinstance(type_, t.Map)
+    pair = t.Struct((replace(type_.key, nullable=False), type_.item))
+    strict = replace(type_, entries=replace(type_.entries, type=pair, nullable=False))
+    cleared = _list(replace(array, type=strict, children=(replace(entries, type=pair),)), seen)
+    return replace(cleared, type=type_, children=(replace(cleared.children[0], type=entries.type),))
 
 
 def _list_view(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -420,21 +426,24 @@ def _dictionary(array: ArrayData, seen: _Seen) -> ArrayData:
     return _with(array, seen, _bytes(indices), dictionary=dictionary)
 
 
-_CLEAR: Final[Mapping[type[t.DataType], Callable[[Any, _Seen], Any]]] = by_type(
-    {
-        Family.NULL: _same,
-        Family.BITS: _bits,
-        Family.FIXED_WIDTH: _fixed,
-        Family.BINARY: _binary,
-        Family.VIEW: _views,
-        Family.LIST: _list,
-        Family.LIST_VIEW: _list_view,
-        Family.FIXED_SIZE_LIST: _parallel,
-        Family.STRUCT: _parallel,
-        Family.SPARSE_UNION: _sparse_union,
-        Family.DENSE_UNION: _dense_union,
-        Family.RUN_END_ENCODED: _runs,
-        Family.DICTIONARY: _dictionary,
-    }
-)
+_CLEAR: Final[Mapping[type[t.DataType], Callable[[Any, _Seen], Any]]] = {
+    **by_type(
+        {
+            Family.NULL: _same,
+            Family.BITS: _bits,
+            Family.FIXED_WIDTH: _fixed,
+            Family.BINARY: _binary,
+            Family.VIEW: _views,
+            Family.LIST: _list,
+            Family.LIST_VIEW: _list_view,
+            Family.FIXED_SIZE_LIST: _parallel,
+            Family.STRUCT: _parallel,
+            Family.SPARSE_UNION: _sparse_union,
+            Family.DENSE_UNION: _dense_union,
+            Family.RUN_END_ENCODED: _runs,
+            Family.DICTIONARY: _dictionary,
+        }
+    ),
+    t.Map: _map,
+}
 """One function for each layout family; a test proves that none is missing."""

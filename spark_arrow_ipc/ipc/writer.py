@@ -29,7 +29,12 @@ from spark_arrow_ipc.ipc.batch_reader import AnyBatches, record_batches, with_sc
 from spark_arrow_ipc.ipc.bytes.sinks import AnySink, FileSink, WaitingBytes, path_sink, prove_ends
 from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.columns.decode import NATIVE
-from spark_arrow_ipc.ipc.columns.dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
+from spark_arrow_ipc.ipc.columns.dictionaries import (
+    DueDictionary,
+    ReplacedDictionaries,
+    SoundDictionaries,
+    UnifiedDictionaries,
+)
 from spark_arrow_ipc.ipc.columns.encode import (
     BodyForm,
     BytesLike,
@@ -96,6 +101,7 @@ class Writer:
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
+        self._sound = SoundDictionaries()
         self._replaced = ReplacedDictionaries()
         is_file, has_dictionaries = options.format == Format.FILE, bool(self._plan.dictionaries)
         unifies = has_dictionaries and (is_file or options.dictionaries == "delta")
@@ -168,7 +174,11 @@ class Writer:
         self._check_metadata(batch.custom_metadata)
         self._check_schema(batch.schema)
         lengths = {} if self._unified is None else self._unified.lengths()
-        columns = batch.columns if self._unified is None else self._unified.unify(self._plan, batch.columns)
+        columns = batch.columns
+        if self._plan.dictionaries:
+            columns = self._sound.columns(self._plan, columns)
+        if self._unified is not None:
+            columns = self._unified.unify(self._plan, columns)
         encoded = self._encode(self._plan, columns, batch.num_rows, self._compressor)
         if within is not None and self._finished_nbytes(encoded) > within:
             if self._unified is not None:

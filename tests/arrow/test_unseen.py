@@ -18,6 +18,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Field, RecordBatch, Schema, distinct, equality, unseen
 from spark_arrow_ipc.arrow.kernels import compact, concat, order, take
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
+from spark_arrow_ipc.arrow.python_values import to_text
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import InvalidBodyError
 
@@ -84,6 +85,7 @@ def test_files_are_read(case):
 
 KERNELS = {
     "to_pylist": (lambda array: array.to_pylist(), lambda values: values),
+    "to_text": (lambda array: len(to_text.to_text(array)), len),
     "validate": (lambda array: validate.check(array, "f"), lambda _: None),
     "take": (lambda array: take.take(array, np.arange(array.length)[::-1]).to_pylist(), lambda values: values[::-1]),
     "with_used_values": (lambda array: take.with_used_values(array).to_pylist(), lambda values: values),
@@ -135,6 +137,31 @@ def written_back(array):
     source = ipc.open(raw(array))
     ipc.write(sink, list(source), source.schema)
     return sink.getvalue()
+
+
+WRITTEN = {
+    "a file": ("file", "unify"),
+    "a file with deltas": ("file", "delta"),
+    "a stream": ("stream", "unify"),
+    "a stream with deltas": ("stream", "delta"),
+}
+
+
+HAS_DICTIONARY = [case for case, (array, _) in CASES.items() if "dictionary<" in str(array.type)]
+
+
+@pytest.mark.parametrize("case", HAS_DICTIONARY, ids=" ".join)
+@pytest.mark.parametrize("form", WRITTEN)
+def test_batches_that_were_not_validated_are_written(case, form):
+    """Dictionaries of several batches are compared and joined in full, also the values that no row uses."""
+    format_, dictionaries = WRITTEN[form]
+    array, expected = CASES[case]
+    clean, _ = build(*case, clean=True)
+    for arrays in ((array, clean), (clean, array)):
+        sink = io.BytesIO()
+        options = ipc.WriteOptions(format=format_, dictionaries=dictionaries)
+        ipc.write(sink, map(batch_of, arrays), batch_of(array).schema, options)
+        assert expected * 2 == rows(ipc.open(sink.getvalue()))
 
 
 @pytest.mark.one_in(4, "exhaustive")

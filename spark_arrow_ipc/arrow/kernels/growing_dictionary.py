@@ -195,12 +195,17 @@ def most_values(type_: t.Dictionary) -> int:
 
 @of_seen
 def moved_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
-    """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays."""
+    """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays.
+
+    IndexError if an index is outside of the dictionary.
+    """
     array = compact(array)
     indices = array_data.data_values(array)
     valid = array_data.validity_mask(array)
     if valid is not None:
         indices = np.where(valid, indices, 0)
+    if indices.min(initial=0) < 0:
+        raise IndexError(f"a dictionary index of {indices.min()}")
     moved = positions[indices] if len(positions) else np.zeros(array.length, np.int64)
     data = as_buffer(moved.astype(array_data.dtype_of(type_ or array.type)))
     return replace(array, type=type_ or array.type, buffers=(array.buffers[0], data))

@@ -24,6 +24,7 @@ from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.errors import InvalidBodyError
 
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -105,11 +106,15 @@ def _bits(array: Array, slots: Slots) -> Array:
     return Array(array.type, len(slots), nulls, (validity, array_data.pack_bits(array_data.data_values(array)[slots])))
 
 
-def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
-    """Return the start and number of the elements of each slot, and the new value offsets."""
+def _runs(array: Array, slots: Slots, end: int) -> tuple[Slots, Slots, Buffer]:
+    """Return the start and number of the elements of each slot, of `end` elements, and the new value offsets."""
     offsets = array_data.value_offsets(array)
-    starts = offsets[slots].astype(np.int64)
-    lengths = offsets[slots + 1] - starts
+    starts, stops = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
+    lengths = stops - starts
+    if min(starts.min(initial=0), lengths.min(initial=0)) < 0 or stops.max(initial=0) > end:
+        # They would be taken for memory to ask for.
+        expected = f"value offsets from 0 up to {end} that do not fall"
+        raise InvalidBodyError(expected=expected, found="others, in an array that was not validated")
     new_offsets = np.zeros(len(slots) + 1, np.int64)
     np.cumsum(lengths, out=new_offsets[1:])
     if new_offsets[-1] > np.iinfo(offsets.dtype).max:
@@ -119,8 +124,8 @@ def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
 
 def _bytes(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
-    starts, lengths, offsets = _runs(array, slots)
     data = array_data.value_bytes(array)
+    starts, lengths, offsets = _runs(array, slots, len(data))
     ends = np.cumsum(lengths)
     gathered = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     start = done = 0
@@ -134,7 +139,7 @@ def _bytes(array: Array, slots: Slots) -> Array:
 
 def _list(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
-    starts, lengths, offsets = _runs(array, slots)
+    starts, lengths, offsets = _runs(array, slots, array.children[0].length)
     child = take(array.children[0], positions_of_runs(starts, lengths))
     return Array(array.type, len(slots), nulls, (validity, offsets), (child,))
 

@@ -285,7 +285,7 @@ def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *,
             try:
                 dictionary = _dictionary_of(step, plan, find_dictionary)
                 if dictionary is None:
-                    dictionary = _no_values(step, absent, is_used=null_count != length)
+                    dictionary = _no_values(step, plan, absent, is_used=null_count != length)
             except (InvalidArrowError, UnsupportedError) as error:
                 _add_place(error, step, regions)
                 raise
@@ -325,11 +325,13 @@ def _dictionary_of(step: Step, plan: Plan, find_dictionary: FindDictionary) -> A
     return values
 
 
-def _no_values(step: Step, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
+def _no_values(step: Step, plan: Plan, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
     """Return the values of an absent dictionary; where slots refer to it, note the error of those that a row can see."""
     assert isinstance(step.type, t.Dictionary)
     # It need not precede a batch in which no row has a value of it (Columnar.rst, "Dictionary messages").
-    values = from_pylist.array([], step.type.value)
+    values = plan.no_values.get(step.node)
+    if values is None:
+        values = plan.no_values[step.node] = from_pylist.array([], step.type.value)
     if is_used:
         error = absent[id(values)] = InvalidDictionaryError(
             expected=f"a dictionary batch of id {step.dictionary_id} before its first use",

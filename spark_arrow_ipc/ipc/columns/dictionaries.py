@@ -7,7 +7,8 @@ streams differ in how messages and bodies reach them (a file, a pipe, a network,
 To a writer each batch may bring its own. A file can have only one for each field, which later batches extend:
 `UnifiedDictionaries` keeps the distinct values so far, inner dictionaries before those that hold them, and remaps the
 indices of a batch unless its dictionary is a prefix of those values, or they are a prefix of it. In a stream a dictionary
-may also be replaced (`ReplacedDictionaries`).
+may also be replaced (`ReplacedDictionaries`). Batches need not have been validated: dictionaries are compared and joined
+in full, so that values that no row uses are made harmless before if they are broken (`SoundDictionaries`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from typing import NamedTuple
 from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import Doubt
 from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.errors import InvalidDictionaryError, UnsupportedError, error_context
+from spark_arrow_ipc.arrow.unseen import clear_unseen
+from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, nested_dictionaries, walk_arrays
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
@@ -175,6 +179,33 @@ class DueDictionary(NamedTuple):
     is_delta: bool = False
 
 
+class SoundDictionaries:
+    """Checks the dictionaries of batches to write, each when it first comes."""
+
+    def __init__(self) -> None:
+        self._checked: dict[int, Array] = {}
+        self._doubts: dict[int, Doubt] = {}
+
+    def columns(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
+        """Return columns of which no dictionary has a broken value that no row uses."""
+        columns, are_sound = tuple(columns), True
+        for step, array in walk_arrays(plan, columns):
+            values = array.dictionary
+            if step.dictionary_id is not None and values is not None:
+                are_sound &= self._is_sound(step.dictionary_id, values)
+        return columns if are_sound else tuple(map(clear_unseen, columns))
+
+    def _is_sound(self, dictionary_id: int, values: Array) -> bool:
+        if self._checked.get(dictionary_id) is not values:
+            try:
+                validate.check_values(values, "")
+            except InvalidBodyError as error:
+                self._doubts.setdefault(dictionary_id, Doubt(error)).spend(values)
+                return False
+            self._checked[dictionary_id] = values
+        return True
+
+
 class UnifiedDictionaries:
     """The dictionaries of one file or stream as they grow."""
 
@@ -220,6 +251,15 @@ class UnifiedDictionaries:
 
         The arrays keep the dictionaries that they brought; the unified ones are those of `due`.
         """
+        lengths = self.lengths()
+        try:
+            return self._unify_columns(plan, columns)
+        except IndexError:
+            # An index below a null parent may be anything.
+            self.forget(lengths)
+            return self._unify_columns(plan, tuple(map(clear_unseen, columns)))
+
+    def _unify_columns(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
         steps = iter(plan.steps)
         return tuple(self._unify(plan, steps, column, is_inner=False) for column in columns)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import field as field_of
 from typing import Final, Generic, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
@@ -72,6 +73,13 @@ class Step:
     child_slots: int | None  # slots of every child for each slot of the field; None if value offsets give them
 
 
+class NoValues(dict[int, Array]):
+    """Empty arrays by node, which do not travel by pickle."""
+
+    def __reduce__(self) -> tuple[type[NoValues], tuple[()]]:
+        return NoValues, ()
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch.
@@ -81,6 +89,8 @@ class Plan:
     `runs` has for each run-end encoded field of metadata V4 its first buffer and first variadic count. Arrow C++ puts one
     buffer more there, an absent validity bitmap, because it knows no type but null without one in V4; others do not.
     The number of a batch's buffers tells which.
+
+    `no_values` has by node the values of dictionaries that were absent: those of a wide struct take long to make.
     """
 
     fields: tuple[t.Field, ...]
@@ -91,6 +101,7 @@ class Plan:
     dictionaries: Mapping[int, Plan]
     is_whole: bool
     runs: tuple[tuple[int, int], ...] = ()
+    no_values: NoValues = field_of(default_factory=NoValues, compare=False, repr=False)
 
 
 def nested_dictionaries(plan: Plan) -> frozenset[int]:

@@ -8,6 +8,7 @@ gathered by pyarrow's own kernel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NoReturn
 
 import numpy as np
@@ -15,8 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.validate.views import check_views
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
@@ -75,9 +78,20 @@ def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     def convert(array: Array, _live: Mask) -> pa.Array:
         if not is_checked:
             check_views(array, site.path, contents=False)  # pyarrow would read outside of the memory
-        return bridge.to_pyarrow(array).cast(to)
+        return bridge.to_pyarrow(_without_null_views(array)).cast(to)
 
     return Conversion(convert, refusal=Refusal.NONE)
+
+
+def _without_null_views(array: Array) -> Array:
+    """Return views whose null slots are empty: pyarrow asks for the memory of their sizes, and crashes where it is below 0."""
+    mask = valid(array)
+    own = array_data.views(array)
+    if mask is None or not own["size"][~mask].any():
+        return array
+    emptied = np.where(mask, own.view("V16"), np.zeros((), "V16"))
+    bits = array_data.pack_bits(mask)
+    return replace(array, offset=0, buffers=(bits, as_buffer(emptied), *array.buffers[2:]))
 
 
 def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:

@@ -207,14 +207,15 @@ class DictionaryBudget:
         """Count the values that `owner` is about to convert, in place of those that it held."""
         price = slot_prices([values.type])[0]
         whole = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length]))
-        self._held[id(owner)] = int(whole[0])
-        total = sum(self._held.values())
+        others = sum(nbytes for holder, nbytes in self._held.items() if holder != id(owner))
+        total = others + int(whole[0])
         if total > self._nbytes:
             raise LimitError(
                 f"the decoded dictionaries of the file take {total:,} bytes, the budget is {self._nbytes:,}; "
                 "raise the option maxBatchBytes where this file is trusted",
                 field_path=path,
             )
+        self._held[id(owner)] = int(whole[0])
 
 
 class Compile(Protocol):

@@ -98,18 +98,22 @@ class Conform:
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
             batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
-        columns, is_first = tuple(pick(batch.columns, self.positions)), True
+        columns, done = tuple(pick(batch.columns, self.positions)), 0
         try:
             for piece in self._pieces(batch, columns):
-                is_first = False
+                done += piece.num_rows
                 yield piece
         except ArrowIpcError:
-            if self.checked or not is_first:
+            if self.checked:
                 raise
         else:
             return
-        # Of a batch that was not validated, what no row can see may have made it fail.
-        yield from self._pieces(batch, tuple(map(clear_unseen, columns)))
+        # Of a batch that was not validated, what no row can see may have made it fail. Errors count rows from the first.
+        stop = 0
+        for piece in self._pieces(batch, tuple(map(clear_unseen, columns))):
+            start, stop = stop, stop + piece.num_rows
+            if stop > done or not stop:
+                yield piece.slice(max(done - start, 0))
 
     def _pieces(self, batch: RecordBatch, columns: tuple[Array, ...]) -> Iterator[pa.RecordBatch]:
         try:

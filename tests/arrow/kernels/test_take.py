@@ -8,11 +8,13 @@ import numpy as np
 from arrow_cases import ARRAYS
 from arrow_from_pyarrow import from_pyarrow
 
+from spark_arrow_ipc.arrow import Array
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import take as module
 from spark_arrow_ipc.arrow.kernels.take import take, with_used_values
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.errors import InvalidBodyError
 
 CHOICES = {
     "all": list(range(11)),
@@ -69,3 +71,17 @@ def test_a_dictionary_inside_a_list_is_cut():
     cut = with_used_values(take(array, np.array([1, 2], np.int64)))
     assert [["b", None], ["c", "b"]] == cut.to_pylist()
     assert ["b", "c"] == cut.children[0].dictionary.to_pylist()
+
+
+BROKEN = {"that fall": [0, 2, 1], "below 0": [-(2**31), 0, 1], "beyond the end": [0, 1, 2**31 - 1]}
+
+
+@pytest.mark.parametrize("offsets", BROKEN)
+@pytest.mark.parametrize("type_", [t.utf8, t.list_(t.int8)], ids=str)
+def test_broken_value_offsets_ask_for_no_memory(type_, offsets):
+    """Of an array that was not validated; pyarrow reads outside of the buffers there."""
+    child = (from_pylist.array([1, 2], t.int8),) if type_.children else ()
+    data = () if type_.children else (memoryview(b"ab"),)
+    array = Array(type_, 2, 0, (None, memoryview(np.array(BROKEN[offsets], np.int32)).cast("B"), *data), child)
+    with pytest.raises(InvalidBodyError, match="from 0 up to 2 that do not fall"):
+        take(array, np.array([0, 1]))
