@@ -165,12 +165,12 @@ class ArrowIpcError(Exception):
         self.asked_by = asked_by
 
     def __str__(self) -> str:
-        place = []
+        parts = []
         if self.block_number is not None:
-            place.append(f"{self.block_kind or 'record batch'} {self.block_number}")
+            parts.append(f"{self.block_kind or 'record batch'} {self.block_number}")
         if self.field_path is not None:
-            place.append(f"field {self.field_path}")
-        head = [part for part in (self.path, ", ".join(place), self.asked_by) if part]
+            parts.append(f"field {self.field_path}")
+        head = [part for part in (self.path, ", ".join(parts), self.asked_by) if part]
         what = [self.message] if self.message else []
         if self.expected is not None:
             what.append(f"expected {self.expected}, found {self.found}")
@@ -417,9 +417,9 @@ def absent_name(name: str, names: Sequence[str], above: str | None = None) -> st
     above
         Path of the struct whose fields they are; None for columns.
     """
-    what, place = ("column", "") if above is None else ("field", f" in {above}")
+    what, context = ("column", "") if above is None else ("field", f" in {above}")
     hint = did_you_mean(name, names) or f"the {what}s are {listed([cut_repr(one) for one in names])}"
-    return f"there is no {what} {cut_repr(name)}{place}; {hint}"
+    return f"there is no {what} {cut_repr(name)}{context}; {hint}"
 
 
 def did_you_mean(name: str, names: Iterable[str], *, show: Callable[[str], str] = cut_repr, most: int = 3) -> str:

@@ -182,10 +182,10 @@ def count_bits(buf: _Bytes, offset: int, length: int) -> int:
     if nbytes < _WORDS_FROM:
         count = int.from_bytes(region, "little").bit_count()
     else:
-        whole = nbytes & ~7
-        words = np.frombuffer(region, np.uint64, whole >> 3)
+        whole_words_nbytes = nbytes & ~7
+        words = np.frombuffer(region, np.uint64, whole_words_nbytes >> 3)
         count = int(np.bitwise_count(words).sum(dtype=np.int64))
-        count += int.from_bytes(region[whole:], "little").bit_count()
+        count += int.from_bytes(region[whole_words_nbytes:], "little").bit_count()
     before = offset & 7
     after = 8 * nbytes - before - length
     return count - (region[0] & ((1 << before) - 1)).bit_count() - (region[-1] >> (8 - after)).bit_count()

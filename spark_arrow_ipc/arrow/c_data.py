@@ -172,9 +172,9 @@ def check_requested(fields: Iterable[t.Field], requested: object | None) -> None
     """
     if requested is None:
         return
-    wanted = _field_of(requested)
+    requested_field = _field_of(requested)
     names = [field.name for field in fields]
-    requested_names = [field.name for field in wanted.type.children]
+    requested_names = [field.name for field in requested_field.type.children]
     if names != requested_names:
         raise SchemaMismatchError(
             expected=f"a requested schema of the columns {listed([*map(cut_repr, names)])}",

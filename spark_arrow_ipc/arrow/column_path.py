@@ -94,10 +94,10 @@ def parse_paths(string: str) -> tuple[ColumnPath, ...]:
 def path_string(path: ColumnPath) -> str:
     """Write a path as `parse_paths` reads it."""
     parts = path if isinstance(path, tuple) else (path,)
-    return ".".join(f"#{part}" if isinstance(part, int) else _quoted(part) for part in parts)
+    return ".".join(f"#{part}" if isinstance(part, int) else _quote(part) for part in parts)
 
 
-def _quoted(part: str) -> str:
+def _quote(part: str) -> str:
     plain = _PART.fullmatch(part) and not part.startswith("#") and "`" not in part
     return part if plain and part.lower() not in WORDS else "`" + part.replace("`", "``") + "`"
 
@@ -173,14 +173,14 @@ def find_columns(
     several columns: the message lists the names or the positions, below the struct `above`, and the names of columns
     from elsewhere, `others`. By default the column that is written exactly so is meant.
     """
-    known = _Names(names, others)
+    index = _Names(names, others)
     if absent is None:
-        found: list[int | None] = [known.position(name, above) for name in asked]
+        positions: list[int | None] = [index.position(name, above) for name in asked]
     else:
-        found = [known.find(name, above) for name in asked]
+        positions = [index.find(name, above) for name in asked]
     if is_case_sensitive is not None:
-        known.check_case({position for position in found if position is not None}, above, is_case_sensitive)
-    return [absent if position is None else position for position in found]  # type: ignore[misc]  # absent names raised
+        index.check_case({position for position in positions if position is not None}, above, is_case_sensitive)
+    return [absent if position is None else position for position in positions]  # type: ignore[misc]  # absent names raised
 
 
 def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.DataType], str] = str) -> Positions:
@@ -211,10 +211,10 @@ def resolve_all(
     """
     find = _AnyCase(skips_absent=skips_absent, others=others)
     resolved = (_resolve(fields, path, find, ends_below=False) for path in paths)
-    found = [positions for positions in resolved if positions is not None]
+    present = [positions for positions in resolved if positions is not None]
     if is_case_sensitive is not None:
-        find.check_case(fields, found, is_case_sensitive)
-    return found
+        find.check_case(fields, present, is_case_sensitive)
+    return present
 
 
 def resolve_exactly(fields: Sequence[t.Field], paths: Iterable[ColumnPath]) -> list[Positions]:
@@ -290,11 +290,11 @@ def _resolve(
 
 def with_dotted(error: ColumnNotFoundError, names: Sequence[str], steps: Sequence[int | str]) -> ColumnNotFoundError:
     """Return the error of a path, with the name with dots that its steps meant if there is one among `names`."""
-    known = {name.casefold(): name for name in names}
-    meant = (known.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
+    by_folded_name = {name.casefold(): name for name in names}
+    meant = (by_folded_name.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
     dotted = next((name for name in meant if name is not None), None)
     if dotted is not None:
-        error.message, error.expected = f"a name with a dot stands in backticks: {_quoted(dotted)}", None
+        error.message, error.expected = f"a name with a dot stands in backticks: {_quote(dotted)}", None
     return error
 
 

@@ -59,8 +59,8 @@ def hashes(array: ArrayData) -> Words:
 def first_equal(array: ArrayData) -> Slots:
     """Return for each slot the first one that is equal to it; LimitError as of `hashes`. O(bytes), in numpy."""
     bits = as_bits(array)
-    found, _ = HashTable().find_or_add(hashes(array), 0, lambda i, j: differ(bits, i, bits, j))
-    return found
+    firsts, _ = HashTable().find_or_add(hashes(array), 0, lambda i, j: differ(bits, i, bits, j))
+    return firsts
 
 
 class HashTable:
@@ -87,10 +87,10 @@ class HashTable:
         while len(pending):
             self._probe(hashes_, base, pending, places)
             found[pending] = self._ids[places[pending]]
-            own = found[pending] == base + pending
-            is_added[pending[own]] = True
+            is_new = found[pending] == base + pending
+            is_added[pending[is_new]] = True
             # Slots of one hash that differ go on behind their places.
-            doubtful = pending[~own]
+            doubtful = pending[~is_new]
             pending = doubtful[unequal(doubtful, found[doubtful])]
             places[pending] = places[pending] + 1 & len(self._ids) - 1
         added = places[is_added]
@@ -104,12 +104,12 @@ class HashTable:
     def _probe(self, hashes_: Words, base: int, slots: Slots, places: Slots) -> None:
         """Move the places of slots on to the next one of the same hash, or to a free one, which becomes theirs."""
         while len(slots):
-            place = places[slots]
-            free = np.flatnonzero(self._ids[place] < 0)[::-1]
+            candidate = places[slots]
+            free = np.flatnonzero(self._ids[candidate] < 0)[::-1]
             # Of several that want one place the first gets it, because it is written last.
-            self._ids[place[free]] = base + slots[free]
-            self._hashes[place[free]] = hashes_[slots[free]]
-            slots = slots[self._hashes[place] != hashes_[slots]]
+            self._ids[candidate[free]] = base + slots[free]
+            self._hashes[candidate[free]] = hashes_[slots[free]]
+            slots = slots[self._hashes[candidate] != hashes_[slots]]
             places[slots] = places[slots] + 1 & len(self._ids) - 1
 
     def _reserve(self, more: int) -> None:
@@ -126,7 +126,7 @@ class HashTable:
         rename(ids)
 
 
-def _mixed(words: Words) -> Words:
+def _mix(words: Words) -> Words:
     """Return numbers that depend on all bits of others, one to one (the end of SplitMix64)."""
     words = (words ^ words >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ words >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -135,7 +135,7 @@ def _mixed(words: Words) -> Words:
 
 def _keys(numbers: Slots) -> Words:
     """Return the keys of this process, by the numbers of words or elements in a slot."""
-    return _mixed(numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _SEED)
+    return _mix(numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _SEED)
 
 
 _FEW_KEYS: Final = _keys(np.arange(1024))
@@ -146,7 +146,7 @@ def _keys_of(numbers: Slots) -> Words:
     return _FEW_KEYS[numbers] if int(numbers.max(initial=0)) < len(_FEW_KEYS) else _keys(numbers)
 
 
-def _summed(values: Words, sizes: Slots) -> Words:
+def _sum_ranges(values: Words, sizes: Slots) -> Words:
     """Return the sum of each run of values, modulo 2**64."""
     before = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, out=before[1:])
@@ -160,11 +160,11 @@ def _hashes(array: ArrayData, slots: Slots) -> Words:
     of_values = HASHES[type(array.type)]
     if not null.any():
         return of_values(array, slots)
-    found = np.full(len(slots), _OF_NULL)
+    words = np.full(len(slots), _OF_NULL)
     valid = np.flatnonzero(~null)
     if len(valid):
-        found[valid] = of_values(array, slots[valid])
-    return found
+        words[valid] = of_values(array, slots[valid])
+    return words
 
 
 def _of_nothing(_: ArrayData, slots: Slots) -> Words:
@@ -172,15 +172,15 @@ def _of_nothing(_: ArrayData, slots: Slots) -> Words:
 
 
 def _of_bits(array: ArrayData, slots: Slots) -> Words:
-    found: Words = _FEW_KEYS[2:4][array_data.data_values(array)[slots].view(np.uint8)]
-    return found
+    words: Words = _FEW_KEYS[2:4][array_data.data_values(array)[slots].view(np.uint8)]
+    return words
 
 
 def _of_fixed_width(array: ArrayData, slots: Slots) -> Words:
     width = BIT_WIDTHS[type(array.type)](array.type) // 8
     values = array_data.data_values(array)[slots]
     if width in (1, 2, 4, 8) and values.ndim == 1:
-        return _mixed(np.ascontiguousarray(values).view(f"u{width}").astype(np.uint64) ^ _SEED)
+        return _mix(np.ascontiguousarray(values).view(f"u{width}").astype(np.uint64) ^ _SEED)
     region = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     return _of_ranges(region, np.arange(len(slots)) * width, np.full(len(slots), width))
 
@@ -198,14 +198,14 @@ def _of_ranges(region: Any, starts: Slots, sizes: Slots) -> Words:
         if (sizes[rest] <= before).any():
             rest = rest[sizes[rest] > before]
         if not len(rest):
-            return _mixed(found)
+            return _mix(found)
         found[rest] += _product(words_at(region, starts[rest] + before, sizes[rest] - before), _FEW_KEYS[word])
     words = np.maximum((sizes[rest] + WORD_NBYTES - 1 >> 3) - FEW_WORDS, 0)
-    for start, stop, own, of_range, element in ranges_in_pieces(words):
+    for start, stop, lengths, of_range, element in ranges_in_pieces(words):
         done, of_slot = element + FEW_WORDS << 3, rest[of_range]
         word_of_each = words_at(region, starts[of_slot] + done, sizes[of_slot] - done)
-        found[rest[start:stop]] += _summed(_product(word_of_each, _keys_of(element + FEW_WORDS)), own)
-    return _mixed(found)
+        found[rest[start:stop]] += _sum_ranges(_product(word_of_each, _keys_of(element + FEW_WORDS)), lengths)
+    return _mix(found)
 
 
 def _product(words: Words, keys: Words | np.uint64) -> Words:
@@ -221,37 +221,37 @@ def _product(words: Words, keys: Words | np.uint64) -> Words:
 
 def _of_lists(array: ArrayData, slots: Slots) -> Words:
     starts, sizes = ELEMENTS[type(array.type)](array, slots)
-    found = sizes.astype(np.uint64) * _OF_SIZE
-    for start, stop, own, of_range, element in ranges_in_pieces(sizes):
+    words = sizes.astype(np.uint64) * _OF_SIZE
+    for start, stop, lengths, of_range, element in ranges_in_pieces(sizes):
         of_elements = _hashes(array.children[0], starts[of_range] + element)
         # Odd, so that no bit of an element is lost.
-        found[start:stop] += _summed(of_elements * (_keys_of(element) | np.uint64(1)), own)
-    return _mixed(found)
+        words[start:stop] += _sum_ranges(of_elements * (_keys_of(element) | np.uint64(1)), lengths)
+    return _mix(words)
 
 
 def _of_structs(array: ArrayData, slots: Slots) -> Words:
-    found = np.full(len(slots), _OF_SIZE)
+    words = np.full(len(slots), _OF_SIZE)
     for child in array.children:
-        found = _mixed(found) + _hashes(child, array.offset + slots)
-    return _mixed(found)
+        words = _mix(words) + _hashes(child, array.offset + slots)
+    return _mix(words)
 
 
 def _of_unions(array: ArrayData, slots: Slots) -> Words:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
     ids, where = array_data.type_ids(array)[slots], selected(array, slots)
-    found = np.zeros(len(slots), np.uint64)
+    words = np.zeros(len(slots), np.uint64)
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
-        own = np.flatnonzero(ids == type_id)
-        if len(own):
-            found[own] = _mixed(_hashes(child, where[own]) + _FEW_KEYS[type_id])
-    return found
+        members = np.flatnonzero(ids == type_id)
+        if len(members):
+            words[members] = _mix(_hashes(child, where[members]) + _FEW_KEYS[type_id])
+    return words
 
 
 def _of_used(values: ArrayData, slots: Slots) -> Words:
     """Return the hashes of slots that repeat, each made once."""
     used, inverse = np.unique(slots, return_inverse=True)
-    found: Words = _hashes(values, used)[inverse]
-    return found
+    words: Words = _hashes(values, used)[inverse]
+    return words
 
 
 def _of_indices(array: ArrayData, slots: Slots) -> Words:

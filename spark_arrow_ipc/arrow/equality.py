@@ -105,21 +105,21 @@ def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slo
         end = min(begin + 16 * CHUNK_SLOTS, count)
         first, behind = int(np.searchsorted(stops, begin, "right")), int(np.searchsorted(stops, end)) + 1
         starts = stops[first:behind] - sizes[first:behind]
-        own = np.minimum(stops[first:behind], end) - np.maximum(starts, begin)
-        of_range = np.repeat(np.arange(first, behind), own)
-        yield first, behind, own, of_range, np.arange(begin, end) - np.repeat(starts, own)
+        lengths = np.minimum(stops[first:behind], end) - np.maximum(starts, begin)
+        of_range = np.repeat(np.arange(first, behind), lengths)
+        yield first, behind, lengths, of_range, np.arange(begin, end) - np.repeat(starts, lengths)
 
 
 def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """Return what `differ` returns, all at once; the caller has asked `check_expansion`."""
     a, i, a_null = decoded(a, i)
     b, j, b_null = decoded(b, j)
-    found: Bools = a_null != b_null
+    differing: Bools = a_null != b_null
     both = np.flatnonzero(~(a_null | b_null))
     if len(both):
         of_values = VALUES[type(a.type)]
-        found[both] = of_values(a, i, b, j) if len(both) == len(i) else of_values(a, i[both], b, j[both])
-    return found
+        differing[both] = of_values(a, i, b, j) if len(both) == len(i) else of_values(a, i[both], b, j[both])
+    return differing
 
 
 def decoded(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
@@ -152,8 +152,8 @@ def null_slots(array: ArrayData, slots: Slots) -> Bools:
 
 
 def _bits(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    found: Bools = _bits_of(a, i) != _bits_of(b, j)
-    return found
+    differing: Bools = _bits_of(a, i) != _bits_of(b, j)
+    return differing
 
 
 def _bits_of(array: ArrayData, slots: Slots) -> Bools:
@@ -166,22 +166,22 @@ def _bits_of(array: ArrayData, slots: Slots) -> Bools:
 
 def _numbers(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     unequal: Bools = array_data.data_values(a)[i] != array_data.data_values(b)[j]
-    found: Bools = unequal if unequal.ndim == 1 else np.logical_or.reduce(unequal, axis=1)
-    return found
+    differing: Bools = unequal if unequal.ndim == 1 else np.logical_or.reduce(unequal, axis=1)
+    return differing
 
 
 def _floats(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     x, y = array_data.data_values(a)[i], array_data.data_values(b)[j]
     bits = np.dtype(f"u{x.itemsize}")
-    found: Bools = (x.view(bits) != y.view(bits)) & ~(np.isnan(x) & np.isnan(y))
-    return found
+    differing: Bools = (x.view(bits) != y.view(bits)) & ~(np.isnan(x) & np.isnan(y))
+    return differing
 
 
 def _texts(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     a_bytes, a_start, size = LOCATED[type(a.type)](a, i)
     b_bytes, b_start, b_size = LOCATED[type(b.type)](b, j)
-    found: Bools = size != b_size
-    pairs = np.flatnonzero(~found)
+    differing: Bools = size != b_size
+    pairs = np.flatnonzero(~differing)
 
     def unequal(pair: Slots, word: Slots | int) -> Bools:
         done = word * WORD_NBYTES
@@ -190,23 +190,23 @@ def _texts(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
         return apart
 
     for word in range(FEW_WORDS):
-        pairs = pairs[(size[pairs] > word * WORD_NBYTES) & ~found[pairs]]
+        pairs = pairs[(size[pairs] > word * WORD_NBYTES) & ~differing[pairs]]
         if not len(pairs):
-            return found
-        found[pairs] = unequal(pairs, word)
+            return differing
+        differing[pairs] = unequal(pairs, word)
     words = (size[pairs] + WORD_NBYTES - 1 >> 3) - FEW_WORDS
-    words[found[pairs]] = 0
-    found[pairs] |= _unequal_ranges(words, words, lambda pair, word: unequal(pairs[pair], word + FEW_WORDS))
-    return found
+    words[differing[pairs]] = 0
+    differing[pairs] |= _unequal_ranges(words, words, lambda pair, word: unequal(pairs[pair], word + FEW_WORDS))
+    return differing
 
 
-def _located_bytes(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
+def _locate_bytes(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
     offsets = array_data.value_offsets(array)
     start, stop = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
     return array_data.value_bytes(array), start, stop - start
 
 
-def _located_views(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
+def _locate_views(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
     """Return the views, followed by the bytes of the long values, and the place of each value in them."""
     views = np.ascontiguousarray(array_data.views(array)[slots])
     size = views["size"].astype(np.int64)
@@ -214,16 +214,16 @@ def _located_views(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slot
     start = np.arange(len(slots)) * views.itemsize + 4
     pieces, total = [views.view(np.uint8)], views.nbytes
     for number in np.unique(views["index"][long]):
-        own = np.flatnonzero(long & (views["index"] == number))
-        where = views["offset"][own].astype(np.int64)
-        low, high = int(where.min()), int((where + size[own]).max())
+        members = np.flatnonzero(long & (views["index"] == number))
+        where = views["offset"][members].astype(np.int64)
+        low, high = int(where.min()), int((where + size[members]).max())
         pieces.append(array_data.byte_values(array.buffers[2 + number])[low:high])
-        start[own] = total + where - low
+        start[members] = total + where - low
         total += high - low
     return np.concatenate(pieces), start, size
 
 
-LOCATED = by_type({Family.BINARY: _located_bytes, Family.VIEW: _located_views})
+LOCATED = by_type({Family.BINARY: _locate_bytes, Family.VIEW: _locate_views})
 """From slots to bytes, the start of each value in them, and its size."""
 
 
@@ -232,11 +232,11 @@ def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slot
 
     `unequal` takes numbers of pairs, and of elements in their ranges, and returns True for each element that differs.
     """
-    found: Bools = a_size != b_size
-    for *_, pair, element in ranges_in_pieces(np.where(found, 0, a_size)):
+    differing: Bools = a_size != b_size
+    for *_, pair, element in ranges_in_pieces(np.where(differing, 0, a_size)):
         if len(pair):
-            found[pair[unequal(pair, element)]] = True
-    return found
+            differing[pair[unequal(pair, element)]] = True
+    return differing
 
 
 def _lists(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
@@ -274,22 +274,22 @@ ELEMENTS = by_type(
 
 
 def _structs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    found = np.zeros(len(i), np.bool_)
+    differing = np.zeros(len(i), np.bool_)
     for ours, theirs in zip(a.children, b.children, strict=True):
-        found |= differs(ours, a.offset + i, theirs, b.offset + j)
-    return found
+        differing |= differs(ours, a.offset + i, theirs, b.offset + j)
+    return differing
 
 
 def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     assert isinstance(a.type, t.SparseUnion | t.DenseUnion)
     ids, other = array_data.type_ids(a)[i], array_data.type_ids(b)[j]
-    found: Bools = ids != other
+    differing: Bools = ids != other
     a_where, b_where = selected(a, i), selected(b, j)
     for type_id, ours, theirs in zip(a.type.type_ids, a.children, b.children, strict=True):
-        own = np.flatnonzero((ids == type_id) & ~found)
-        if len(own):
-            found[own] = differs(ours, a_where[own], theirs, b_where[own])
-    return found
+        members = np.flatnonzero((ids == type_id) & ~differing)
+        if len(members):
+            differing[members] = differs(ours, a_where[members], theirs, b_where[members])
+    return differing
 
 
 def selected(array: ArrayData, slots: Slots) -> Slots:

@@ -106,16 +106,16 @@ def buffers_nbytes(array: ArrayData) -> int:
 
     A validity bitmap that is left out counts too: joining may have to make it, for any number of slots without bytes.
     """
-    own = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
+    nbytes = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
     if array.validity is None:
-        own += array.length >> 3
-    return own + sum(map(buffers_nbytes, array.children))
+        nbytes += array.length >> 3
+    return nbytes + sum(map(buffers_nbytes, array.children))
 
 
 def _held_nbytes(array: ArrayData) -> int:
-    own = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
+    nbytes = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
     below = sum(map(_held_nbytes, array.children))
-    return own + below + (0 if array.dictionary is None else _held_nbytes(array.dictionary))
+    return nbytes + below + (0 if array.dictionary is None else _held_nbytes(array.dictionary))
 
 
 def _whole(array: ArrayData, how: _How) -> int:
@@ -217,12 +217,12 @@ def _dense_union(array: ArrayData, how: _How) -> Measure:
     positions = array_data.positions(array).astype(np.int64)
     of_slots = np.zeros(array.length, np.int64)
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
-        own = np.flatnonzero(type_ids == type_id)
-        of_slots[own] = _measure(child, how)(positions[own], positions[own] + 1)
+        members = np.flatnonzero(type_ids == type_id)
+        of_slots[members] = _measure(child, how)(positions[members], positions[members] + 1)
     return _sum_of(of_slots)
 
 
-def _stored_runs(array: ArrayData, how: _How) -> Measure:
+def _measure_stored_runs(array: ArrayData, how: _How) -> Measure:
     run_ends, values = array.children
     ends, offset = array_data.data_values(run_ends).astype(np.int64), array.offset
     of_ends, of_values = _measure(run_ends, how), _measure(values, how)
@@ -235,7 +235,7 @@ def _stored_runs(array: ArrayData, how: _How) -> Measure:
     return of_runs
 
 
-def _decoded_runs(array: ArrayData, how: _How) -> Measure:
+def _measure_decoded_runs(array: ArrayData, how: _How) -> Measure:
     run_ends, values = array.children
     offset, last = array.offset, array.offset + array.length
     # The last run may end anywhere after the array.
@@ -256,7 +256,7 @@ def _decoded_runs(array: ArrayData, how: _How) -> Measure:
     return lambda start, stop: until(stop + offset) - until(start + offset)
 
 
-def _decoded_dictionary(array: ArrayData, how: _How) -> Measure:
+def _measure_decoded_dictionary(array: ArrayData, how: _How) -> Measure:
     assert array.dictionary is not None
     count = array.dictionary.length
     if not count:
@@ -290,13 +290,13 @@ BEYOND_SLOTS: Mapping[type[t.DataType], Callable[[ArrayData, _How], Measure] | N
         Family.STRUCT: _struct,
         Family.SPARSE_UNION: _struct,
         Family.DENSE_UNION: _dense_union,
-        Family.RUN_END_ENCODED: _stored_runs,
+        Family.RUN_END_ENCODED: _measure_stored_runs,
         Family.DICTIONARY: None,
     }
 )
 """For each layout family the bytes beyond those buffers that have a fixed number of bits for a slot."""
 
 _DECODED: Mapping[type[t.DataType], Callable[[ArrayData, _How], Measure]] = by_type(
-    {Family.RUN_END_ENCODED: _decoded_runs, Family.DICTIONARY: _decoded_dictionary}
+    {Family.RUN_END_ENCODED: _measure_decoded_runs, Family.DICTIONARY: _measure_decoded_dictionary}
 )
 """Families whose decoded slots take the bytes of their value."""

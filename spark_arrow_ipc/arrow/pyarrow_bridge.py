@@ -103,8 +103,8 @@ def taken(array: pa.Array, type_: t.DataType, make: Callable[..., _A]) -> _A:
     array = getattr(array, "storage", array)
     special = _SPECIAL.get(type(type_))
     if special is not None:
-        made: _A = special(array, type_, make)
-        return made
+        imported: _A = special(array, type_, make)
+        return imported
     listed = _CHILDREN.get(type(type_), _no_children)(array)
     children = tuple(taken(child, field.type, make) for child, field in zip(listed, type_.children, strict=True))
     counted = LAYOUTS[type(type_)].has_validity or isinstance(type_, t.Null)
@@ -162,12 +162,12 @@ def _from_fields(array: pa.StructArray | pa.UnionArray, type_: t.DataType, make:
     offset = array.offset if len(array) else 0
     children = tuple(taken(array.field(i), field.type, make) for i, field in enumerate(type_.children))
     if offset:
-        children = tuple(_unsliced(child, offset) for child in children)
+        children = tuple(_remove_slice(child, offset) for child in children)
     nulls = array.null_count if isinstance(type_, t.Struct) else 0
     return make(type_, len(array), nulls, _own_buffers(array, type_), children, None, offset)
 
 
-def _unsliced(array: _A, slots: int) -> _A:
+def _remove_slice(array: _A, slots: int) -> _A:
     length = array.length + slots
     unknown = NOT_COUNTED if array.validity is not None else 0
     nulls = length if isinstance(array.type, t.Null) else unknown

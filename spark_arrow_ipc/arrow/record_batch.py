@@ -74,8 +74,8 @@ def pick(columns: Sequence[Array], positions: Sequence[int]) -> Sequence[Array]:
     """Return the columns at some positions, in that order; of lazy ones, none is made."""
     if not isinstance(columns, LazyColumns):
         return tuple(columns[i] for i in positions)
-    made = [columns.made(i) for i in positions]
-    return LazyColumns(made, lambda asked: columns.some([positions[i] for i in asked]))
+    columns_so_far = [columns.made(i) for i in positions]
+    return LazyColumns(columns_so_far, lambda asked: columns.some([positions[i] for i in asked]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -204,8 +204,10 @@ class Time(DataType):
     bit_width: int
 
     def __post_init__(self) -> None:
-        wanted = 32 if self.unit <= TimeUnit.MILLISECOND else 64
-        _require(self.bit_width == wanted, f"a time[{self.unit.abbreviation}] bit width of {wanted}", self.bit_width)
+        bit_width = 32 if self.unit <= TimeUnit.MILLISECOND else 64
+        _require(
+            self.bit_width == bit_width, f"a time[{self.unit.abbreviation}] bit width of {bit_width}", self.bit_width
+        )
 
     def __str__(self) -> str:
         return f"time{self.bit_width}[{self.unit.abbreviation}]"

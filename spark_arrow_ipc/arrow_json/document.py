@@ -27,8 +27,8 @@ _SHOWN = 60
 
 def shown(value: object) -> str:
     """Return the repr of a JSON value for an error message, cut if it is long."""
-    whole = repr(value)
-    return whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]}..."
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def integer(value: object) -> int:

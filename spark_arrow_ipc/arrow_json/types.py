@@ -172,8 +172,8 @@ def custom_metadata_from_json(node: Node) -> t.CustomMetadata:
 
 
 def _from_type_object(node: Node, children: Children) -> t.DataType:
-    wanted, construct = _FROM_NAME[_checked(node.member("name"), _FROM_NAME)]
-    if wanted not in (ANY_NUMBER, len(children)):
+    n_children, construct = _FROM_NAME[_checked(node.member("name"), _FROM_NAME)]
+    if n_children not in (ANY_NUMBER, len(children)):
         node.fail(f"a type with {len(children)} children")
     try:
         return construct(node, children)
@@ -250,13 +250,13 @@ def type_object(type_: t.DataType) -> Members:
 
 def type_to_json(type_: t.DataType) -> Members:
     """Write a type as the members ``type``, ``children`` and maybe ``dictionary``."""
-    made: Members = {"type": type_object(type_)}
+    members: Members = {"type": type_object(type_)}
     values = type_
     if isinstance(type_, t.Dictionary):
-        made["dictionary"] = {"indexType": type_object(type_.index), "isOrdered": type_.ordered}
+        members["dictionary"] = {"indexType": type_object(type_.index), "isOrdered": type_.ordered}
         values = type_.value
-    made["children"] = [field_to_json(child) for child in values.children]
-    return made
+    members["children"] = [field_to_json(child) for child in values.children]
+    return members
 
 
 def field_to_json(field: t.Field) -> Members:

@@ -224,14 +224,14 @@ def run_sample(arguments: argparse.Namespace) -> int:
         starts.append(starts[-1] + rows)
     numbers = sample.rows()
     if len(numbers):
-        print_tables(arguments.format, _sampled_rows(sources, starts, numbers, chosen))
+        print_tables(arguments.format, _sample_rows(sources, starts, numbers, chosen))
         return 0
     with Chosen(chosen.columns).open_rows(sources[0]) as opened:
         print_rows(arguments.format, opened.schema, (), 0)
     return 0
 
 
-def _sampled_rows(
+def _sample_rows(
     sources: Sequence[Input], starts: Sequence[int], numbers: npt.NDArray[np.int64], chosen: Chosen
 ) -> Iterator[tuple[Schema, RecordBatch]]:
     """Yield the sampled rows, whose numbers count over all files, and their schemas."""
@@ -266,11 +266,11 @@ class _Sampled:
         lengths = np.array(reader.row_counts(range(len(reader))), np.int64)
         ends = np.cumsum(lengths)
         of_numbers = np.searchsorted(ends, self._numbers, side="right")
-        wanted, place = np.unique(of_numbers, return_inverse=True)
-        before = np.cumsum(lengths[wanted]) - lengths[wanted]
+        numbers, position = np.unique(of_numbers, return_inverse=True)
+        before = np.cumsum(lengths[numbers]) - lengths[numbers]
         # From here on rows are numbered among the batches that are read.
-        self._numbers = self._numbers - (ends - lengths)[of_numbers] + before[place]
-        return map(reader.read_batch, wanted.tolist())
+        self._numbers = self._numbers - (ends - lengths)[of_numbers] + before[position]
+        return map(reader.read_batch, numbers.tolist())
 
     def rows(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         """Yield the sampled rows of those batches."""

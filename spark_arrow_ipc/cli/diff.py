@@ -157,7 +157,7 @@ def _beside(
 
 
 def _by_position(difference: _Difference, a: Table, b: Table, common: _Common, most: int) -> None:
-    for ours, theirs in _aligned(difference, a, b):
+    for ours, theirs in _align(difference, a, b):
         rows = np.arange(ours.num_rows)
         names = partial(_row_name, difference.rows_a - ours.num_rows)
         _compare(difference, (ours, rows), (theirs, rows), common, name_of=names, most=most)
@@ -169,7 +169,7 @@ def _row_name(start: int, row: int) -> str:
     return f"row {start + int(row):,}"
 
 
-def _aligned(difference: _Difference, a: Table, b: Table) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+def _align(difference: _Difference, a: Table, b: Table) -> Iterator[tuple[RecordBatch, RecordBatch]]:
     """Yield pairs of equally many rows; count the rows of both, and the rest of the longer one."""
     sources = (batch for batch in a.batches if batch.num_rows), (batch for batch in b.batches if batch.num_rows)
     held = [next(source, None) for source in sources]

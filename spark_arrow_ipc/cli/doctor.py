@@ -76,8 +76,8 @@ class Package:
     @property
     def requirement(self) -> str:
         """The versions that work, as pip writes them."""
-        below = "" if self.below is None else f",<{_dotted(self.below)}"
-        return f"{self.distribution}>={_dotted(self.minimum)}{below}"
+        below = "" if self.below is None else f",<{_format_version(self.below)}"
+        return f"{self.distribution}>={_format_version(self.minimum)}{below}"
 
 
 PACKAGES = (
@@ -187,7 +187,7 @@ def _package(package: Package) -> Finding:
         missing = isinstance(error, ModuleNotFoundError)
         installed = "" if missing else terminal.cut(f"{type(error).__name__}: {error}")
         return Finding(name, installed, ok=False, remedy=install)
-    installed = _installed_version(package, module)
+    installed = _version_of(package, module)
     version = tuple(map(int, re.findall(r"\d+", installed)[:3]))
     if version < package.minimum or (package.below is not None and version >= package.below):
         return Finding(name, installed, ok=False, remedy=install)
@@ -196,7 +196,7 @@ def _package(package: Package) -> Finding:
     return Finding(name, installed, ok=True)
 
 
-def _installed_version(package: Package, module: object) -> str:
+def _version_of(package: Package, module: object) -> str:
     try:
         return metadata.version(package.distribution)
     except metadata.PackageNotFoundError:  # unpacked by hand or run from a zip
@@ -250,23 +250,23 @@ def _bytecode() -> tuple[Finding, ...]:
     home = os.environ.get("SPARK_HOME") or (spec and spec.origin and str(Path(spec.origin).parent))
     if not home:
         return ()
-    place = Path(home) / "python" / "lib" / "pyspark.zip"
+    archive = Path(home) / "python" / "lib" / "pyspark.zip"
     name = "bytecode of PySpark for Spark's own processes"
     try:
-        compiled = not place.is_file() or "pyspark/__init__.pyc" in zipfile.ZipFile(place).namelist()
+        compiled = not archive.is_file() or "pyspark/__init__.pyc" in zipfile.ZipFile(archive).namelist()
     except (OSError, zipfile.BadZipFile) as error:
-        return (Finding(name, f"{place}: {error}", ok=False, remedy="install Spark again"),)
+        return (Finding(name, f"{archive}: {error}", ok=False, remedy="install Spark again"),)
     if compiled:
-        return (Finding(name, str(place if place.exists() else home), ok=True),)
+        return (Finding(name, str(archive if archive.exists() else home), ok=True),)
     remedy = (
         "each of them imports PySpark from this zip and compiles it, which takes about half a second of CPU, and the first "
         "query of a session starts four or more. Workers do without that by a setting of Spark, "
         "spark.python.daemon.module=spark_arrow_ipc.spark.daemon. For all, a directory of that name has bytecode (not for "
-        f"YARN, which sends the zip): cd {place.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
+        f"YARN, which sends the zip): cd {archive.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
         f"pyspark-sources.zip pyspark.zip && {sys.executable} -m compileall -q pyspark.zip"
     )
-    return (Finding(name, f"none in {place}", ok=True, remedy=remedy),)
+    return (Finding(name, f"none in {archive}", ok=True, remedy=remedy),)
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))

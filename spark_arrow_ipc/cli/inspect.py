@@ -108,7 +108,7 @@ def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
     """Return the text to print about a file, which holds a table or tensors, or about a server's table."""
     if source.is_served:
         table = read_served(source)
-        return [terminal.json_line(_served_json(table))] if as_json else _describe_served(table, most)
+        return [terminal.json_line(_remote_to_json(table))] if as_json else _describe_served(table, most)
     try:
         outline = read_outline(source.openable(), measure=most)
     except NoTableError:
@@ -181,7 +181,7 @@ def _describe_served(table: ServedTable, most: int | None) -> Iterator[str]:
             yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
 
 
-def _served_json(table: ServedTable) -> dict[str, Any]:
+def _remote_to_json(table: ServedTable) -> dict[str, Any]:
     """Convert a server's table for `json.dumps`; nothing is truncated or escaped."""
     return {
         "path": table.path,

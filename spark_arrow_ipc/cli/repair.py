@@ -76,7 +76,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
         assert recovered.lost is not None
         with error_context(path=source.path):
             raise recovered.lost
-    kept = rows = 0
+    n_kept = rows = 0
     lost: list[Lost] = []
     with closing(recovered):
         batches = salvage(source, recovered)
@@ -85,7 +85,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
             lost or recovered.lost is not None or (rest is not None and rest.kind is RestKind.ZEROS)
         ):
             print(f"{printable(target)}: not written, because nothing of {printable(source.path)} is left")
-            _print_losses(_Report(kept, lost, recovered, rest))
+            _print_losses(_Report(n_kept, lost, recovered, rest))
             return 1
         pairs = files.foreign_metadata(recovered.reader.custom_metadata)
         with files.create(arguments, target, recovered.reader.schema, pairs) as writer:
@@ -95,9 +95,9 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
                     continue
                 writer.write(batch)
                 advance(batch.num_rows)
-                kept, rows = kept + 1, rows + batch.num_rows
-    print(f"{printable(target)}: kept {_batches(kept)}, {terminal.count(rows, 'row')}")
-    _print_losses(_Report(kept, lost, recovered, rest))
+                n_kept, rows = n_kept + 1, rows + batch.num_rows
+    print(f"{printable(target)}: kept {_batches(n_kept)}, {terminal.count(rows, 'row')}")
+    _print_losses(_Report(n_kept, lost, recovered, rest))
     return 0
 
 

@@ -117,7 +117,7 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
             storage=dict(arguments.storage),
         ) as writer,
     ):
-        batches = _arranged(arguments, replace(table, batches=metadata.read(table.batches)))
+        batches = _arrange(arguments, replace(table, batches=metadata.read(table.batches)))
         written, rows = files.write_all(writer, metadata.written(batches))
     metadata.complain(target)
     print(f"{printable(target)}: {_rows_in_batches(rows, written)}")
@@ -137,7 +137,7 @@ def _rows_in_batches(rows: int, batches: int) -> str:
     return f"{terminal.count(rows, 'row')} in {terminal.count(batches, 'record batch', 'record batches')}"
 
 
-def _arranged(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatch]:
+def _arrange(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatch]:
     """Return the rows in the order and the record batches that were asked for."""
     batches: Iterable[RecordBatch] = table.batches
     rows, nbytes = arguments.batch_rows, arguments.batch_bytes

@@ -161,7 +161,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
     has_sizes = chosen.where is None
     if arguments.arrow is not None:
         assert reference is not None
-        batch = statistics_batch(reference[1], rows, [*map(_described, columns)])
+        batch = statistics_batch(reference[1], rows, [*map(_describe_column, columns)])
         with ipc.create(arguments.arrow, batch.schema, storage=dict(arguments.storage)) as writer:
             writer.write(batch)
     elif arguments.json:
@@ -259,7 +259,7 @@ def _merge(by_path: Mapping[Path, _Column], statistics: BlockStatistics) -> None
             column.add(of_column, statistics.row_counts)
 
 
-def _described(column: _Column) -> Described:
+def _describe_column(column: _Column) -> Described:
     positions, type_ = ((column.top,), t.null) if column.leaf is None else (column.leaf.positions, column.leaf.type)
     return Described(positions, type_, column, column.distinct.count if column.counts_distinct else None)
 
@@ -272,7 +272,7 @@ def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) 
     for column in columns:
         is_top = column.top not in shown_tops
         shown_tops.add(column.top)
-        place = sizes.of_column(column.top) if sizes is not None and is_top else None
+        size = sizes.of_column(column.top) if sizes is not None and is_top else None
         lines.append(
             (
                 terminal.cut(".".join(column.path), 60),
@@ -281,7 +281,7 @@ def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) 
                 _bound_text(column.least, column),
                 _bound_text(column.greatest, column),
                 _distinct_text(column),
-                *(("-", "-", "-") if place is None else place.texts()),
+                *(("-", "-", "-") if size is None else size.texts()),
             )
         )
     yield from terminal.table(head, lines, terminal.LEFT * 2 + terminal.RIGHT * 6)
@@ -304,7 +304,7 @@ def _to_json(column: _Column, rows: int, sizes: ColumnSizes | None) -> dict[str,
         assert column.leaf is not None or bound is None
         return None if bound is None or column.leaf is None else str(shown_value(bound[0], column.leaf.type))
 
-    place = None if sizes is None else sizes.of_column(column.top)
+    size = None if sizes is None else sizes.of_column(column.top)
     return {
         "column": list(column.path),
         "type": column.type,
@@ -317,5 +317,5 @@ def _to_json(column: _Column, rows: int, sizes: ColumnSizes | None) -> dict[str,
         "max_is_exact": column.greatest is None or column.greatest[1],
         "distinct": column.distinct.count if column.counts_distinct else None,
         "distinct_is_above": _MOST_DISTINCT if column.counts_distinct and column.distinct.count is None else None,
-        **({} if place is None else place.to_json()),
+        **({} if size is None else size.to_json()),
     }

@@ -166,11 +166,11 @@ def run_validate(arguments: argparse.Namespace) -> int:
         lines = [terminal.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
         print("\n".join(lines), flush=True)
 
-    def refused(path: str, error: ArrowIpcError | OSError) -> None:
+    def report(path: str, error: ArrowIpcError | OSError) -> None:
         # A signed URL is refused because its signature would be shown.
         tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
-    for source in files.named_by(arguments, refused=refused):
+    for source in files.named_by(arguments, refused=report):
         tell(examine(source, values=arguments.values))
     return 1 if bad else 0
 
@@ -188,7 +188,7 @@ def examine(source: Input, *, values: bool = False) -> Verdict:
                 if values:
                     ranges.look(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
-            claims = _ignored_claims(reader) if reader.is_numbered else ()
+            claims = _claims_that_readers_ignore(reader) if reader.is_numbered else ()
         notes = (*_outline_notes(source), *claims, *ranges.notes())
     except (ArrowIpcError, OSError) as error:
         if isinstance(error, NoTableError) and tensors.holds_tensors(source):
@@ -210,7 +210,7 @@ def _examine_tensors(source: Input) -> Verdict:
     return Verdict(source.path, "tensor", tensors=count, notes=tuple(notes))
 
 
-def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
+def _claims_that_readers_ignore(reader: ipc.FileReader) -> tuple[str, ...]:
     """Return a note for the checksums, the statistics and the row counts of a footer, if they are not the file's."""
     notes = []
     if any(key == CHECKSUMS_KEY for key, _ in reader.custom_metadata) and reader.checksums is None:
@@ -228,21 +228,21 @@ def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
 def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
     """Yield a note if the row counts of a footer, which polars relies on, are not those of the record batches."""
     try:
-        noted = decode_row_counts(reader.custom_metadata)
+        row_counts = decode_row_counts(reader.custom_metadata)
     except ValueError as error:
         yield f"the row counts of {ROW_COUNTS_KEY} in the footer are malformed: {printable(str(error))}"
         return
-    if noted is None:
+    if row_counts is None:
         return
     rows = reader.row_counts(range(len(reader)))
-    if len(noted) != len(rows):
-        found = f"{len(noted):,} record batches, and the file has {len(rows):,}: polars ignores it"
-    elif noted != rows:
-        i = next(i for i, (one, other) in enumerate(zip(noted, rows, strict=True)) if one != other)
-        found = f"{noted[i]:,} rows in record batch {i}, which has {rows[i]:,}: polars reads the wrong rows"
+    if len(row_counts) != len(rows):
+        note = f"{len(row_counts):,} record batches, and the file has {len(rows):,}: polars ignores it"
+    elif row_counts != rows:
+        i = next(i for i, (one, other) in enumerate(zip(row_counts, rows, strict=True)) if one != other)
+        note = f"{row_counts[i]:,} rows in record batch {i}, which has {rows[i]:,}: polars reads the wrong rows"
     else:
         return
-    yield f"{ROW_COUNTS_KEY} in the footer says {found}; write the file again"
+    yield f"{ROW_COUNTS_KEY} in the footer says {note}; write the file again"
 
 
 def _outline_notes(source: Input) -> Iterator[str]:
@@ -321,9 +321,9 @@ class _Ranges:
             for finding in out_of_range(column, field.name):
                 self._add(position, finding, f"slot {finding.first:,} in record batch {number:,}")
 
-    def _add(self, position: int, finding: OutOfRange, place: str) -> None:
+    def _add(self, position: int, finding: OutOfRange, where: str) -> None:
         key = (position, finding.path, finding.what)
-        count, place_of_first = self._found.get(key, (0, place))
+        count, place_of_first = self._found.get(key, (0, where))
         self._found[key] = (count + finding.count, place_of_first)
 
     def notes(self) -> Iterator[str]:

@@ -80,9 +80,9 @@ def _rest(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return value if len(to_text(value)) <= _MOST_REST else {}
 
 
-def _noted_rest(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any]:
+def _rest_of_annotations(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any]:
     """Return what the first column with a note notes of no column."""
-    rest = next((note.get("rest") for _, note in noted if note), None)
+    rest = next((note.get("rest") for _, note in annotations if note), None)
     return rest if isinstance(rest, dict) else {}
 
 
@@ -111,9 +111,9 @@ def _split_pandas(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> 
     return notes
 
 
-def _join_pandas(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
+def _join_pandas(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
     entries, levels, are_old_names = [], [], True
-    for field, note in noted:
+    for field, note in annotations:
         entry = note.get("entry")
         are_old_names = are_old_names and isinstance(entry, dict) and note.get("name") == field.name
         if not isinstance(entry, dict):
@@ -128,16 +128,16 @@ def _join_pandas(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[
     if not entries:
         return None
     levels.sort()
-    made = {
+    joined = {
         "column_indexes": [],
-        **_noted_rest(noted),
+        **_rest_of_annotations(annotations),
         "index_columns": [name for _, name in levels],
         "columns": entries,
     }
-    names = _objects(made["column_indexes"])
+    names = _objects(joined["column_indexes"])
     if not are_old_names and (len(names) != 1 or names[0].get("pandas_type") != "unicode"):
-        made["column_indexes"] = []  # pandas would make numbers, times or levels of names that are none
-    return made
+        joined["column_indexes"] = []  # pandas would make numbers, times or levels of names that are none
+    return joined
 
 
 # --- geo: {"primary_column": "g", "columns": {"g": {"encoding": "WKB", "crs": ..., "bbox": ...}}, "version": ...}
@@ -160,9 +160,9 @@ def _split_geo(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> Map
     }  # fmt: skip
 
 
-def _join_geo(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
+def _join_geo(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
     columns, primary = {}, None
-    for field, note in noted:
+    for field, note in annotations:
         entry = note.get("entry")
         if not isinstance(entry, dict):
             continue
@@ -179,7 +179,7 @@ def _join_geo(noted: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str
     if not columns:
         return None
     return {
-        **_noted_rest(noted),
+        **_rest_of_annotations(annotations),
         "primary_column": primary if primary is not None else next(iter(columns)),
         "columns": columns,
     }

@@ -220,8 +220,8 @@ class FileReader(BatchReader):
                 source = Window(source, block.byte_offset, data)
             checksums = self._checksums(i)
             message = self._read_batch_message(source, block, checksums)
-            place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return self._columns.read_batch(message, place, self._dictionaries.find, of_buffers(checksums))
+            body_place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            return self._columns.read_batch(message, body_place, self._dictionaries.find, of_buffers(checksums))
         except BaseException as error:
             self._at(i, block).add_to(error)
             raise
@@ -263,9 +263,9 @@ class FileReader(BatchReader):
         coalesces = True
         while start < stop:
             if start >= held_stop:
-                taken = None if ahead is None else self._take(ahead, start)
-                if taken is not None:
-                    held_stop, window = min(taken[0], stop), taken[1]
+                bytes_ahead = None if ahead is None else self._take(ahead, start)
+                if bytes_ahead is not None:
+                    held_stop, window = min(bytes_ahead[0], stop), bytes_ahead[1]
                 else:
                     numbers = range(start, stop)
                     held_stop = start + small_neighbours(self.blocks, numbers, small=SMALL_NBYTES, most=MOST_NBYTES)
@@ -294,8 +294,8 @@ class FileReader(BatchReader):
             message = self._read_batch_message(self._source, block, checksums)
             if not can_cut(self._columns, message):
                 return None
-            place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return BatchRows(self._columns, message, place, self._dictionaries.find, of_buffers(checksums))
+            body_place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            return BatchRows(self._columns, message, body_place, self._dictionaries.find, of_buffers(checksums))
 
     def _take(self, ahead: BatchesAhead, i: int) -> tuple[int, ByteSource] | None:
         with self._at(i, self.blocks[i]):
@@ -432,10 +432,12 @@ class FileReader(BatchReader):
             message = self._read_message(self._dictionary_source, block, checksums)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
             check_count(len(header.buffers), checksums)
-            place = BodyPlace(self._dictionary_source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            body_place = BodyPlace(
+                self._dictionary_source, block.byte_offset + block.metadata_nbytes, block.body_nbytes
+            )
             find, held = self._dictionaries.find, self._dictionary_nbytes
             values, nbytes = self._columns.read_dictionary(
-                header, plan, place, find, held=held, at=at, checksums=of_buffers(checksums)
+                header, plan, body_place, find, held=held, at=at, checksums=of_buffers(checksums)
             )
             self._dictionary_nbytes += nbytes
             return values

@@ -161,7 +161,7 @@ def open_with(
     options: ReadOptions, source: Openable, storage: Mapping[str, str] | None = None
 ) -> FileReader | StreamReader:
     """Open a file or stream by options; as `open`."""
-    with _opened(source, storage) as opened:
+    with _open_source(source, storage) as opened:
         actual, head = _format_of(opened)
         return _stream(opened, options) if actual is Format.STREAM else _file(opened, head, options)
 
@@ -178,7 +178,7 @@ def open_file(
 ) -> FileReader:
     """Open the file format; parameters and errors as for `open`."""
     options = ReadOptions(columns, validation, limits, verify_checksums, threads=threads)
-    with _opened(source, storage) as opened:
+    with _open_source(source, storage) as opened:
         return _file(opened, _head_of(opened, Format.FILE), options)
 
 
@@ -194,7 +194,7 @@ def open_stream(
 ) -> StreamReader:
     """Open the stream format; parameters and errors as for `open`."""
     options = ReadOptions(columns, validation, limits, concatenated_streams=concatenated_streams, threads=threads)
-    with _opened(source, storage) as opened:
+    with _open_source(source, storage) as opened:
         _head_of(opened, Format.STREAM)
         return _stream(opened, options)
 
@@ -208,7 +208,7 @@ def read_schema(
 
 
 @contextmanager
-def _opened(openable: Openable, storage: Mapping[str, str] | None) -> Iterator[ByteSource]:
+def _open_source(openable: Openable, storage: Mapping[str, str] | None) -> Iterator[ByteSource]:
     """Open a source for a reader, which closes it; after an error it is closed here."""
     source = keep_ends(open_source(openable, storage))
     try:

@@ -134,8 +134,8 @@ class StreamIndex:
         before = [dictionary for dictionary in self.dictionaries if start <= dictionary.number < stop]
         if self.nests:
             return before
-        whole = {dictionary.id: dictionary.number for dictionary in before if not dictionary.is_delta}
-        return [dictionary for dictionary in before if dictionary.number >= whole.get(dictionary.id, 0)]
+        complete = {dictionary.id: dictionary.number for dictionary in before if not dictionary.is_delta}
+        return [dictionary for dictionary in before if dictionary.number >= complete.get(dictionary.id, 0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ def index_stream(
     byte_offset, of_earlier = earlier.end_offset, earlier.dictionaries_from
     rows, num_batches, num_dictionaries = earlier.num_rows, earlier.num_batches, earlier.num_dictionaries
 
-    def indexed() -> StreamIndex:
+    def build_index() -> StreamIndex:
         return StreamIndex(
             (*earlier.batches, *batches),
             (*earlier.dictionaries, *dictionaries),
@@ -303,15 +303,15 @@ def index_stream(
                 num_batches += 1
             if num_batches < first_batch and len(batches) + len(dictionaries) >= _FORGOTTEN_AT_ONCE:
                 # A stream that grows for ever is walked in bounded memory.
-                earlier = indexed().forget(first_batch)
+                earlier = build_index().forget(first_batch)
                 batches, dictionaries = [], []
-            kept = len(earlier.batches) + len(earlier.dictionaries) + len(batches) + len(dictionaries)
-            stream.limits.check("max_blocks", kept, "an index of a stream")
+            n_blocks = len(earlier.batches) + len(earlier.dictionaries) + len(batches) + len(dictionaries)
+            stream.limits.check("max_blocks", n_blocks, "an index of a stream")
             if most is not None and min(num_batches - first_batch, len(earlier.batches) + len(batches)) >= most:
                 break
     except InvalidArrowError as error:
         if not keeps_broken:
             raise
         broken = error
-    index = indexed()
+    index = build_index()
     return index.forget(first_batch) if first_batch else index

@@ -319,8 +319,8 @@ class StreamReader(BatchReader):
                 return None
             noun, number = kind.noun, self._counts[kind]
             self._check_body(message, body_offset)
-            place = BodyPlace(self._source, body_offset, message.body_nbytes)
-            batch = decode(message, place, number, self._byte_offset)
+            body_place = BodyPlace(self._source, body_offset, message.body_nbytes)
+            batch = decode(message, body_place, number, self._byte_offset)
             self._skip_body(body_offset, message.body_nbytes)
         except BaseException as error:
             at = error_context(path=self.path, block_kind=noun, block_number=number, byte_offset=self._byte_offset)
@@ -343,13 +343,13 @@ class StreamReader(BatchReader):
 
     def _skip_body(self, byte_offset: int, nbytes: int) -> None:
         """Check that a body is there to its end: after a cut, batches would be missing silently."""
-        known, end = self._source.nbytes, byte_offset + nbytes
-        if known is None:
+        source_nbytes, end = self._source.nbytes, byte_offset + nbytes
+        if source_nbytes is None:
             self._source.read_up_to(end, 0)
-        elif known < end:
+        elif source_nbytes < end:
             raise TruncatedError(
                 expected=f"a body of {nbytes:,} bytes",
-                found=f"{known - byte_offset:,}: the file ends at byte {known:,}, it is truncated",
+                found=f"{source_nbytes - byte_offset:,}: the file ends at byte {source_nbytes:,}, it is truncated",
                 byte_offset=byte_offset,
             )
 

@@ -283,8 +283,8 @@ class Writer:
             left = memoryview(data)
             while left:
                 # Unbuffered file objects may write a part; those that return None have written all.
-                taken = self._sink.file.write(left)
-                left = left[len(left) if taken is None else taken :]
+                n_written = self._sink.file.write(left)
+                left = left[len(left) if n_written is None else n_written :]
         except BaseException:
             self.abort()
             raise
@@ -346,8 +346,8 @@ class Writer:
     def _put_footer(self) -> bytes:
         """Write the footer, and return the end of the file from it on."""
         # A copied pair would be of another file.
-        own = {CHECKSUMS_KEY, ROW_COUNTS_KEY}
-        pairs = {key: value for key, value in self.custom_metadata.items() if key not in own}
+        reserved_keys = {CHECKSUMS_KEY, ROW_COUNTS_KEY}
+        pairs = {key: value for key, value in self.custom_metadata.items() if key not in reserved_keys}
         pairs.update(encode_row_counts(self._rows))
         if self._options.checksums:
             pairs.update([self._encode_checksums()])

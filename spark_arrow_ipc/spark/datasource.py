@@ -201,13 +201,13 @@ def stream_schema(options: ReadOptions, stream: StreamOptions) -> s.StructType:
     """Return the columns that the log of a stream has noted, or infer them."""
     if stream.read_change_feed:
         return _schema_of_changes(options)
-    noted = None
+    annotation = None
     if stream.source_log is not None or stream.own_log is not None:
         from spark_arrow_ipc.spark.read.stream_schema import StreamSchema  # only streams with a log need it
 
-        noted = StreamSchema(options, stream).read()
+        annotation = StreamSchema(options, stream).read()
     # A file that is being written, or is none of Arrow's, waits, and says nothing of the columns.
-    return noted or schema_of(options if stream.tail else replace(options, ignore_corrupt_files=True))
+    return annotation or schema_of(options if stream.tail else replace(options, ignore_corrupt_files=True))
 
 
 def _schema_of_changes(options: ReadOptions) -> s.StructType:

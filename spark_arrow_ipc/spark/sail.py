@@ -61,10 +61,10 @@ def _field(field: t.Field, path: str) -> s.StructField:
     pairs = dict(field.custom_metadata)
     metadata: dict[str, Any] = parse_json(pairs.pop(field_metadata.SPARK_KEY, "{}"))
     pairs.pop(_INTERVAL_KEY, None)
-    kept = t.Field(field.name, field.type, custom_metadata=tuple(pairs.items()))
+    bare_field = t.Field(field.name, field.type, custom_metadata=tuple(pairs.items()))
     spark_type = _type(field, path)
     if pairs:
-        metadata |= field_metadata.to_spark(kept, spark_type, field.type)
+        metadata |= field_metadata.to_spark(bare_field, spark_type, field.type)
     return s.StructField(field.name, spark_type, field.nullable, metadata)
 
 
@@ -105,8 +105,8 @@ def _year_month(field: t.Field, _path: str) -> s.DataType:
 
 def _ends(field: t.Field, units: Sequence[str]) -> list[int]:
     """Return the numbers of the first and last unit of an interval; none where Sail does not say them."""
-    noted = parse_json(dict(field.custom_metadata).get(_INTERVAL_KEY, "{}"))
-    ends = [noted.get(end) for end in ("startField", "endField")]
+    annotation = parse_json(dict(field.custom_metadata).get(_INTERVAL_KEY, "{}"))
+    ends = [annotation.get(end) for end in ("startField", "endField")]
     return [units.index(end) for end in ends] if set(ends) <= set(units) else []
 
 

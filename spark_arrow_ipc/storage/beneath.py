@@ -163,12 +163,12 @@ def _open_or_make(name: str, descriptor: int, path: str) -> int:
 
 def take_mode(new: int, above: int, bits: int) -> None:
     """Give a new file or directory the group of the directory above it, as far as this user may, and some bits of its mode."""
-    wanted, state_of_new = os.fstat(above), os.fstat(new)
-    if state_of_new.st_gid != wanted.st_gid:
+    state_above, state_of_new = os.fstat(above), os.fstat(new)
+    if state_of_new.st_gid != state_above.st_gid:
         with suppress(PermissionError):  # this user is not of that group
-            os.fchown(new, -1, wanted.st_gid)
-    if state_of_new.st_mode & bits != wanted.st_mode & bits:
-        os.fchmod(new, wanted.st_mode & bits)
+            os.fchown(new, -1, state_above.st_gid)
+    if state_of_new.st_mode & bits != state_above.st_mode & bits:
+        os.fchmod(new, state_above.st_mode & bits)
 
 
 def _is_link(name: str, descriptor: int) -> bool:

@@ -304,7 +304,7 @@ def sync_named(file: BinaryIO) -> None:
     try:
         os.fsync(file.fileno())
     except OSError as error:
-        raise _explained(error, str(file.name), file.fileno()) from None
+        raise _explain(error, str(file.name), file.fileno()) from None
 
 
 class _NamedFile(io.FileIO):
@@ -316,16 +316,16 @@ class _NamedFile(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            raise _explained(error, self.name, self.fileno()) from None
+            raise _explain(error, self.name, self.fileno()) from None
 
     def close(self) -> None:
         try:
             super().close()
         except OSError as error:  # NFS may say only now that there is no room
-            raise _explained(error, self.name, None) from None
+            raise _explain(error, self.name, None) from None
 
 
-def _explained(error: OSError, path: str, descriptor: int | None) -> OSError:
+def _explain(error: OSError, path: str, descriptor: int | None) -> OSError:
     text = error.strerror or str(error)
     if error.errno in DEVICE_ERRORS and descriptor is not None:
         state, device = os.fstat(descriptor), os.fstatvfs(descriptor)

@@ -210,7 +210,7 @@ def _nanoseconds(value: object) -> int:
         value = moment
     try:
         if isinstance(value, str):
-            value = _parsed(value)
+            value = _parse_time(value)
         if isinstance(value, datetime):
             value = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp()
         if isinstance(value, int | float) and math.isfinite(value) and value > 0:
@@ -221,7 +221,7 @@ def _nanoseconds(value: object) -> int:
     return 0
 
 
-def _parsed(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     if _FTP_TIME.match(text):
         return datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     try:

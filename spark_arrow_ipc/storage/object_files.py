@@ -289,7 +289,7 @@ def _status(error: Exception) -> str:
     return "" if match is None else match[1]
 
 
-def _said(markup: re.Match[str]) -> str:
+def _replace_markup(markup: re.Match[str]) -> str:
     """Return the code and the message of a store's answer, which is XML; of a page for people nothing."""
     parts = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
     said = ": ".join(html.unescape(part[1]).strip() for part in parts if part is not None)
@@ -298,4 +298,4 @@ def _said(markup: re.Match[str]) -> str:
 
 def _one_line(error: BaseException, options: StorageOptions) -> str:
     """Return the text of an error without the library's inner state and the values of options."""
-    return one_line(_MARKUP.sub(_said, " ".join(str(error).partition("\n\n")[0].split())), options)
+    return one_line(_MARKUP.sub(_replace_markup, " ".join(str(error).partition("\n\n")[0].split())), options)

@@ -136,7 +136,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
     root, kind = split_url(path)[0], kind_of(path)
-    groups = _grouped(options, kind)
+    groups = _group(options, kind)
     if copies:  # they take long, and `copied` repeats them itself
         groups.client["timeout"] = _COPY_TIMEOUT
         groups.retry["max_retries"] = 0
@@ -161,7 +161,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         if not _others_know(groups.store, kind):
             _check_role(kind)
         return store
-    if not _given(groups.store, "region", "default_region") and (region := _region()) is not None:
+    if not _has_any(groups.store, "region", "default_region") and (region := _region()) is not None:
         groups.store["region"] = region
     store = _made(make, options, kind)  # first, as it finds misspelt options
     provider = _credential_provider(groups)
@@ -190,7 +190,7 @@ def _region() -> str | None:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
-def _grouped(options: StorageOptions, kind: StoreKind) -> _Groups:
+def _group(options: StorageOptions, kind: StoreKind) -> _Groups:
     groups = _Groups({}, {}, {}, dict(options).get(_PROFILE))
     if groups.profile is not None and kind is not StoreKind.S3:
         raise OptionError(f"the option {PREFIX}{_PROFILE} names a profile of ~/.aws, and the path is of {kind.value}")
@@ -221,8 +221,8 @@ def _of_environment(names: Sequence[str]) -> str:
 def _credential_provider(groups: _Groups) -> Any:
     """Return boto3's provider, where the library alone would find no credentials and boto3 may; else None."""
     if groups.profile is None and (
-        _given(groups.store, "access_key_id", "skip_signature", "web_identity_token_file")
-        or _given(groups.store, "container_credentials_relative_uri", "container_credentials_full_uri")
+        _has_any(groups.store, "access_key_id", "skip_signature", "web_identity_token_file")
+        or _has_any(groups.store, "container_credentials_relative_uri", "container_credentials_full_uri")
         or any(map(os.environ.get, _S3_FINDS))
         or os.environ.get("AWS_SKIP_SIGNATURE", "").lower() == "true"
     ):
@@ -282,7 +282,7 @@ def _has_role() -> bool:
     return True
 
 
-def _given(store: Mapping[str, str], *names: str) -> bool:
+def _has_any(store: Mapping[str, str], *names: str) -> bool:
     return any(name in store or f"aws_{name}" in store for name in names)
 
 

@@ -88,11 +88,11 @@ class ObjectStorage(RemoteStorage):
         store, key = self._at(directory)
         root = split_url(directory)[0]
 
-        def listed() -> Any:
+        def list_objects() -> Any:
             with self._errors(directory):
                 return load_obstore().list_with_delimiter(store, prefix=key or None)
 
-        listing = repeated(listed)
+        listing = repeated(list_objects)
         prefixes = set(listing["common_prefixes"])
         for prefix in prefixes:
             yield Status(join_url(root, prefix), Kind.DIRECTORY)

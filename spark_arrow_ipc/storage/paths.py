@@ -109,8 +109,8 @@ def _holds_user(host: str, key: str, may_name: Callable[[str], bool]) -> bool:
 def split_url(path: str) -> tuple[str, str]:
     """Return the root and the key of a path from `clean_url`; the key of the root itself is ``""``."""
     scheme, _, rest = path.partition("://")
-    place, _, key = rest.partition("/")
-    return f"{scheme}://{place}", key
+    authority, _, key = rest.partition("/")
+    return f"{scheme}://{authority}", key
 
 
 def _lone_surrogate(text: str) -> bool:
@@ -202,11 +202,11 @@ def real_url(path: str, account: str) -> str:
     `account` is the one of Azure where the path names none.
     """
     root, key = split_url(path)
-    scheme, _, place = root.partition("://")
+    scheme, _, rest = root.partition("://")
     if _KINDS[scheme] is StoreKind.AZURE:
-        container, at, host = place.partition("@")
-        place = f"{container}@{(host.partition('.')[0] if at else account).lower()}"
-    return join_url(f"{_SAME.get(scheme, scheme)}://{place}", key)
+        container, at, host = rest.partition("@")
+        rest = f"{container}@{(host.partition('.')[0] if at else account).lower()}"
+    return join_url(f"{_SAME.get(scheme, scheme)}://{rest}", key)
 
 
 def _is_container(kind: StoreKind, user: str) -> bool:

@@ -59,16 +59,16 @@ def compact(array: Array) -> Array:
 
 def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Return the same slots, null also where a mask is false; types without a validity bitmap stay as they are."""
-    own = array_data.validity_mask(array)
-    shown = mask if own is None else mask & own
+    validity = array_data.validity_mask(array)
+    shown = mask if validity is None else mask & validity
     if (
         Role.VALIDITY not in [row.role for row in LAYOUTS[type(array.type)].buffers]
-        or (mask if own is None else mask | ~own).all()
+        or (mask if validity is None else mask | ~validity).all()
     ):
         return array
-    whole = compact(array)
+    compacted = compact(array)
     nulls = array.length - int(np.count_nonzero(shown))
-    return replace(whole, null_count=nulls, buffers=(array_data.pack_bits(shown), *whole.buffers[1:]))
+    return replace(compacted, null_count=nulls, buffers=(array_data.pack_bits(shown), *compacted.buffers[1:]))
 
 
 def _validity(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer | None:
@@ -167,8 +167,10 @@ def _dense_union_children(array: Array, same: Array) -> Array:
     origin = np.zeros(128, positions.dtype)
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
-        own = positions[type_ids == type_id]
-        start, stop = (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
+        member_positions = positions[type_ids == type_id]
+        start, stop = (
+            (int(member_positions.min()), int(member_positions.max()) + 1) if len(member_positions) else (0, 0)
+        )
         origin[type_id] = start
         children.append(_part(child, start, stop))
     ids, where = same.buffers
@@ -216,15 +218,15 @@ def _view_buffers(array: Array, same: Array) -> Array:
     start = np.minimum(start, stop)
     if total <= _SPARSE * int((stop - start).sum()):
         return replace(same, buffers=same.buffers + variadic)
-    kept = np.flatnonzero(stop > start)
+    in_use = np.flatnonzero(stop > start)
     number = np.zeros(len(variadic), np.int32)
-    number[kept] = np.arange(len(kept), dtype=np.int32)
+    number[in_use] = np.arange(len(in_use), dtype=np.int32)
     moved = views.copy()
     if mask is not None:
         moved[~mask] = np.zeros((), moved.dtype)
     moved["index"][used] = number[index]
     moved["offset"][used] = offset - start[index]
-    parts = tuple(memoryview(variadic[i] or b"")[start[i] : stop[i]] for i in kept)
+    parts = tuple(memoryview(variadic[i] or b"")[start[i] : stop[i]] for i in in_use)
     return replace(same, buffers=(same.buffers[0], as_buffer(moved), *parts))
 
 

@@ -106,7 +106,7 @@ def _validity(parts: Sequence[Array], _: BufferLayout, number: int) -> Buffer | 
     return None if all(part.buffers[number] is None for part in parts) else _bits(parts, number)
 
 
-def _joined(parts: Sequence[Array], row: BufferLayout, number: int) -> Buffer:
+def _join_buffers(parts: Sequence[Array], row: BufferLayout, number: int) -> Buffer:
     if bit_width_of(parts[0].type, row) == 1:
         return _bits(parts, number)
     return as_buffer(np.concatenate([array_data.byte_values(part.buffers[number]) for part in parts]))
@@ -128,13 +128,13 @@ def _require_fit(most: int, dtype: np.dtype[Any], what: str, advice: str) -> Non
 
 _BUFFERS: Mapping[Role, Callable[[Sequence[Array], BufferLayout, int], Buffer | None]] = {
     Role.VALIDITY: _validity,
-    Role.DATA: _joined,
+    Role.DATA: _join_buffers,
     Role.OFFSETS: _offsets,
-    Role.POSITIONS: _joined,
-    Role.SIZES: _joined,
-    Role.TYPE_IDS: _joined,
-    Role.VIEWS: _joined,
-    Role.BYTES: _joined,
+    Role.POSITIONS: _join_buffers,
+    Role.SIZES: _join_buffers,
+    Role.TYPE_IDS: _join_buffers,
+    Role.VIEWS: _join_buffers,
+    Role.BYTES: _join_buffers,
 }
 """Joins buffers; positions and views still refer to their own part and are moved with the children."""
 
@@ -157,22 +157,22 @@ def _before(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def _list_view(parts: Sequence[Array], joined: Array) -> Array:
-    whole = _children(parts, joined)
+    children = _children(parts, joined)
     before = _before([part.children[0].length for part in parts])
     moved = [array_data.positions(part) + base for part, base in zip(parts, before, strict=True)]
-    return _with_positions(whole, np.concatenate(moved))
+    return _with_positions(children, np.concatenate(moved))
 
 
 def _dense_union(parts: Sequence[Array], joined: Array) -> Array:
     assert isinstance(joined.type, t.DenseUnion)
-    whole = _children(parts, joined)
+    children = _children(parts, joined)
     before = np.zeros((len(parts), 128), np.int64)
     for i, type_id in enumerate(joined.type.type_ids):
         before[:, type_id] = _before([part.children[i].length for part in parts])
     moved = [
         array_data.positions(part) + base[array_data.type_ids(part)] for part, base in zip(parts, before, strict=True)
     ]
-    return _with_positions(whole, np.concatenate(moved))
+    return _with_positions(children, np.concatenate(moved))
 
 
 def _with_positions(array: Array, positions: NDArray) -> Array:
@@ -201,17 +201,17 @@ def _views(parts: Sequence[Array], joined: Array) -> Array:
 
 
 def _dictionary(parts: Sequence[Array], joined: Array) -> Array:
-    whole, before = _one_dictionary([part.dictionary for part in parts if part.dictionary is not None])
+    dictionary, before = _one_dictionary([part.dictionary for part in parts if part.dictionary is not None])
     if any(before):
         assert isinstance(joined.type, t.Dictionary)
         if joined.type.ordered:
             raise ValueError("expected one ordered dictionary, found several; their order would be lost: decode them")
         indices = array_data.data_values(joined)
         advice = "concatenate fewer arrays, decode them or use wider indices"
-        _require_fit(whole.length - 1, indices.dtype, "dictionary indices", advice)
+        _require_fit(dictionary.length - 1, indices.dtype, "dictionary indices", advice)
         base = np.repeat(np.array(before, np.int64), [part.length for part in parts]).astype(indices.dtype)
         joined = replace(joined, buffers=(joined.buffers[0], as_buffer(indices + base)))
-    return replace(joined, dictionary=whole)
+    return replace(joined, dictionary=dictionary)
 
 
 def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
@@ -220,19 +220,19 @@ def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
     A dictionary that continues the one before it, or is its beginning (as after a delta), costs nothing; values
     that occur in two others occur twice, which the format allows.
     """
-    kept: list[Array] = []
+    distinct: list[Array] = []
     number_of: dict[int, int] = {}
     for dictionary in dictionaries:
         if id(dictionary) in number_of:
             continue
-        if kept and _begins_alike(kept[-1], dictionary):
-            if dictionary.length > kept[-1].length:
-                kept[-1] = dictionary
+        if distinct and _begins_alike(distinct[-1], dictionary):
+            if dictionary.length > distinct[-1].length:
+                distinct[-1] = dictionary
         else:
-            kept.append(dictionary)
-        number_of[id(dictionary)] = len(kept) - 1
-    before = _before([dictionary.length for dictionary in kept])
-    whole = kept[0] if len(kept) == 1 else concat(kept)
+            distinct.append(dictionary)
+        number_of[id(dictionary)] = len(distinct) - 1
+    before = _before([dictionary.length for dictionary in distinct])
+    whole = distinct[0] if len(distinct) == 1 else concat(distinct)
     return whole, [int(before[number_of[id(dictionary)]]) for dictionary in dictionaries]
 
 

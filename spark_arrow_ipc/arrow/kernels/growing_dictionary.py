@@ -90,16 +90,16 @@ class GrowingDictionary:
                 self._find_or_add(of_part, self._in_table)
                 self._in_table = start + part.length
             start += part.length
-        found, rename = self._find_or_add(brought, self.length)
-        new = np.flatnonzero(found == self.length + np.arange(brought.length))
+        ids, rename = self._find_or_add(brought, self.length)
+        new = np.flatnonzero(ids == self.length + np.arange(brought.length))
         numbers = self.length + np.arange(len(new))
-        is_new = found >= self.length
+        is_new = ids >= self.length
         renumbered = np.empty(brought.length, np.int64)
         renumbered[new] = numbers
-        found[is_new] = renumbered[found[is_new] - self.length]
+        ids[is_new] = renumbered[ids[is_new] - self.length]
         try:
             self._check(self.length + len(new), most)
-            if keeps_order and (len(new) or (found[1:] < found[:-1]).any()):
+            if keeps_order and (len(new) or (ids[1:] < ids[:-1]).any()):
                 raise ValueError(
                     "the batches bring ordered dictionaries that do not continue one another, and in one dictionary their "
                     'order would be lost; write a stream with dictionaries="unify", which may have one for each batch, '
@@ -113,24 +113,24 @@ class GrowingDictionary:
             is_run = int(new[-1] - new[0]) == len(new) - 1
             self._append(brought.slice(int(new[0]), len(new)) if is_run else take(brought, new))
             self._in_table = self.length
-        return found
+        return ids
 
     def _find_or_add(self, brought: Array, base: int) -> tuple[Slots, Callable[[Slots], None]]:
         return self._table.find_or_add(hashes(brought), base, lambda i, ids: self._unequal(brought, base, i, ids))
 
     def _unequal(self, brought: Array, base: int, slots: Slots, ids: Slots) -> Bools:
         """Return for each pair of a slot and an id, of a value so far or of a slot itself, whether they differ."""
-        found = np.zeros(len(slots), np.bool_)
+        differing = np.zeros(len(slots), np.bool_)
         ours, start = as_bits(brought), 0
         for part in (*self._parts, brought):
             first = base if part is brought else start
             stop = first + part.length if part is brought else min(start + part.length, base)
-            own = np.flatnonzero((ids >= first) & (ids < stop))
-            for at in range(0, len(own), CHUNK_SLOTS):
-                pairs = own[at : at + CHUNK_SLOTS]
-                found[pairs] = differs(ours, slots[pairs], as_bits(part), ids[pairs] - first)
+            members = np.flatnonzero((ids >= first) & (ids < stop))
+            for at in range(0, len(members), CHUNK_SLOTS):
+                pairs = members[at : at + CHUNK_SLOTS]
+                differing[pairs] = differs(ours, slots[pairs], as_bits(part), ids[pairs] - first)
             start += part.length
-        return found
+        return differing
 
     def _begins_alike(self, brought: Array) -> bool:
         """Return whether the values so far begin with others, or these with them."""

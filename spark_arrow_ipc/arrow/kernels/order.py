@@ -73,7 +73,7 @@ def sorted_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots
     keys = [key for column in columns for key in _sort_keys(column)]
     if descending:
         keys = [~key for key in keys]
-    positions = _sorted_as_one(keys)
+    positions = _sort_as_one(keys)
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False) if positions is None else positions
 
 
@@ -91,7 +91,7 @@ def _sort_keys(column: Array) -> list[_Numbers]:
     return keys if valid is None else [valid.view(np.int8), *(key * valid for key in keys)]
 
 
-def _sorted_as_one(keys: Sequence[_Numbers]) -> _Slots | None:
+def _sort_as_one(keys: Sequence[_Numbers]) -> _Slots | None:
     """Return the positions of rows in the order of several keys; None if keys and position take more than 64 bits."""
     rows = len(keys[0])
     if not rows:
@@ -121,12 +121,12 @@ def sort_batches(
     column has no order, or all rows do not fit value offsets of 32 bits.
     """
     try:
-        whole = concat_batches(batches)
+        joined = concat_batches(batches)
     except ValueError as error:
         raise UnsupportedError(f"the rows cannot be sorted together: {error}; split them first") from error
-    order = sorted_rows([whole.columns[i] for i in columns], descending=descending)
-    for start in range(0, max(whole.num_rows, 1), rows):
-        yield take_rows(whole, order[start : start + rows])
+    order = sorted_rows([joined.columns[i] for i in columns], descending=descending)
+    for start in range(0, max(joined.num_rows, 1), rows):
+        yield take_rows(joined, order[start : start + rows])
 
 
 def distinct(array: Array) -> Array:
@@ -168,9 +168,9 @@ def _occurrences(keys: _Slots) -> _Slots:
     ordered = keys[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
     before = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-    found = np.empty(len(keys), np.int64)
-    found[order] = before
-    return found
+    counts = np.empty(len(keys), np.int64)
+    counts[order] = before
+    return counts
 
 
 def _of_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
@@ -274,31 +274,31 @@ def _views(array: Array) -> _Slots:
 
 def _strings(region: _Numbers, starts: _Slots, lengths: _Slots) -> _Slots:
     """Return the ranks of strings in a region of bytes. O(n log n) a round; a round costs what is still equal."""
-    found = np.zeros(len(starts), np.int64)  # the number of strings that are less, as far as it is known
+    ranks = np.zeros(len(starts), np.int64)  # the number of strings that are less, as far as it is known
     pending = np.arange(len(starts))
     padded = np.concatenate([region, np.zeros(_KEY_NBYTES, np.uint8)])
     windows = np.ndarray(len(padded) - _KEY_NBYTES + 1, "V8", padded.data, 0, strides=(1,))
     done = 0
     while len(pending):
-        taken = np.clip(lengths[pending] - done, 0, _KEY_NBYTES)
-        where = np.where(taken > 0, starts[pending] + done, 0)
+        lengths_here = np.clip(lengths[pending] - done, 0, _KEY_NBYTES)
+        where = np.where(lengths_here > 0, starts[pending] + done, 0)
         keys = windows[where].view("<u8").byteswap()
-        unused = (8 * (_KEY_NBYTES - taken)).astype(np.uint64)
-        keys = np.where(taken > 0, keys >> unused % 64 << unused % 64, 0)
-        order = np.lexsort((taken, keys, found[pending]))
-        pending, taken, keys = pending[order], taken[order], keys[order]
-        before = found[pending]
+        unused = (8 * (_KEY_NBYTES - lengths_here)).astype(np.uint64)
+        keys = np.where(lengths_here > 0, keys >> unused % 64 << unused % 64, 0)
+        order = np.lexsort((lengths_here, keys, ranks[pending]))
+        pending, lengths_here, keys = pending[order], lengths_here[order], keys[order]
+        before = ranks[pending]
         new_group = np.append(True, before[1:] != before[:-1])
-        new = new_group | np.append(True, (keys[1:] != keys[:-1]) | (taken[1:] != taken[:-1]))
+        new = new_group | np.append(True, (keys[1:] != keys[:-1]) | (lengths_here[1:] != lengths_here[:-1]))
         numbers = np.arange(len(pending))
         first = np.flatnonzero(new)
         sub = np.cumsum(new) - 1
-        found[pending] = before + first[sub] - np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
+        ranks[pending] = before + first[sub] - np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
         sizes = np.diff(np.append(first, len(numbers)))
         goes_on = np.maximum.reduceat(lengths[pending], first) > done + _KEY_NBYTES
         pending = pending[((sizes > 1) & goes_on)[sub]]
         done += _KEY_NBYTES
-    return _dense([found])
+    return _dense([ranks])
 
 
 def _dictionary(array: Array) -> _Slots:

@@ -84,25 +84,27 @@ def split_rows(
 def _check_all(batch: RecordBatch, measures: list[Measure], prices: Sequence[int], most: int) -> None:
     """Raise if all rows, decoded, take more than `most` bytes. How many rows there are does not matter."""
     rows = batch.num_rows
-    taken = [_nbytes_of([of_column], 0, rows) - rows * price for of_column, price in zip(measures, prices, strict=True)]
-    _check(batch, taken, most, f"the {rows:,} rows take", "all rows of a batch")
+    excess_nbytes = [
+        _nbytes_of([of_column], 0, rows) - rows * price for of_column, price in zip(measures, prices, strict=True)
+    ]
+    _check(batch, excess_nbytes, most, f"the {rows:,} rows take", "all rows of a batch")
 
 
 def _check_row(batch: RecordBatch, measures: list[Measure], row: int, most: int) -> None:
     """Raise if a single row, decoded, takes more than `most` bytes."""
-    taken = [_nbytes_of([of_column], row, row + 1) for of_column in measures]
-    _check(batch, taken, most, f"row {row:,} takes", "a row")
+    row_nbytes = [_nbytes_of([of_column], row, row + 1) for of_column in measures]
+    _check(batch, row_nbytes, most, f"row {row:,} takes", "a row")
 
 
-def _check(batch: RecordBatch, taken: list[int], most: int, subject: str, whose: str) -> None:
-    total = sum(taken)
+def _check(batch: RecordBatch, column_nbytes: list[int], most: int, subject: str, whose: str) -> None:
+    total = sum(column_nbytes)
     if total > most:
         shown = f"{total:,} bytes" if total < MOST // 2 else "more bytes than can be counted"
         raise LimitError(
             f"{subject} {shown} once runs, dictionaries and shared elements are decoded, the budget of {whose} is "
             f"{most:,} (in Spark the option maxBatchBytes sets it); leave the column out, or raise it where this file is "
             "trusted",
-            field_path=batch.schema.names[taken.index(max(taken))],
+            field_path=batch.schema.names[column_nbytes.index(max(column_nbytes))],
         )
 
 
@@ -116,12 +118,12 @@ def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) ->
     fits, candidates = start + 1, np.array([most])
     while True:
         starts = np.full(len(candidates), start)
-        taken = np.zeros(len(candidates), np.int64)
+        total_nbytes = np.zeros(len(candidates), np.int64)
         for of_column in measures:
-            taken = np.minimum(taken + of_column(starts, candidates), MOST)
-        within = candidates[taken <= max_nbytes]
+            total_nbytes = np.minimum(total_nbytes + of_column(starts, candidates), MOST)
+        within = candidates[total_nbytes <= max_nbytes]
         fits = max(fits, int(within[-1])) if len(within) else fits
-        beyond = candidates[taken > max_nbytes]
+        beyond = candidates[total_nbytes > max_nbytes]
         too_long = int(beyond[0]) if len(beyond) else fits + 1
         if too_long <= fits + 1:
             return fits
@@ -174,10 +176,10 @@ def _by_rows(
         held += size
         start = 0
         while start < batch.num_rows:
-            taken = min(rows - held_rows, batch.num_rows - start)
-            parts.append(_rows(batch, start, taken))
-            held_rows += taken
-            start += taken
+            rows_to_take = min(rows - held_rows, batch.num_rows - start)
+            parts.append(_rows(batch, start, rows_to_take))
+            held_rows += rows_to_take
+            start += rows_to_take
             if held_rows == rows:
                 yield parts
                 parts, held_rows, held = [], 0, size
@@ -194,17 +196,17 @@ def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int
         start = 0
         while start < batch.num_rows:
             stop = batch.num_rows if rows is None else min(start + rows - held_rows, batch.num_rows)
-            taken = _nbytes_of(measures, start, stop)
-            if held and held_nbytes + taken > max_nbytes:
+            nbytes = _nbytes_of(measures, start, stop)
+            if held and held_nbytes + nbytes > max_nbytes:
                 yield held
                 held, held_rows, held_nbytes = [], 0, 0
                 continue
-            if taken > max_nbytes:
+            if nbytes > max_nbytes:
                 stop = _longest(measures, start, stop, max_nbytes)
-                taken = _nbytes_of(measures, start, stop)
+                nbytes = _nbytes_of(measures, start, stop)
             held.append(_rows(batch, start, stop - start))
             held_rows += stop - start
-            held_nbytes += taken
+            held_nbytes += nbytes
             start = stop
             if held_rows == rows:
                 yield held

@@ -86,9 +86,9 @@ def _validity(array: Array, slots: Slots) -> tuple[Buffer | None, int]:
     mask = array_data.validity_mask(array)
     if mask is None:
         return None, 0
-    taken = mask[slots]
-    nulls = len(slots) - int(np.count_nonzero(taken))
-    return (array_data.pack_bits(taken) if nulls else None), nulls
+    bits = mask[slots]
+    nulls = len(slots) - int(np.count_nonzero(bits))
+    return (array_data.pack_bits(bits) if nulls else None), nulls
 
 
 def _null(array: Array, slots: Slots) -> Array:
@@ -183,9 +183,9 @@ def _dense_union(array: Array, slots: Slots) -> Array:
     positions = np.zeros(len(slots), np.int32)
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
-        own = np.flatnonzero(type_ids == type_id)
-        positions[own] = np.arange(len(own))
-        children.append(take(child, old[own]))
+        members = np.flatnonzero(type_ids == type_id)
+        positions[members] = np.arange(len(members))
+        children.append(take(child, old[members]))
     return Array(array.type, len(slots), 0, (as_buffer(type_ids), as_buffer(positions)), tuple(children))
 
 

@@ -202,12 +202,12 @@ def _sparse_union(values: _Values, type_: t.DataType) -> Array:
 def _dense_union(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.DenseUnion)
     chosen, type_ids = _union(values, type_)
-    own: list[list[Any]] = [[] for _ in type_.fields]
+    values_by_member: list[list[Any]] = [[] for _ in type_.fields]
     positions = []
     for child, value in chosen:
-        positions.append(len(own[child]))
-        own[child].append(value)
-    children = tuple(array(slots, field.type) for slots, field in zip(own, type_.fields, strict=True))
+        positions.append(len(values_by_member[child]))
+        values_by_member[child].append(value)
+    children = tuple(array(slots, field.type) for slots, field in zip(values_by_member, type_.fields, strict=True))
     return Array(type_, len(values), 0, (type_ids, signed_buffer(positions, 32)), children)
 
 

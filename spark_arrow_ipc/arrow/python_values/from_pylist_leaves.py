@@ -149,12 +149,12 @@ def _decimal(values: _Values, type_: t.DataType) -> Array:
 def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
     names = dtype.names or ()
     zero = (0,) * len(names)
-    wanted = f"({', '.join(names)})"
+    expected = f"({', '.join(names)})"
 
     def build(values: _Values, type_: t.DataType) -> Array:
         for value in values:
             if value is not None and (not isinstance(value, (tuple, list)) or len(value) != len(names)):
-                raise TypeError(unfit(wanted, type_, value))
+                raise TypeError(unfit(expected, type_, value))
         data = np.zeros(len(values), dtype)
         for i, name in enumerate(names):
             column = [(zero if value is None else value)[i] for value in values]

@@ -114,8 +114,8 @@ def _aware(naive: list[Any], values: npt.NDArray[Any], tz: tzinfo) -> list[datet
     aware: list[datetime | int] = []
     for i, value in enumerate(naive):
         try:
-            known = isinstance(value, datetime)
-            aware.append(value.replace(tzinfo=UTC).astimezone(tz) if known else value)
+            is_datetime = isinstance(value, datetime)
+            aware.append(value.replace(tzinfo=UTC).astimezone(tz) if is_datetime else value)
         except OverflowError:
             # In UTC the year is 1 to 9999, in the zone it is not.
             aware.append(int(values[i]))

@@ -164,10 +164,10 @@ def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
 
 def _check_view_nbytes(array: ArrayData, raw: bytes, buffers: list[memoryview]) -> None:
     """Refuse views that share bytes so much that copies of all of them would take far more memory than they do."""
-    taken = int(measure(array, decoded=False)(np.array([0]), np.array([array.length]))[0])
+    nbytes = int(measure(array, decoded=False)(np.array([0]), np.array([array.length]))[0])
     most = max(_FREE_VIEW_NBYTES, _VIEWS_A_BYTE * (len(raw) + sum(buffer.nbytes for buffer in buffers)))
-    if taken > most:
-        raise LimitError(f"views that share bytes stand for {taken:,} bytes, the budget is {most:,}; read fewer rows")
+    if nbytes > most:
+        raise LimitError(f"views that share bytes stand for {nbytes:,} bytes, the budget is {most:,}; read fewer rows")
 
 
 _FREE_VIEW_NBYTES = 1 << 28
@@ -201,7 +201,7 @@ def _list_view(array: ArrayData, converters: Converters) -> list[Any]:
         elements = to_pylist(child.slice(low, high - low), converters)
         begins = begins - low
     elif used.any():
-        starts, stops = _joined_ranges(begins[used], begins[used] + counts[used])
+        starts, stops = _join_ranges(begins[used], begins[used] + counts[used])
         elements = _of_ranges(child, starts, stops, converters)
         before = np.cumsum(stops - starts) - (stops - starts)
         number = np.maximum(np.searchsorted(starts, begins, "right") - 1, 0)
@@ -244,13 +244,13 @@ def _map(array: ArrayData, converters: Converters) -> list[Any]:
 
 
 def _sparse_union(array: ArrayData, converters: Converters) -> list[Any]:
-    chosen = _chosen_children(array)
+    chosen = _members(array)
     columns = _columns(array, converters)
     return [columns[child][i] for i, child in enumerate(chosen.tolist())]
 
 
 def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
-    chosen = _chosen_children(array)
+    chosen = _members(array)
     begins = array_data.positions(array)
     values: list[Any] = [None] * array.length
     for number, child in enumerate(array.children):
@@ -262,7 +262,7 @@ def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
     return values
 
 
-def _chosen_children(array: ArrayData) -> array_data.NDArray:
+def _members(array: ArrayData) -> array_data.NDArray:
     assert isinstance(array.type, (t.SparseUnion, t.DenseUnion))
     children = np.full(256, -1, np.int16)
     children[list(array.type.type_ids)] = range(len(array.type.type_ids))
@@ -284,7 +284,7 @@ def _taken(array: ArrayData, indices: array_data.NDArray, what: str, converters:
         values = to_pylist(array.slice(low, high - low), converters)
         return [values[i - low] for i in indices.tolist()]
     used = np.unique(indices.astype(np.int64))
-    starts, stops = _joined_ranges(used, used + 1)
+    starts, stops = _join_ranges(used, used + 1)
     values = _of_ranges(array, starts, stops, converters)
     # The place of each position in the values, which lie range after range.
     before = np.cumsum(stops - starts) - (stops - starts)
@@ -296,7 +296,7 @@ _DENSE = 8
 """Elements that are converted for each one in use, rather than looking for those in use."""
 
 
-def _joined_ranges(
+def _join_ranges(
     starts: array_data.NDArray, stops: array_data.NDArray
 ) -> tuple[array_data.NDArray, array_data.NDArray]:
     """Return disjoint ranges that cover the given ones, ascending; ranges that nearly touch are one."""

@@ -232,8 +232,8 @@ def _are_few_sound(array: ArrayData) -> bool:
     if offsets is None or data is None:
         return False
     nbytes = LAYOUTS[type(array.type)].buffers[1].bit_width // 8
-    own = offsets[array.offset * nbytes : (array.offset + array.length + 1) * nbytes]
-    numbers = own.cast("i" if nbytes == 4 else "q").tolist()
+    own_offsets = offsets[array.offset * nbytes : (array.offset + array.length + 1) * nbytes]
+    numbers = own_offsets.cast("i" if nbytes == 4 else "q").tolist()
     first, last = numbers[0], numbers[-1]
     if not 0 <= first <= last <= min(data.nbytes, first + _FEW_NBYTES) or numbers != sorted(numbers):
         return False
@@ -322,10 +322,10 @@ def _check_dictionary(array: ArrayData, path: str) -> None:
 def _check_type_ids(array: ArrayData, path: str) -> None:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
     type_ids = array_data.type_ids(array)
-    known = np.zeros(256, np.bool_)
-    known[list(array.type.type_ids)] = True
+    is_type_id = np.zeros(256, np.bool_)
+    is_type_id[list(array.type.type_ids)] = True
     unsigned = type_ids.view(np.uint8)
-    slot = first_failure(array.length, lambda i, j: known[unsigned[i:j]])
+    slot = first_failure(array.length, lambda i, j: is_type_id[unsigned[i:j]])
     if slot is not None:
         expected = f"type ids of {', '.join(map(str, array.type.type_ids))}"
         raise body_error(path, expected, f"{type_ids[slot]} in slot {slot}", _UNION)
@@ -340,17 +340,17 @@ def _check_dense_union(array: ArrayData, path: str) -> None:
         if not present[type_id]:
             continue
         slots = np.flatnonzero(type_ids == type_id)
-        own = positions[slots]
+        member_positions = positions[slots]
         where = child_path(array.type, path, field)
-        outside = (own < 0) | (own.astype(np.int64) >= child.length)
+        outside = (member_positions < 0) | (member_positions.astype(np.int64) >= child.length)
         if outside.any():
             i = int(outside.argmax())
             expected = f"value offsets from 0 to below the {child.length} slots of the child array"
-            raise body_error(where, expected, f"{own[i]} in slot {slots[i]}", _DENSE_UNION)
-        falls = own[1:] < own[:-1]
+            raise body_error(where, expected, f"{member_positions[i]} in slot {slots[i]}", _DENSE_UNION)
+        falls = member_positions[1:] < member_positions[:-1]
         if falls.any():
             i = int(falls.argmax())
-            found = f"{own[i]} and then {own[i + 1]} in slot {slots[i + 1]}"
+            found = f"{member_positions[i]} and then {member_positions[i + 1]} in slot {slots[i + 1]}"
             raise body_error(where, "value offsets that do not fall", found, _DENSE_UNION)
 
 

@@ -79,11 +79,11 @@ def check_views(array: ArrayData, path: str, *, contents: bool = True) -> None:
         inline = size <= INLINE
         short = int(np.count_nonzero(inline))
         if short and contents:
-            own = slice(None) if short == len(size) else inline
-            _check_inline(path, slots[own], chunk[own], size[own], is_text=is_text)
+            rows = slice(None) if short == len(size) else inline
+            _check_inline(path, slots[rows], chunk[rows], size[rows], is_text=is_text)
         if short < len(size):
-            own = slice(None) if short == 0 else ~inline
-            _check_bounds(path, slots[own], chunk[own].view(array_data.VIEW).ravel(), nbytes)
+            rows = slice(None) if short == 0 else ~inline
+            _check_bounds(path, slots[rows], chunk[rows].view(array_data.VIEW).ravel(), nbytes)
             has_long = True
     if has_long and contents:
         _check_pointed_at(array, path, views, buffers, is_text=is_text)
@@ -119,12 +119,12 @@ def _check_bounds(
     index = np.ascontiguousarray(views["index"])
     bad_index = (index < 0) | (index >= len(nbytes))
     _refuse(path, slots, bad_index, index, f"a view's buffer index from 0 to below {len(nbytes)}")
-    offset, own_nbytes = np.ascontiguousarray(views["offset"]), nbytes.take(index)
-    outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > own_nbytes)
+    offset, buffer_nbytes = np.ascontiguousarray(views["offset"]), nbytes.take(index)
+    outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > buffer_nbytes)
     if outside.any():
         i = int(outside.argmax())
         found = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
-        expected = f"a view in slot {slots[i]} within the {own_nbytes[i]} bytes of variadic buffer {index[i]}"
+        expected = f"a view in slot {slots[i]} within the {buffer_nbytes[i]} bytes of variadic buffer {index[i]}"
         raise body_error(path, expected, found, _SPEC)
 
 
@@ -139,39 +139,39 @@ def _check_pointed_at(
     index, offset, size = (np.ascontiguousarray(chosen[name]) for name in ("index", "offset", "size"))
     prefix = np.ascontiguousarray(chosen["prefix"]).view(np.uint32)
     for start, stop in _groups([len(buffer) for buffer in buffers]):
-        data, bases = _joined(buffers[start:stop])
+        data, bases = _join_buffers(buffers[start:stop])
         if stop - start == len(buffers):
-            own, where = slots, bases.take(index) + offset
+            group_slots, where = slots, bases.take(index) + offset
         else:
             mask = (index >= start) & (index < stop)
-            own, where = slots[mask], bases.take(index[mask] - start) + offset[mask]
-        if not len(own):
+            group_slots, where = slots[mask], bases.take(index[mask] - start) + offset[mask]
+        if not len(group_slots):
             continue
-        everything = len(own) == len(slots)
+        everything = len(group_slots) == len(slots)
         # Windows of four bytes, one at each byte: a single gather reads the first four bytes of all values.
         windows = np.ndarray((len(data) - 3,), np.uint32, data, 0, (1,))
         differs = windows[where] != (prefix if everything else prefix[mask])
         if differs.any():
-            expected = f"the value's first 4 bytes as the view's prefix in slot {own[int(differs.argmax())]}"
+            expected = f"the value's first 4 bytes as the view's prefix in slot {group_slots[int(differs.argmax())]}"
             raise body_error(path, expected, "others", _SPEC)
         if is_text and not is_ascii(data):
             bad = _overlapping_failure(data, where, where + (size if everything else size[mask]))
             if bad is not None:
-                raise body_error(path, f"UTF-8 text in slot {own[bad]}", NOT_UTF8, _SPEC)
+                raise body_error(path, f"UTF-8 text in slot {group_slots[bad]}", NOT_UTF8, _SPEC)
 
 
 def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
     """Yield half-open ranges of buffers to check together, within a budget of bytes or of one buffer."""
     start = total = 0
-    for number, own in enumerate(nbytes):
-        if number > start and total + own > _JOINED_NBYTES:
+    for number, buffer_nbytes in enumerate(nbytes):
+        if number > start and total + buffer_nbytes > _JOINED_NBYTES:
             yield start, number
             start, total = number, 0
-        total += own
+        total += buffer_nbytes
     yield start, len(nbytes)
 
 
-def _joined(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
+def _join_buffers(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
     """Return the bytes of several buffers, and the start of each; a zero byte separates them."""
     if len(buffers) == 1:
         return buffers[0], np.zeros(1, np.int64)

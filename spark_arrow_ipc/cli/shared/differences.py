@@ -50,14 +50,14 @@ class Comparison:
             if ours is None or theirs is None:
                 short, long = (self.a, self.b) if ours is None else (self.b, self.a)
                 return f"{short} has {terminal.count(number, 'record batch', 'record batches')}, {long} has more"
-            place = f"record batch {number}"
+            where = f"record batch {number}"
             if ours.num_rows != theirs.num_rows:
-                return self._sentence(place, "number of rows", ours.num_rows, theirs.num_rows)
+                return self._sentence(where, "number of rows", ours.num_rows, theirs.num_rows)
             for field, column, other in zip(theirs.schema.fields, ours.columns, theirs.columns, strict=True):
                 # Not compared with types, which are equal: the metadata of nested fields would count too.
                 difference = equality.difference(column, other, field.name, types=False)
                 if difference is not None:
-                    return f"{place}, first {self.a}, then {self.b}: {difference}"
+                    return f"{where}, first {self.a}, then {self.b}: {difference}"
         return None
 
     def _of_fields(
@@ -66,32 +66,32 @@ class Comparison:
         """Compare fields and their children, ignoring the names of the first `unnamed` levels."""
         for ours, theirs in zip(a, b, strict=False):
             below = ours.name if parent is None else child_path(parent, path, ours)
-            place = f"field {below}"
+            where = f"field {below}"
             if ours.name != theirs.name and not unnamed:
-                return self._sentence(place, "name", repr(ours.name), repr(theirs.name))
+                return self._sentence(where, "name", repr(ours.name), repr(theirs.name))
             if ours.nullable != theirs.nullable:
-                return self._sentence(place, "nullable", ours.nullable, theirs.nullable)
+                return self._sentence(where, "nullable", ours.nullable, theirs.nullable)
             if _head(ours.type) != _head(theirs.type):
-                return self._sentence(place, "type", ours.type, theirs.type)
+                return self._sentence(where, "type", ours.type, theirs.type)
             levels = _MAP_LEVELS if isinstance(ours.type, t.Map) and not self.names_of_maps else max(unnamed - 1, 0)
             mine, other = _values(ours.type), _values(theirs.type)
             difference = self._of_fields(mine.children, other.children, mine, below, levels)
-            difference = difference or self._of_metadata(place, ours.custom_metadata, theirs.custom_metadata)
+            difference = difference or self._of_metadata(where, ours.custom_metadata, theirs.custom_metadata)
             if difference is not None:
                 return difference
         if len(a) != len(b):
             return self._sentence(f"field {path}" if path else "the schema", "number of fields", len(a), len(b))
         return None
 
-    def _of_metadata(self, place: str, a: t.CustomMetadata, b: t.CustomMetadata) -> str | None:
+    def _of_metadata(self, where: str, a: t.CustomMetadata, b: t.CustomMetadata) -> str | None:
         # A key may occur twice; the order is what writers choose.
         if sorted(a) == sorted(b):
             return None
-        return self._sentence(place, "custom metadata", list(a), list(b))
+        return self._sentence(where, "custom metadata", list(a), list(b))
 
-    def _sentence(self, place: str, what: str, a: object, b: object) -> str:
+    def _sentence(self, where: str, what: str, a: object, b: object) -> str:
         ours, theirs = (terminal.cut(str(value), _SHOWN) for value in (a, b))
-        return f"{place}: {what} is {ours} in {self.a}, {theirs} in {self.b}"
+        return f"{where}: {what} is {ours} in {self.a}, {theirs} in {self.b}"
 
 
 _SHOWN = 300

@@ -155,10 +155,10 @@ def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int
         if not nbytes or not 0 <= start <= body_nbytes - nbytes:
             yield 0
         else:
-            yield nbytes if header.compression is None else _uncompressed(source, body_offset + start, nbytes)
+            yield nbytes if header.compression is None else _uncompressed_size(source, body_offset + start, nbytes)
 
 
-def _uncompressed(source: ByteSource, byte_offset: int, nbytes: int) -> int:
+def _uncompressed_size(source: ByteSource, byte_offset: int, nbytes: int) -> int:
     # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
     prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
     declared = uncompressed_nbytes(prefix)
@@ -201,8 +201,8 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
     messages = _stream_messages(source, limits)
     message, block = next(messages, (None, None))
     if message is None or block is None or not isinstance(message.header, SchemaHeader):
-        found = "the end of the stream" if message is None else f"a {message.kind.noun}"
-        raise InvalidFramingError(expected="a schema as the first message", found=found, byte_offset=0)
+        actual = "the end of the stream" if message is None else f"a {message.kind.noun}"
+        raise InvalidFramingError(expected="a schema as the first message", found=actual, byte_offset=0)
     schema = decode_schema(message.header.view, limits)
     end_offset = block.nbytes
     measure.schema = schema.schema

@@ -208,14 +208,14 @@ class ChosenColumns:
                 columns = (*part.columns, *of_path.columns)
                 needed = [columns[place] for place in self._places]
                 ordered, compared = tuple(needed[: len(self.schema)]), tuple(needed[len(self.schema) :])
-                whole = RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
+                reordered = RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
                 if self._matching is None:
-                    yield whole
+                    yield reordered
                     continue
                 unnamed = Schema(tuple(t.Field("", column.type) for column in compared))
                 rows = self._matching.find(RecordBatch(unnamed, compared, part.num_rows))
                 if len(rows):
-                    yield whole if len(rows) == part.num_rows else take_rows(whole, rows)
+                    yield reordered if len(rows) == part.num_rows else take_rows(reordered, rows)
 
 
 def read_schema(source: Input) -> Schema:

@@ -83,7 +83,7 @@ def discover(
     names, strings = ((), {}) if tree.recursive else _parse(tree.leaves, bases)
     if not strings:
         return Partitioning((), tree.files(nested=tree.recursive))
-    fields, values = _typed(names, {row: path for path, row in strings.items()}, time_zone, infer=infer)
+    fields, values = _with_types(names, {row: path for path, row in strings.items()}, time_zone, infer=infer)
     files: list[DataFile] = []
     rows: list[Strings] = []
     unread: list[DataFile] = []
@@ -141,7 +141,7 @@ def partition_known(
         return Partitioning((), tuple(files))
     beside = (DEFAULT_PARTITION,) * len(names)  # a file beside the directories of partitions has no values
     rows = tuple(strings.get(directory, beside) for directory in directories)
-    fields, values = _typed(names, dict(zip(rows, directories, strict=True)), time_zone, infer=infer)
+    fields, values = _with_types(names, dict(zip(rows, directories, strict=True)), time_zone, infer=infer)
     return Partitioning(fields, tuple(map(_with_values, files, map(values.__getitem__, rows))), rows, (), time_zone)
 
 
@@ -188,8 +188,8 @@ def merged_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]
     partition; the others follow at the end.
     """
     waiting = {field.name.lower(): field for field in partition}
-    own = [waiting.pop(field.name.lower(), field) for field in data]
-    return (*own, *waiting.values())
+    merged = [waiting.pop(field.name.lower(), field) for field in data]
+    return (*merged, *waiting.values())
 
 
 def _with_values(file: DataFile, values: tuple[PartitionValue, ...]) -> DataFile:
@@ -305,7 +305,7 @@ class _PathReader:
         return path
 
 
-def _typed(
+def _with_types(
     names: Sequence[str], rows: Mapping[Strings, str], time_zone: str | None, *, infer: bool
 ) -> tuple[tuple[t.Field, ...], dict[Strings, tuple[PartitionValue, ...]]]:
     """Return the columns, and the values of each row of strings."""

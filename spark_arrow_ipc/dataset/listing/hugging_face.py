@@ -71,13 +71,13 @@ def splits_in(
     """
     if not any(_has(files, join(directory, name)) for name in (INFO_FILE, DICT_FILE)):
         return None  # as nearly all directories, without a look at each of their files
-    there = {name_of(file.path): file for file in files}
-    if INFO_FILE in there and STATE_FILE in there:
-        return (Split("", directory, _named_by_state(directory, there, read)),)
-    if DICT_FILE in there:
+    by_name = {name_of(file.path): file for file in files}
+    if INFO_FILE in by_name and STATE_FILE in by_name:
+        return (Split("", directory, _files_of_state(directory, by_name, read)),)
+    if DICT_FILE in by_name:
         return tuple(_splits_of_dict(directory, leaves, read))
-    if INFO_FILE in there:
-        return _splits_of_cache(directory, there, read)
+    if INFO_FILE in by_name:
+        return _splits_of_cache(directory, by_name, read)
     return None
 
 
@@ -86,7 +86,7 @@ def _has(files: Sequence[DataFile], path: str) -> bool:
     return position < len(files) and files[position].path == path
 
 
-def _named_by_state(directory: str, there: Mapping[str, DataFile], read: Read) -> tuple[DataFile, ...]:
+def _files_of_state(directory: str, by_name: Mapping[str, DataFile], read: Read) -> tuple[DataFile, ...]:
     path = join(directory, STATE_FILE)
     state = _object(path, read)
     for key in _INDICES:
@@ -99,7 +99,7 @@ def _named_by_state(directory: str, there: Mapping[str, DataFile], read: Read) -
     named = state.get("_data_files")
     if not isinstance(named, list) or not all(isinstance(one, dict) for one in named):
         raise _wrong(path, 'a list "_data_files" of objects with a "filename"', named)
-    return tuple(_file(path, one.get("filename"), directory, there) for one in named)
+    return tuple(_file(path, one.get("filename"), directory, by_name) for one in named)
 
 
 def _splits_of_dict(directory: str, leaves: Mapping[str, Sequence[DataFile]], read: Read) -> Iterator[Split]:
@@ -109,13 +109,13 @@ def _splits_of_dict(directory: str, leaves: Mapping[str, Sequence[DataFile]], re
         raise _wrong(path, 'a list "splits" of different names of splits', names)
     for name in names:
         inner = join(directory, name)
-        there = {name_of(file.path): file for file in leaves.get(inner, ())}
-        if STATE_FILE not in there:
+        by_name = {name_of(file.path): file for file in leaves.get(inner, ())}
+        if STATE_FILE not in by_name:
             raise NoFilesError(f"{DICT_FILE} names the split {name}, and its directory has no {STATE_FILE}", path=inner)
-        yield Split(name, inner, _named_by_state(inner, there, read))
+        yield Split(name, inner, _files_of_state(inner, by_name, read))
 
 
-def _splits_of_cache(directory: str, there: Mapping[str, DataFile], read: Read) -> tuple[Split, ...] | None:
+def _splits_of_cache(directory: str, by_name: Mapping[str, DataFile], read: Read) -> tuple[Split, ...] | None:
     path = join(directory, INFO_FILE)
     splits = _object(path, read).get("splits")
     if not isinstance(splits, dict) or not splits:
@@ -132,7 +132,7 @@ def _splits_of_cache(directory: str, there: Mapping[str, DataFile], read: Read) 
         names = (
             f"{first}-{i:05d}-of-{count:05d}.arrow" if count > 1 else f"{first}.arrow" for i in range(max(count, 1))
         )
-        found.append(Split(name, directory, tuple(_file(path, one, directory, there) for one in names)))
+        found.append(Split(name, directory, tuple(_file(path, one, directory, by_name) for one in names)))
     return tuple(found)
 
 
@@ -146,14 +146,14 @@ def _snake_case(name: str) -> str:
     return re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name).lower()
 
 
-def _file(path: str, name: object, directory: str, there: Mapping[str, DataFile]) -> DataFile:
+def _file(path: str, name: object, directory: str, by_name: Mapping[str, DataFile]) -> DataFile:
     if not isinstance(name, str) or SEPARATOR in name or name in {"", ".", ".."}:
         raise _wrong(path, "names of files in its directory", name)
-    if name not in there:
+    if name not in by_name:
         raise NoFilesError(
             f"{name_of(path)} names the file {cut_repr(name)}, which is not there", path=join(directory, name_of(path))
         )
-    return there[name]
+    return by_name[name]
 
 
 def _object(path: str, read: Read) -> dict[str, Any]:
@@ -168,5 +168,5 @@ def _object(path: str, read: Read) -> dict[str, Any]:
     return value
 
 
-def _wrong(path: str, expected: str, found: object) -> NoFilesError:
-    return NoFilesError(expected=f"{expected}, which say what is read here", found=cut_repr(found), path=path)
+def _wrong(path: str, expected: str, actual: object) -> NoFilesError:
+    return NoFilesError(expected=f"{expected}, which say what is read here", found=cut_repr(actual), path=path)

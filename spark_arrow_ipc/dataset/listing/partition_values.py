@@ -101,10 +101,10 @@ def _decimal_precision(raw: str) -> int | None:
     match = _DECIMAL.fullmatch(raw)
     if not match:
         return None
-    whole, fraction, bare_fraction, exponent = match.groups("")
+    integral, fraction, bare_fraction, exponent = match.groups("")
     fraction += bare_fraction
     scale = len(fraction) - int(exponent or 0)
-    precision = max(1, len(str(int(whole + fraction))) - scale)
+    precision = max(1, len(str(int(integral + fraction))) - scale)
     return precision if scale <= 0 and precision <= _MAX_PRECISION else None
 
 
@@ -311,8 +311,8 @@ def _format_double(value: float | np.floating[Any]) -> str:
     if not any(digits):
         string = "0.0"
     elif -3 < point <= 7:
-        whole = string[: max(point, 0)].ljust(max(point, 0), "0") or "0"
-        string = f"{whole}.{'0' * -point}{string[max(point, 0) :] or '0'}"
+        integral = string[: max(point, 0)].ljust(max(point, 0), "0") or "0"
+        string = f"{integral}.{'0' * -point}{string[max(point, 0) :] or '0'}"
     else:
         string = f"{string[0]}.{string[1:] or '0'}E{point - 1}"
     return f"-{string}" if sign else string

@@ -75,9 +75,11 @@ class Tree:
         """Return directories with their `files`; an error if there are none at all says what was skipped and why."""
         listed = self._directories(nested=nested)
         accepts = self.filter.accepts()
-        kept = listed if accepts is None else [(path, tuple(filter(accepts, files))) for path, files in listed]
-        if any(files for _, files in kept):
-            return kept
+        files_by_directory = (
+            listed if accepts is None else [(path, tuple(filter(accepts, files))) for path, files in listed]
+        )
+        if any(files for _, files in files_by_directory):
+            return files_by_directory
         left_out = [file for _, files in listed for file in files]
         if left_out:
             raise NoFilesError(
@@ -88,9 +90,9 @@ class Tree:
 
     def _directories(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
         roots = [(parent(r.path), (r,)) if isinstance(r, DataFile) else (r, self.leaves.get(r, ())) for r in self.roots]
-        own = {root for root in self.roots if isinstance(root, str)}
+        directories = {root for root in self.roots if isinstance(root, str)}
         for directory, listing in self.dangling:
-            if nested or directory in own:
+            if nested or directory in directories:
                 listing.check_links(directory)
         return list(self.leaves.items()) if nested else roots
 
@@ -113,61 +115,63 @@ def list_tree(
     if not paths:
         raise NoFilesError("no path was given; give a file, a directory or a pattern such as /data/*.arrow")
     storage = storage_of(paths[0])[0] if storage is None else storage
-    wanted = [storage.resolve(path) for path in paths]
+    resolved = [storage.resolve(path) for path in paths]
     for _ in range(_LISTINGS):
         view = CommittedView(storage)
-        found = _list(view, wanted, hugging_face=hugging_face)
-        if found is not None:
-            roots, leaves, dangling, splits = found
+        listing = _list(view, resolved, hugging_face=hugging_face)
+        if listing is not None:
+            roots, leaves, dangling, splits = listing
             return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage, view.heads, splits)
-    raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=wanted[0])
+    raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=resolved[0])
 
 
-def _list(view: CommittedView, wanted: Sequence[str], *, hugging_face: bool) -> _Found | None:
+def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _Found | None:
     """Return the files and directories under paths at one moment; None if the listings do not show one moment."""
     progress = Progress.SAME
     for _ in range(_CORRECTIONS):
         listed = view.listed
         try:
-            view.look_up(path for path in wanted if not globs.is_pattern(path))
-            roots = tuple(root for path in wanted for root in _roots(view, path))
+            view.look_up(path for path in paths if not globs.is_pattern(path))
+            roots = tuple(root for path in paths for root in _roots(view, path))
             view.look_ahead(root for root in roots if isinstance(root, str))
             leaves, dangling = view.leaves(roots)
             splits: dict[str, str] = {}
             if hugging_face:
-                roots, leaves, splits = _named_by_json(view, roots, leaves)
-            found = roots, leaves, dangling, splits
+                roots, leaves, splits = _files_of_json(view, roots, leaves)
+            listing = roots, leaves, dangling, splits
         except (ArrowIpcError, FileNotFoundError):
             progress = view.catch_up()
             if progress is Progress.SAME:
                 raise
         else:
             if progress is Progress.MOVED and view.listed == listed:
-                return found  # corrected by a record that is newer than all listings
+                return listing  # corrected by a record that is newer than all listings
             progress = view.catch_up(root for root in roots if isinstance(root, str))
             if progress is Progress.SAME:
-                return found
+                return listing
         if progress is Progress.LOST:
             return None
     return None
 
 
-def _named_by_json(
+def _files_of_json(
     view: CommittedView, roots: Sequence[DataFile | str], leaves: Mapping[str, tuple[DataFile, ...]]
 ) -> tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], dict[str, str]]:
     """Return roots, leaves and splits, of each dataset of HuggingFace only the files that are its data."""
-    given = {parent(root.path) for root in roots if isinstance(root, DataFile)}  # of these files were named one by one
-    known = {
+    named_directories = {
+        parent(root.path) for root in roots if isinstance(root, DataFile)
+    }  # of these files were named one by one
+    directories = {
         directory: found
         for directory, files in leaves.items()
-        if directory not in given
+        if directory not in named_directories
         and (found := hugging_face.splits_in(directory, files, leaves, view.document)) is not None
     }
     named, splits, parts = dict(leaves), dict[str, str](), list[DataFile | str]()
-    for directory, found in known.items():
+    for directory, found in directories.items():
         named[directory] = tuple(file for split in found if split.directory == directory for file in split.files)
     for root in roots:
-        found = known.get(root, ()) if isinstance(root, str) else ()
+        found = directories.get(root, ()) if isinstance(root, str) else ()
         if len(found) > 1:
             splits.update((file.path, split.name) for split in found for file in split.files)
         parts += dict.fromkeys(split.directory for split in found) or [root]

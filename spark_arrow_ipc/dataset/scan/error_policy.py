@@ -67,8 +67,8 @@ def advised(error: Exception) -> Exception:
     """Return an error of opening one of several files; of one that is not an Arrow file, with the way to leave it out."""
     if not isinstance(error, NotArrowError):
         return error
-    found = f"{error.found}. To read only files of certain names set the option pathGlobFilter, such as *.arrow"
-    return NotArrowError(expected=error.expected, found=found, path=error.path, byte_offset=error.byte_offset)
+    advice = f"{error.found}. To read only files of certain names set the option pathGlobFilter, such as *.arrow"
+    return NotArrowError(expected=error.expected, found=advice, path=error.path, byte_offset=error.byte_offset)
 
 
 def read_on(

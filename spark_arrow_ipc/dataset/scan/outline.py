@@ -71,8 +71,8 @@ def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
     def outline_at(place: str) -> Outline:
         # Where reads wait, the first read says that the file is gone.
         source = storage.open(place, listed=known_status(file, place, storage))
-        with error_context(path=file.path), closing(keep_ends(source)) as kept:
-            return _outline(_Shared(kept), file, options)
+        with error_context(path=file.path), closing(keep_ends(source)) as ends:
+            return _outline(_Shared(ends), file, options)
 
     try:
         return open_where_it_lies(file, outline_at, storage)
@@ -110,7 +110,7 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
         columns = None if options.read.columns is None else known_columns
         reader = ipc.open(source, replace(options.read, columns=columns))
     except InvalidArrowError as error:
-        return Outline(_recovered_schema(source, options) if options.recover else None, error=error)
+        return Outline(_recover_schema(source, options) if options.recover else None, error=error)
     if not reader.is_numbered:
         return _outline_stream(reader) if file.nbytes > options.cut_above else Outline(reader.file_schema)
     nbytes = tuple(block.nbytes for block in reader.blocks)
@@ -159,7 +159,7 @@ def _wanted(
     return share, rows
 
 
-def _recovered_schema(source: ByteSource, options: OutlineOptions) -> Schema | None:
+def _recover_schema(source: ByteSource, options: OutlineOptions) -> Schema | None:
     with suppress(InvalidArrowError):
         recovered = open_recovered(lambda: source, replace(options.read, columns=None))
         return None if recovered.reader is None else recovered.reader.schema

@@ -89,10 +89,10 @@ def read_schemas(
         recorded = decode_schema(heads[root].schema, root)
         if recorded is None:
             continue
-        found = [(root, recorded)]
+        schemas = [(root, recorded)]
         with suppress(ArrowIpcError, OSError):  # the task that reads such a file raises what is wrong with it
-            found += [(file.path, schema) for file, schema in [newest_schema(others, outlines, policy)]]
-        return found
+            schemas += [(file.path, schema) for file, schema in [newest_schema(others, outlines, policy)]]
+        return schemas
     file, schema = newest_schema(files, outlines, policy)
     return [(file.path, schema)]
 
@@ -111,7 +111,7 @@ def newest_schema(
         outline = outlines.read(file)
         if outline.schema is not None:
             return file, outline.schema
-        error = _skipped(outline, policy, len(files))
+        error = _skipped_error(outline, policy, len(files))
     raise _no_schema(error)
 
 
@@ -129,7 +129,7 @@ def distinct_schemas(
     def read(file: DataFile) -> None:
         outline = outlines.read(file)
         if outline.schema is None:
-            errors.append(_skipped(outline, policy, len(files)))
+            errors.append(_skipped_error(outline, policy, len(files)))
 
     outlines.each_file(read, files)  # which stops at the first error
     first: dict[Schema, DataFile] = {}
@@ -148,7 +148,7 @@ def project(schema: Schema, columns: Columns | None) -> Schema:
     return SelectedColumns(message, columns, Validation.FULL, ipc.Limits()).schema
 
 
-def _skipped(outline: Outline, policy: ErrorPolicy, files: int) -> Exception:
+def _skipped_error(outline: Outline, policy: ErrorPolicy, files: int) -> Exception:
     """Return the error of a skipped file; raise it if the policy does not skip it."""
     assert outline.error is not None
     if not policy.skips(outline.error):

@@ -60,8 +60,8 @@ def read_ahead(
     reader: ipc.FileReader, numbers: Sequence[int], rows: tuple[int, int] | None
 ) -> Iterator[BatchesAhead | None]:
     """Read record batches ahead that `read_run` will read, and end that; None where reads do not wait."""
-    whole = [i for i in numbers if not _in_pieces(reader, i, rows)] if reader.waits else ()
-    ahead = reader.read_ahead(whole)
+    complete = [i for i in numbers if not _in_pieces(reader, i, rows)] if reader.waits else ()
+    ahead = reader.read_ahead(complete)
     try:
         yield ahead
     finally:
@@ -182,30 +182,30 @@ def join_small(
         try:
             scanned = next(iterator, None)
         except BaseException:
-            yield from _joined(held)
+            yield from _join(held)
             raise
         if scanned is None:
             break
         num_rows = scanned.batch.num_rows
         size = 0 if num_rows >= rows else sum(map(buffers_nbytes, scanned.batch.columns))
         if num_rows >= rows or size >= ENOUGH_NBYTES:
-            yield from _joined(held)
+            yield from _join(held)
             yield scanned
             held, held_rows, held_nbytes = [], 0, 0
             continue
         if held and (held_nbytes + size > nbytes or not _follows(scanned, held[-1])):
-            yield from _joined(held)
+            yield from _join(held)
             held, held_rows, held_nbytes = [], 0, 0
         held.append(scanned)
         held_rows += num_rows
         held_nbytes += size
         if held_rows >= rows:
-            yield from _joined(held)
+            yield from _join(held)
             held, held_rows, held_nbytes = [], 0, 0
-    yield from _joined(held)
+    yield from _join(held)
 
 
-def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
+def _join(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
     """Yield neighbours as one batch, or as few batches as possible."""
     if len(held) <= 1:
         yield from held
@@ -215,8 +215,8 @@ def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
     except ValueError:
         # Indices or value offsets would overflow, or dictionaries differ in their order: half of them may fit.
         half = len(held) >> 1
-        yield from _joined(held[:half])
-        yield from _joined(held[half:])
+        yield from _join(held[:half])
+        yield from _join(held[half:])
         return
     first = held[0]
     block_rows = tuple(rows for scanned in held for rows in scanned.block_rows)

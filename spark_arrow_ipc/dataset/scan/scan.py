@@ -112,10 +112,10 @@ def scan(
     """
     opens = partial(_open, options=options)
     with closing(in_turn(ranges, opens, _close, waits=options.storage.traits.waits)) as turns:
-        yield from _scanned_files(turns, partition_fields, options)
+        yield from _scan_files(turns, partition_fields, options)
 
 
-def _scanned_files(
+def _scan_files(
     turns: Iterator[tuple[FileRange, Callable[[], _Opened | None]]],
     partition_fields: Sequence[t.Field],
     options: ScanOptions,
@@ -126,7 +126,7 @@ def _scanned_files(
             if opened is None:
                 continue
             stack.callback(opened.reader.close)
-            yield _scanned(opened, part, partition_fields, options)
+            yield _scan(opened, part, partition_fields, options)
 
 
 _Tables: Final = (ipc.FileReader, ipc.StreamReader)
@@ -188,9 +188,9 @@ def _open_planned(part: FileRange, options: ScanOptions) -> _Opened | None:
         raise _changed(part, "another version is there now", options) from error
 
 
-def _open_at(place: str, status: Status, options: ScanOptions) -> _Opened | None:
+def _open_at(path: str, status: Status, options: ScanOptions) -> _Opened | None:
     def opens() -> Openable:
-        return options.storage.open(place, memory_map=options.memory_map, listed=status)
+        return options.storage.open(path, memory_map=options.memory_map, listed=status)
 
     if options.tensors is not None:
         from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
@@ -201,14 +201,12 @@ def _open_at(place: str, status: Status, options: ScanOptions) -> _Opened | None
     recovered = open_recovered(opens, options.read)
     if recovered.reader is None:
         assert recovered.lost is not None
-        report_skipped(place, recovered.lost, "recover")
+        report_skipped(path, recovered.lost, "recover")
         return None
     return _Opened(recovered.reader, status, recovered if recovered.lost is not None else None)
 
 
-def _scanned(
-    opened: _Opened, part: FileRange, partition_fields: Sequence[t.Field], options: ScanOptions
-) -> ScannedFile:
+def _scan(opened: _Opened, part: FileRange, partition_fields: Sequence[t.Field], options: ScanOptions) -> ScannedFile:
     batches = join_small(_blocks(opened, part, options), options.joined_rows)
     schema = opened.reader.schema
     if partition_fields:
@@ -282,13 +280,13 @@ def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -
 
 def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
     keeps = options.select_blocks(reader, part) if options.select_blocks is not None else None
-    kept = list(blocks if keeps is None else filter(keeps, blocks))
-    with read_ahead(reader, kept, part.rows) as ahead:
+    selected = list(blocks if keeps is None else filter(keeps, blocks))
+    with read_ahead(reader, selected, part.rows) as ahead:
         if keeps is None:
             yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows, ahead=ahead)
             return
-        known = frozenset(kept)
-        for is_kept, neighbours in groupby(blocks, known.__contains__):
+        selected_set = frozenset(selected)
+        for is_kept, neighbours in groupby(blocks, selected_set.__contains__):
             numbers = list(neighbours)
             if is_kept:
                 run = range(numbers[0], numbers[-1] + 1)

@@ -85,17 +85,17 @@ def split_files(
     skips_broken: bool = False,
 ) -> tuple[tuple[FileRange, ...], ...]:
     """Read the outlines that a plan needs, and return the file ranges of each input partition."""
-    kept: Mapping[str, Sequence[int]] = {}
+    selected: Mapping[str, Sequence[int]] = {}
     if kept_sizes is not None and len(files) <= _MOST_OPENED:
         share = _share(files, outlines, cut_above(options.split_bytes(0)), options)
-        kept = _kept(files, options, outlines, kept_sizes, share)
+        selected = _kept(files, options, outlines, kept_sizes, share)
     else:
         large, most = larger_than_split(files, options)
         share = _share(files, outlines, most, options)
         if share < 1:
             large, most = larger_than_split(files, options, share=share)
         outlines.read_all(large, cut_above=most)
-    return plan_splits(files, options, outlines=outlines.by_path, kept=kept, share=share, skips_broken=skips_broken)
+    return plan_splits(files, options, outlines=outlines.by_path, kept=selected, share=share, skips_broken=skips_broken)
 
 
 def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, options: SplitOptions) -> float:
@@ -113,7 +113,7 @@ def _kept(
     files: Sequence[DataFile], options: SplitOptions, outlines: Outlines, kept_sizes: KeptSizes, share: float
 ) -> dict[str, Sequence[int]]:
     """Read outlines; return `kept` for `plan_splits`, of files with statistics."""
-    kept: dict[str, Sequence[int]] = {}
+    selected: dict[str, Sequence[int]] = {}
     total = 0
 
     def read(file: DataFile) -> None:
@@ -123,13 +123,13 @@ def _kept(
         outline = outlines.read(file, cut_above=cut_above(options.split_bytes(total), share))
         sizes = kept_sizes(outline, file)
         if sizes is not None:
-            kept[file.path] = sizes
+            selected[file.path] = sizes
         nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))
         if nbytes:
             total += nbytes + options.open_cost_bytes
 
     outlines.each_file(read, files)
-    return kept
+    return selected
 
 
 def larger_than_split(

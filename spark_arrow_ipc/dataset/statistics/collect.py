@@ -101,8 +101,8 @@ class StatisticsCollector:
         elif isinstance(which, Statistics):
             chosen = every_leaf[:_AUTO_COLUMNS] if self._is_bounded else every_leaf
         else:
-            asked = [_resolved(schema, reference) for reference in which]
-            chosen = [leaf for leaf in every_leaf if any(leaf.path[: len(path)] == path for path in asked)]
+            paths = [_resolve(schema, reference) for reference in which]
+            chosen = [leaf for leaf in every_leaf if any(leaf.path[: len(path)] == path for path in paths)]
         self._gathered = [_Gathered(leaf) for leaf in chosen]
         self._dropped = [leaf.path for leaf in every_leaf[len(chosen) :]] if self._is_bounded else []
         self._row_counts: list[Raw | None] = []
@@ -138,14 +138,14 @@ class StatisticsCollector:
             encoded = self._encoded(fingerprint)
             if not self._is_bounded or len(encoded) <= _budget(file_nbytes):
                 return KEY, encoded
-            kept = len(self._gathered) * _budget(file_nbytes) // len(encoded)
-            self._drop(max(1, len(self._gathered) - kept))
+            n_kept = len(self._gathered) * _budget(file_nbytes) // len(encoded)
+            self._drop(max(1, len(self._gathered) - n_kept))
         return None
 
     def _drop(self, count: int) -> None:
-        kept = len(self._gathered) - count
-        self._dropped[:0] = [gathered.leaf.path for gathered in self._gathered[kept:]]
-        del self._gathered[kept:]
+        n_kept = len(self._gathered) - count
+        self._dropped[:0] = [gathered.leaf.path for gathered in self._gathered[n_kept:]]
+        del self._gathered[n_kept:]
 
     def _encoded(self, fingerprint: str | None) -> str:
         fields = [t.Field(ROW_COUNT, t.int64), *(gathered.leaf.field() for gathered in self._gathered)]
@@ -164,7 +164,7 @@ def _budget(file_nbytes: int) -> int:
     return max(_AUTO_NBYTES, file_nbytes // _AUTO_SHARE)
 
 
-def _resolved(schema: Schema, path: ColumnPath) -> Path:
+def _resolve(schema: Schema, path: ColumnPath) -> Path:
     """Return the names of a path in the case of the schema."""
     return tuple(field.name for field in fields_along(schema.fields, resolve(schema.fields, path)))
 

@@ -108,23 +108,23 @@ def bound_below(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
     """Return a lower bound that is short enough, or None; and whether it is the value itself."""
     if not isinstance(value, bytes):
         return value, True
-    kept = value[:MOST_BYTES]
+    prefix = value[:MOST_BYTES]
     if leaf.is_string:
-        kept = _whole_characters(kept) if len(value) > MOST_BYTES else kept
-        if not _is_utf8(kept):
+        prefix = _whole_characters(prefix) if len(value) > MOST_BYTES else prefix
+        if not _is_utf8(prefix):
             return None, True
-    return kept, len(value) <= MOST_BYTES
+    return prefix, len(value) <= MOST_BYTES
 
 
 def bound_above(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
     """Return an upper bound that is short enough, or None; and whether it is the value itself."""
     if not isinstance(value, bytes) or len(value) <= MOST_BYTES:
         return bound_below(value, leaf)
-    kept = value[:MOST_BYTES]
+    prefix = value[:MOST_BYTES]
     if leaf.is_string:
-        kept = _whole_characters(kept)
-        return (_next_string(kept) if _is_utf8(kept) else None), False
-    stem = kept.rstrip(b"\xff")
+        prefix = _whole_characters(prefix)
+        return (_next_string(prefix) if _is_utf8(prefix) else None), False
+    stem = prefix.rstrip(b"\xff")
     return (stem[:-1] + bytes((stem[-1] + 1,)) if stem else None), False
 
 

@@ -95,18 +95,18 @@ def summarise(array: Array, live: Mask = None) -> ValueSummary:
     return ValueSummary(null_count, None, *bounds) if bounds is not None else ValueSummary(null_count)
 
 
-def _filled(values: _Numbers, valid: Mask) -> _Numbers:
+def _fill_nulls(values: _Numbers, valid: Mask) -> _Numbers:
     """Return the values, nulls replaced by a valid value: cheaper than filtering them out."""
     return values if valid is None else np.where(valid, values, values[valid.argmax()])
 
 
 def _numbers(array: Array, valid: Mask) -> _Bounds:
-    values = _filled(array_data.data_values(array), valid)
+    values = _fill_nulls(array_data.data_values(array), valid)
     return values.min().item(), values.max().item()
 
 
 def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
-    values = _filled(array_data.data_values(array), valid)
+    values = _fill_nulls(array_data.data_values(array), valid)
     least, greatest = values.min(), values.max()
     nan_count = 0
     if least != least:  # noqa: PLR0124 - the minimum is NaN where any value is

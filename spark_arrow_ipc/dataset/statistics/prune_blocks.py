@@ -51,23 +51,23 @@ def block_truths(
 ) -> BlockTruths:
     """Return a callback that gives the truths that the predicate may have in a block of a file."""
     constants, others = partition or {}, of_blocks or {}
-    known: dict[BoundColumn, Callable[[int], Summary]] = {}
+    summaries: dict[BoundColumn, Callable[[int], Summary]] = {}
     for column in bound_columns(bound):
         if column.path[0] in others:
-            known[column] = others[column.path[0]]
+            summaries[column] = others[column.path[0]]
             continue
         if len(column.path) == 1 and column.path[0] in constants:
             summary = summary_of_value(constants[column.path[0]], column.base.type)
-            known[column] = _constant(summary_of_results(column, summary))
+            summaries[column] = _constant(summary_of_results(column, summary))
             continue
         path = () if statistics is None else _path_in(schema, column.path) or ()
         of_column = None if statistics is None else statistics.columns.get(path)
-        known[column] = (
+        summaries[column] = (
             _unknown
             if statistics is None or of_column is None
             else _summaries(of_column, statistics.row_counts, column)
         )
-    return lambda i: truths(bound, lambda column: known[column](i))
+    return lambda i: truths(bound, lambda column: summaries[column](i))
 
 
 def keeps_order(from_: t.DataType, to: t.DataType) -> bool:
@@ -130,7 +130,7 @@ def _same(_from: t.DataType, _to: t.DataType) -> _Convert:
     return lambda value: value
 
 
-def _scaled(from_unit: t.TimeUnit, to_unit: t.TimeUnit) -> _Convert:
+def _scale(from_unit: t.TimeUnit, to_unit: t.TimeUnit) -> _Convert:
     up, down = to_unit.per_second, from_unit.per_second
     # Rounded down, as nanoseconds are read, before 1970 too.
     return lambda value: value * up // down
@@ -138,7 +138,7 @@ def _scaled(from_unit: t.TimeUnit, to_unit: t.TimeUnit) -> _Convert:
 
 def _instants(from_: Any, to: Any) -> _Convert | None:
     is_zoned = isinstance(from_, t.Timestamp) and (from_.timezone is None) != (to.timezone is None)
-    return None if is_zoned else _scaled(from_.unit, t.TimeUnit.MICROSECOND)
+    return None if is_zoned else _scale(from_.unit, t.TimeUnit.MICROSECOND)
 
 
 def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
@@ -148,7 +148,7 @@ def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
     return lambda value: value // per_day
 
 
-def _rescaled(from_: t.Decimal, to: t.Decimal) -> _Convert | None:
+def _rescale(from_: t.Decimal, to: t.Decimal) -> _Convert | None:
     return None if to.scale < from_.scale else lambda value: rescaled(value, from_.scale, to.scale)
 
 
@@ -166,7 +166,7 @@ _CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[A
     (t.Int, t.Int): _same,
     (t.Int, t.Decimal): lambda _from, to: lambda value: rescaled(value, 0, to.scale),
     (t.FloatingPoint, t.FloatingPoint): _same,
-    (t.Decimal, t.Decimal): _rescaled,
+    (t.Decimal, t.Decimal): _rescale,
     (t.Date, t.Date): _dates,
     (t.Date, t.Timestamp): _dates,
     (t.Timestamp, t.Timestamp): _instants,

@@ -164,16 +164,16 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
     if not stored.fields or stored.fields[0] != t.Field(ROW_COUNT, t.int64):
         raise ValueError("they do not begin with the number of rows")
     row_counts = _counts(batch.columns[0])
-    known = {leaf.path: leaf for leaf in leaves(schema)}
+    by_path = {leaf.path: leaf for leaf in leaves(schema)}
     columns: dict[Path, ColumnStatistics] = {}
-    taken = 0
+    nbytes = 0
     for field_, column in zip(stored.fields[1:], batch.columns[1:], strict=True):
         path = _path_of(dict(field_.custom_metadata)[PATH_KEY])
-        leaf = known.get(path)
+        leaf = by_path.get(path)
         if leaf is None:
             continue
-        taken += _values_nbytes(column)
-        if taken > _MOST_VALUE_NBYTES:
+        nbytes += _values_nbytes(column)
+        if nbytes > _MOST_VALUE_NBYTES:
             raise ValueError("their values take too much memory")
         if path in columns or field_.type != leaf.field().type or column.count_nulls():
             raise ValueError(f"those of the column {'.'.join(path)} are not of its type")
@@ -185,8 +185,8 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
 
 def _values_nbytes(column: Array) -> int:
     """Return about the bytes of all Python values of a column; views may share theirs in the file."""
-    whole = measure(column, decoded=True, slot_nbytes=_VALUE_NBYTES)(np.array([0]), np.array([column.length]))
-    return int(whole[0])
+    nbytes = measure(column, decoded=True, slot_nbytes=_VALUE_NBYTES)(np.array([0]), np.array([column.length]))
+    return int(nbytes[0])
 
 
 def _path_of(encoded: str) -> Path:

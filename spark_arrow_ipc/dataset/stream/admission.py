@@ -122,16 +122,16 @@ class Admission:
 
     def check(self, files: Sequence[DataFile], roots: Roots = _NO_ROOTS) -> list[tuple[Readiness, DataFile]]:
         """Return for each file whether it is complete, and the state in which it was found."""
-        found: dict[str, tuple[Readiness, DataFile]] = {}
+        by_path: dict[str, tuple[Readiness, DataFile]] = {}
 
         def look(file: DataFile) -> None:
             readiness, file = self._check(file, roots.of(file.path))
-            found[file.path] = readiness, file
+            by_path[file.path] = readiness, file
             if readiness in (Readiness.READY, Readiness.GONE):
                 self._warned.pop(file.path, None)
 
         each(look, files, waits=self.storage.traits.waits)
-        return [found[file.path] for file in files]
+        return [by_path[file.path] for file in files]
 
     def _check(self, file: DataFile, root: str) -> tuple[Readiness, DataFile]:
         if not self.storage.traits.directories:
@@ -144,25 +144,25 @@ class Admission:
         if status.ctime_ns and 0 <= age < SETTLE_SECONDS * _SECOND:
             self._settled_ns = max(self._settled_ns, changed_ns + int(SETTLE_SECONDS * _SECOND))
             return Readiness.YOUNG, file
-        found = file._replace(nbytes=status.nbytes, mtime_ns=status.mtime_ns, version=status.version)
+        current = file._replace(nbytes=status.nbytes, mtime_ns=status.mtime_ns, version=status.version)
         state = (status.nbytes, changed_ns, status.version)
         if self._warned.get(file.path) == state:
-            return Readiness.INCOMPLETE, found
+            return Readiness.INCOMPLETE, current
         try:
             with closing(self.storage.open(status.path)) as source:
-                wanted = self._wanted(source, status.nbytes)
-                if wanted is None and not status.version and not self.storage.traits.waits:
-                    found = found._replace(version=sampled_version(source, status.nbytes))
+                requirement = self._wanted(source, status.nbytes)
+                if requirement is None and not status.version and not self.storage.traits.waits:
+                    current = current._replace(version=sampled_version(source, status.nbytes))
         except FileNotFoundError:
             return Readiness.GONE, file
-        if wanted is None or self._is_taken(found, wanted, age):
-            return self._judged(found, root, state)
+        if requirement is None or self._is_taken(current, requirement, age):
+            return self._judged(current, root, state)
         if age >= _STILL_SECONDS * _SECOND:
             if self.bad_files is None:
-                self._warn(found, wanted.sentence, state)
+                self._warn(current, requirement.sentence, state)
             else:
-                self._pass_over(found, wanted.reason, state)
-        return Readiness.INCOMPLETE, found
+                self._pass_over(current, requirement.reason, state)
+        return Readiness.INCOMPLETE, current
 
     def _judged(self, file: DataFile, root: str, state: _State) -> tuple[Readiness, DataFile]:
         """Return a complete file as ready, unless it is bad and passed over."""
@@ -181,12 +181,12 @@ class Admission:
             self.bad_files.note(file, why)
             self._warn(file, f"passed over until it changes, as onBadFile={self.bad_files.word} asks: {why}", state)
 
-    def _is_taken(self, file: DataFile, wanted: _Wanted, age: int) -> bool:
+    def _is_taken(self, file: DataFile, requirement: _Wanted, age: int) -> bool:
         """Return whether a file is admitted though its end is not there, by nanoseconds since its last change."""
         is_still = age >= _STILL_SECONDS * _SECOND
-        if wanted == _NO_MARKERS:
+        if requirement == _NO_MARKERS:
             return is_still
-        if is_still and self.skips_broken and wanted in (_END_MARKER, _MAGIC_AT_END):
+        if is_still and self.skips_broken and requirement in (_END_MARKER, _MAGIC_AT_END):
             _LOG.warning(
                 "%s: the file has no end and has not changed for a minute, so it is read as it is; what is written to it "
                 "later will not be read",

@@ -137,7 +137,7 @@ class _Checkpoint:
             batches.append(found)
             stuck += errors if number == max(planned) else ()
         files = [file for batch in again for file in batch.files]
-        known = done < max(planned, default=-1) and all(
+        is_ahead = done < max(planned, default=-1) and all(
             part.files is not None or part.mode is None for part in batches[-1].parts
         )
         bad = () if log is None else tuple(log.bad_files.read())
@@ -146,8 +146,8 @@ class _Checkpoint:
             "checkpoint",
             self._query(),
             tuple(batches),
-            len(files) if known else None,
-            sum(file.nbytes for file in files) if known else None,
+            len(files) if is_ahead else None,
+            sum(file.nbytes for file in files) if is_ahead else None,
             bad,
             (*stuck, *self._stuck(files)),
         )
@@ -164,8 +164,8 @@ class _Checkpoint:
             value = parse_json(self.storage.read(join(self.root, "metadata"), _MOST_NBYTES))
         except (FileNotFoundError, ValueError):
             return None
-        found = value.get("id") if isinstance(value, dict) else None
-        return found if isinstance(found, str) else None
+        query_id = value.get("id") if isinstance(value, dict) else None
+        return query_id if isinstance(query_id, str) else None
 
     def _log(self) -> SourceLog | None:
         directory = self.given_log or join(self.root, *_LOG_OF_INGEST)
@@ -210,7 +210,7 @@ class _Checkpoint:
         return lines
 
     def _stuck(self, files: Sequence[DataFile]) -> list[Stuck]:
-        found = []
+        stuck = []
         storage = self.opens(files[0].path) if files else self.storage
         for file in files[:_MOST_LOOKED_AT]:
             try:
@@ -218,8 +218,8 @@ class _Checkpoint:
             except (ArrowIpcError, OSError) as error:
                 why = str(error), ""
             if why is not None:
-                found.append(Stuck(f"{file.path}: {why[0]}", why[1]))
-        return found
+                stuck.append(Stuck(f"{file.path}: {why[0]}", why[1]))
+        return stuck
 
 
 def _why_stuck(file: DataFile, storage: Storage) -> tuple[str, str] | None:

@@ -112,7 +112,7 @@ class LogMode:
         first, last = read_number(start), read_number(end)
         if first > last:
             raise StreamOffsetError(expected=f"an offset from entry {first:,} on", found=f"entry {last:,}")
-        return _joined([self._log.entry(number).batch for number in range(first + 1, last + 1)])
+        return _join_batches([self._log.entry(number).batch for number in range(first + 1, last + 1)])
 
     def committed(self, end: Offset) -> None:
         """Delete the files of the batch that ends here, and entries that no offset names any more."""
@@ -175,7 +175,7 @@ def _values(offset: Offset) -> OffsetValues:
     return OffsetValues(offset, LOG, ("log",), ("owner",))
 
 
-def _joined(batches: Sequence[StreamBatch]) -> StreamBatch:
+def _join_batches(batches: Sequence[StreamBatch]) -> StreamBatch:
     if len(batches) == 1:
         return batches[0]
     files = tuple(file for batch in batches for file in batch.files)

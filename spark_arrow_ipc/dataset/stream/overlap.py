@@ -97,14 +97,14 @@ def names_below(storage: Storage, directory: str, root: str) -> tuple[str, ...] 
     real, real_root = storage.unique_path(directory), storage.unique_path(root)
     if _is_below(real, real_root):
         return _names(relative(real, real_root))
-    wanted = storage.status(root)
-    if wanted is None or wanted.identity is None:
+    root_status = storage.status(root)
+    if root_status is None or root_status.identity is None:
         return None
     # Equal identities of other paths: a mount of the same directory, or names in another case.
     names: tuple[str, ...] = ()
     while True:
-        found = storage.status(real)
-        if found is not None and found.identity == wanted.identity:
+        status = storage.status(real)
+        if status is not None and status.identity == root_status.identity:
             return names
         if parent(real) == real:
             return None

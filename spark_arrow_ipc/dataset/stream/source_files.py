@@ -178,8 +178,8 @@ def files_from_text(text: str) -> StreamBatch:
     try:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(text.encode("ascii"), validate=True), _MOST_NBYTES)
-        whole = unpacker.eof and not unpacker.unused_data
-        value = parse_json(data) if whole else None
+        is_complete = unpacker.eof and not unpacker.unused_data
+        value = parse_json(data) if is_complete else None
     except (ValueError, binascii.Error, zlib.error) as error:
         raise StreamOffsetError(expected="a packed list of files in an offset", found=str(error)) from error
     if not isinstance(value, dict):
@@ -187,8 +187,8 @@ def files_from_text(text: str) -> StreamBatch:
     return files_from_json(value)
 
 
-def _refuse(expected: str, found: object) -> NoReturn:
-    raise StreamOffsetError(expected=expected, found=cut_repr(found))
+def _refuse(expected: str, actual: object) -> NoReturn:
+    raise StreamOffsetError(expected=expected, found=cut_repr(actual))
 
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -212,7 +212,7 @@ def hashes_of(paths: Iterable[str], *, name_only: bool = False) -> Hashes:
 
 def seconds_of(files: Sequence[DataFile]) -> Seconds:
     """Return the modification time of each file in whole seconds: shape (n,)."""
-    return np.fromiter((_clipped(file.mtime_ns) for file in files), np.uint32, len(files))
+    return np.fromiter((_clip(file.mtime_ns) for file in files), np.uint32, len(files))
 
 
 def unread(
@@ -234,7 +234,7 @@ def _first_of_each_name(files: Sequence[DataFile]) -> list[DataFile]:
     return list(first.values())
 
 
-def _clipped(mtime_ns: int) -> int:
+def _clip(mtime_ns: int) -> int:
     return min(max(mtime_ns // _SECOND, 0), _LAST)
 
 
@@ -275,8 +275,8 @@ class SeenFiles:
 
     def since(self, low_ns: int) -> SeenFiles:
         """Return the set without the files that were modified before a time, in nanoseconds."""
-        kept = self.seconds >= _clipped(low_ns)
-        return SeenFiles(self.hashes[kept], self.seconds[kept])
+        is_recent = self.seconds >= _clip(low_ns)
+        return SeenFiles(self.hashes[is_recent], self.seconds[is_recent])
 
     def to_text(self) -> str:
         """Return the set as a short string: 11 characters a file, and about one for its time."""
@@ -319,8 +319,8 @@ class SeenFiles:
         if len(data) >= _HEAD.size:
             magic, count, digest = _HEAD.unpack_from(data)
             body = data[_HEAD.size :]
-            whole = magic == _MAGIC and len(body) == count * _ENTRY_NBYTES
-            if whole and blake2b(body, digest_size=16).digest() == digest:
+            is_complete = magic == _MAGIC and len(body) == count * _ENTRY_NBYTES
+            if is_complete and blake2b(body, digest_size=16).digest() == digest:
                 hashes = np.frombuffer(body, "<u8", count).astype(np.uint64)
                 return cls.of(hashes, np.frombuffer(body, "<u4", count, count * _HASH_NBYTES).astype(np.uint32))
         raise StreamOffsetError(

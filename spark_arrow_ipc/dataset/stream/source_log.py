@@ -163,9 +163,11 @@ class SourceLog:
             "low": entry.low,
         }
         data = json.dumps(value | files_to_json(entry.batch) | {"skipped": entry.skipped.to_text()}).encode()
-        made = self._storage.put_if_absent(path, data, durable=True) or self._storage.read(path, _MOST_NBYTES) == data
+        is_ours = (
+            self._storage.put_if_absent(path, data, durable=True) or self._storage.read(path, _MOST_NBYTES) == data
+        )
         # An entry of another may have had the name and be pruned by now, long after the one before it.
-        if not made or (number and self._storage.status(self._entry_path(number - 1)) is None):
+        if not is_ours or (number and self._storage.status(self._entry_path(number - 1)) is None):
             raise StreamOffsetError(
                 "another query has written the next entry of this sourceLog: a log is for one query; give each its own",
                 path=path,

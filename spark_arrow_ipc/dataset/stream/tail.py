@@ -187,11 +187,11 @@ class TailMode:
                 reader = open_growing(source, partial(ipc.open_stream, limits=self._options.limits), refusal=_NO_STREAM)
                 if reader is None:
                     return None
-                found = reader.index(keeps_broken=True, after=index, first_batch=first_batch, most=_MOST_KEPT)
-                self._is_whole = len(found.batches) < _MOST_KEPT
-                if found.broken is not None and not isinstance(found.broken, TruncatedError):
-                    raise found.broken
-                return found
+                index_found = reader.index(keeps_broken=True, after=index, first_batch=first_batch, most=_MOST_KEPT)
+                self._is_whole = len(index_found.batches) < _MOST_KEPT
+                if index_found.broken is not None and not isinstance(index_found.broken, TruncatedError):
+                    raise index_found.broken
+                return index_found
 
     def _to_the_end(self, index: StreamIndex) -> StreamIndex:
         """Return the index of the last record batch that is there."""

@@ -96,22 +96,22 @@ class WaitingFiles:
 
     def take(self, limit: Limit) -> StreamBatch:
         """Return the files of the next batch, and keep the rest. Incomplete files come with a later look."""
-        taken = _Taken(limit)
+        batch = _Taken(limit)
         try:
-            young = self._fill(taken)
+            young = self._fill(batch)
             if young:
                 self.sleep(self.admission.settle_seconds)
                 waiting, self._files = self._files, deque(young)
-                still_young = self._fill(taken)
+                still_young = self._fill(batch)
                 self._files.extendleft(reversed(still_young))
                 self._files.extend(waiting)
         except BaseException:
             self.forget()  # what was taken is in no batch
             raise
-        if not taken.files and not self._only_now:
+        if not batch.files and not self._only_now:
             self._looked_at = None
-        self.remember(taken.files)
-        return StreamBatch(tuple(taken.files), tuple(self._roots.of(file.path) for file in taken.files))
+        self.remember(batch.files)
+        return StreamBatch(tuple(batch.files), tuple(self._roots.of(file.path) for file in batch.files))
 
     def remember(self, files: Sequence[DataFile]) -> None:
         """Keep the sizes of files that were read, in this process or by an earlier one."""
@@ -133,13 +133,13 @@ class WaitingFiles:
                 printable(path), self._sizes.pop(path), nbytes,
             )  # fmt: skip
 
-    def _fill(self, taken: _Taken) -> list[DataFile]:
+    def _fill(self, batch: _Taken) -> list[DataFile]:
         """Move complete files into a batch until it is full; return those that changed a moment ago."""
         young: list[DataFile] = []
-        while self._files and not taken.is_full:
-            part = list(islice(self._files, taken.most(_MOST_CHECKED)))
+        while self._files and not batch.is_full:
+            part = list(islice(self._files, batch.most(_MOST_CHECKED)))
             for readiness, file in self.admission.check(part, self._roots):
-                if readiness is Readiness.READY and not taken.add(file):
+                if readiness is Readiness.READY and not batch.add(file):
                     break
                 if readiness is Readiness.YOUNG:
                     young.append(file)

@@ -109,9 +109,9 @@ class _Spill:
             batch = self._last[1]
             assert batch is not None
             inside = row - int(self.first_rows[i])
-            taken = min(count, batch.num_rows - inside)
-            yield batch.slice(inside, taken)
-            row, count = row + taken, count - taken
+            n_rows = min(count, batch.num_rows - inside)
+            yield batch.slice(inside, n_rows)
+            row, count = row + n_rows, count - n_rows
 
 
 class _Task:
@@ -195,7 +195,7 @@ class _Task:
         )
         order = np.argsort(numbers, kind="stable")
         spilled = self._without_open_file(runs, last=last)
-        ordered = _ordered(buffer, self._partition.positions, order, self._file_schema)
+        ordered = _reorder(buffer, self._partition.positions, order, self._file_schema)
         del buffer, numbers, order
         for number, first, count in runs:
             if number not in spilled:
@@ -268,7 +268,7 @@ class _Task:
         starts: dict[int, tuple[int, int]] = {}
         first_rows = [0]
         with ipc.create(file, ordered.schema) as writer:
-            for first, count in _joined(runs):
+            for first, count in _join_runs(runs):
                 rows = ordered.slice(first, count)
                 for part in split_rows(rows, max_rows=_SPILL_BATCH_ROWS, max_nbytes=_SPILL_BATCH_NBYTES):
                     writer.write(part)
@@ -300,7 +300,7 @@ class _Task:
         self._handles = ExitStack()
 
 
-def _joined(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
+def _join_runs(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """Join adjacent runs; return the first row and number of rows of each."""
     joined: list[tuple[int, int]] = []
     for _, row, count in runs:
@@ -311,14 +311,14 @@ def _joined(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _ordered(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, schema: Schema) -> RecordBatch:
+def _reorder(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, schema: Schema) -> RecordBatch:
     """Reorder the rows of all batches, without some columns.
 
     Memory: one column at a time is held twice.
     """
-    kept = [i for i in range(len(buffer[0].columns)) if i not in dropped]
-    fields = tuple(buffer[0].schema.fields[i] for i in kept)
-    waiting = [[batch.columns[i] for batch in buffer] for i in reversed(kept)]
+    positions = [i for i in range(len(buffer[0].columns)) if i not in dropped]
+    fields = tuple(buffer[0].schema.fields[i] for i in positions)
+    waiting = [[batch.columns[i] for batch in buffer] for i in reversed(positions)]
     buffer.clear()
     columns = []
     while waiting:

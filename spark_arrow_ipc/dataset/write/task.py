@@ -160,7 +160,7 @@ class FileSeries:
                 room = min(room, options.max_file_rows - (self._writer.rows if self._writer is not None else 0))
             part = batch if room == batch.num_rows else batch.slice(0, room)
             if self._writer is None:
-                schema = Schema(_retyped(self._schema, batch.schema), self._schema.custom_metadata)
+                schema = Schema(_retype(self._schema, batch.schema), self._schema.custom_metadata)
                 self._writer = StagedWriter(
                     self._finished.staging, schema, self._partition_id, self._directory, options
                 )
@@ -204,7 +204,7 @@ def _without_loss(error: OSError) -> OSError:
     return OSError(error.errno, text, error.filename)
 
 
-def _retyped(schema: Schema, batch_schema: Schema) -> tuple[Field, ...]:
+def _retype(schema: Schema, batch_schema: Schema) -> tuple[Field, ...]:
     if schema.fields == batch_schema.fields:
         return schema.fields
     return tuple(

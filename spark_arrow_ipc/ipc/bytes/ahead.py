@@ -288,7 +288,7 @@ class Prefetch(Generic[_Result]):
     def _resume(self, job: _Job[_Result], parts: Sequence[memoryview] | None) -> None:
         """Let a job go on until it wants other ranges, or has ended."""
         try:
-            wanted = next(job.fetch) if parts is None else job.fetch.send(parts)
+            ranges = next(job.fetch) if parts is None else job.fetch.send(parts)
         except StopIteration as end:
             self._finish(job, result=end.value)
         except BaseException as error:  # noqa: BLE001 - `take` raises it
@@ -297,7 +297,7 @@ class Prefetch(Generic[_Result]):
             with self._changed:
                 job.parts = []
                 if not job.is_dropped:
-                    job.wanted = wanted
+                    job.wanted = ranges
 
     def _finish(self, job: _Job[_Result], *, result: _Result | None = None, error: BaseException | None = None) -> None:
         with self._changed:

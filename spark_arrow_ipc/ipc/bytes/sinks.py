@@ -36,7 +36,7 @@ class WaitingBytes:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes."""
-        with _advised():
+        with _advise_while_writing():
             if self._is_in_memory and self.nbytes + len(data) > _IN_MEMORY_NBYTES:
                 held, self._file = self._file, LOCAL.scratch_file(tempfile.gettempdir())
                 self._is_in_memory = False
@@ -47,7 +47,7 @@ class WaitingBytes:
 
     def take(self) -> Iterator[bytes]:
         """Yield all bytes, in pieces; they are gone then. Raises as `write`."""
-        with _advised():
+        with _advise_while_writing():
             self._file.seek(0)
         while data := self._file.read(_COPIED_NBYTES):
             self.nbytes -= len(data)
@@ -60,7 +60,7 @@ class WaitingBytes:
 
 
 @contextmanager
-def _advised() -> Iterator[None]:
+def _advise_while_writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:

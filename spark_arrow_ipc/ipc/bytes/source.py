@@ -333,8 +333,8 @@ class ReadAhead:
         if message_nbytes > SMALL_NBYTES:
             self._piece_nbytes = HEADERS_NBYTES
         elif self._piece_nbytes < MOST_NBYTES:
-            wanted = max(2 * self._piece_nbytes, 4 * message_nbytes, _LEAST_GROWN_NBYTES)
-            self._piece_nbytes = min(wanted, MOST_NBYTES)
+            piece_nbytes = max(2 * self._piece_nbytes, 4 * message_nbytes, _LEAST_GROWN_NBYTES)
+            self._piece_nbytes = min(piece_nbytes, MOST_NBYTES)
 
     def close(self) -> None:
         """Close the source."""

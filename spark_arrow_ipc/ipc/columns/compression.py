@@ -78,9 +78,9 @@ class Decompressor:
         self._zstd = zstandard.ZstdDecompressor() if compression is CompressionType.ZSTD else None
         self._budget_nbytes = budget_nbytes
         self._arena = memoryview(b"")
-        wanted = sum(_padded(_believable_nbytes(data)) for data in buffers)
-        if wanted <= min(budget_nbytes, _ARENA_NBYTES):
-            self._arena = np.empty(wanted, np.uint8).data
+        nbytes = sum(_pad(_believable_nbytes(data)) for data in buffers)
+        if nbytes <= min(budget_nbytes, _ARENA_NBYTES):
+            self._arena = np.empty(nbytes, np.uint8).data
 
     def decompress(self, data: memoryview) -> memoryview:
         """Return the bytes of one compressed buffer: a view if they are stored raw, else new memory."""
@@ -163,11 +163,11 @@ class Decompressor:
         if nbytes > len(self._arena):
             return np.empty(nbytes, np.uint8).data
         room = self._arena[:nbytes]
-        self._arena = self._arena[_padded(nbytes) :]
+        self._arena = self._arena[_pad(nbytes) :]
         return room
 
 
-def _padded(nbytes: int) -> int:
+def _pad(nbytes: int) -> int:
     return nbytes + -nbytes % _ARENA_ALIGNMENT
 
 

@@ -62,9 +62,9 @@ _INLINE_MOST_NBYTES: Final = 12
 def _reverse_units(data: memoryview, *widths: int) -> memoryview:
     """Return `data` with every unit reversed; a slot consists of units of `widths` bytes."""
     slot_nbytes = sum(widths)
-    whole = len(data) - len(data) % slot_nbytes
+    complete_nbytes = len(data) - len(data) % slot_nbytes
     swapped = np.frombuffer(data, np.uint8).copy()
-    slots = swapped[:whole].reshape(-1, slot_nbytes)
+    slots = swapped[:complete_nbytes].reshape(-1, slot_nbytes)
     start = 0
     for width in widths:
         slots[:, start : start + width] = slots[:, start : start + width][:, ::-1].copy()
@@ -132,18 +132,18 @@ def read_buffers(
     """Return the decompressed buffers by number, compared with their checksums; those that no step uses are empty."""
     layout, body = batch.layout, batch.body
     if compression is None and plan.is_whole:  # one call instead of one for each buffer
-        whole = body.buffers(layout.buffers)
-        _check_buffers(whole, batch, plan)
-        return whole
-    wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
+        all_buffers = body.buffers(layout.buffers)
+        _check_buffers(all_buffers, batch, plan)
+        return all_buffers
+    planned = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
     buffers = layout.buffers
     regions = [NO_BYTES] * len(buffers)
-    for number, _ in wanted:
+    for number, _ in planned:
         regions[number] = body.buffer(number, *buffers[number])
     _check_buffers(regions, batch, plan)  # before decompression, because checksums are of the bytes as they are stored
     if compression is not None:
-        decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in wanted))
-        for number, path in wanted:
+        decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in planned))
+        for number, path in planned:
             if regions[number]:
                 with error_context(field_path=path, byte_offset=body.byte_offset + buffers[number][0]):
                     regions[number] = decompressor.decompress(regions[number])
@@ -153,11 +153,11 @@ def read_buffers(
 def held_nbytes(batch: BatchBytes, plan: Plan, *, swaps: bool) -> int:
     """Return the bytes that the columns of a batch keep in memory once they are decoded. Decompresses nothing."""
     layout, body = batch.layout, batch.body
-    wanted = [(number, *layout.buffers[number]) for step in plan.steps for number in layout.numbers(step)]
+    planned = [(number, *layout.buffers[number]) for step in plan.steps for number in layout.numbers(step)]
     if batch.header.compression is None:
-        return body.nbytes + (sum(nbytes for _, _, nbytes in wanted) if swaps else 0)
+        return body.nbytes + (sum(nbytes for _, _, nbytes in planned) if swaps else 0)
     # A buffer that is stored raw is a view that keeps the whole body.
-    return body.nbytes + sum(uncompressed_nbytes(body.buffer(*place)) for place in wanted if place[2])
+    return body.nbytes + sum(uncompressed_nbytes(body.buffer(*place)) for place in planned if place[2])
 
 
 def _check_buffers(regions: Sequence[memoryview], batch: BatchBytes, plan: Plan) -> None:
@@ -278,7 +278,7 @@ def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *,
     for step, (length, null_count, is_absent, start, stop) in zip(reversed(plan.steps), fitted.slots, strict=True):
         buffers = (None, *by_number[start:stop]) if is_absent else tuple(by_number[start:stop])
         if swaps:
-            buffers = _swapped(step, buffers)
+            buffers = _swap_buffers(step, buffers)
         children = tuple([done.pop() for _ in range(step.children)]) if step.children else ()
         dictionary = None
         if step.dictionary_id is not None:
@@ -307,7 +307,7 @@ def _without_absent(
     return seen
 
 
-def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
+def _swap_buffers(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
     """Return the buffers in this machine's byte order; variadic ones are bytes and stay."""
     steps = zip(step.buffers, buffers, strict=False)
     swapped = [data and SWAPS[buffer.swap](data, buffer.bit_width) for buffer, data in steps]

@@ -219,12 +219,12 @@ class UnifiedDictionaries:
 
         What holds a dictionary, or is in one, has no deltas, which pyarrow refuses.
         """
-        whole = nested_dictionaries(plan)
+        nested = nested_dictionaries(plan)
         for dictionary_id, growing in ((i, self._growing[i]) for i in plan.dictionaries if i in self._growing):
             written = self._written.get(dictionary_id)
             if written == growing.length:
                 continue
-            is_delta = written is not None and dictionary_id not in whole
+            is_delta = written is not None and dictionary_id not in nested
             values = growing.since(written or 0) if is_delta else growing.values
             self._written[dictionary_id] = growing.length
             yield DueDictionary(dictionary_id, plan.dictionaries[dictionary_id], values, is_delta)
@@ -242,7 +242,7 @@ class UnifiedDictionaries:
     def forget(self, lengths: dict[int, int]) -> None:
         """Restore the values that `lengths` counted, before a batch that is not written."""
         self._growing = {
-            dictionary_id: GrowingDictionary(self._growing[dictionary_id].values.slice(0, length), _joined)
+            dictionary_id: GrowingDictionary(self._growing[dictionary_id].values.slice(0, length), _join_parts)
             for dictionary_id, length in lengths.items()
         }
 
@@ -278,7 +278,7 @@ class UnifiedDictionaries:
             brought = self._unify(values, iter(values.steps), brought, is_inner=True)
         growing = self._growing.get(step.dictionary_id)
         if growing is None:
-            growing = self._growing[step.dictionary_id] = GrowingDictionary(brought, _joined)
+            growing = self._growing[step.dictionary_id] = GrowingDictionary(brought, _join_parts)
         try:
             positions = growing.add(brought, most_values(step.type), keeps_order=step.type.ordered)
         except ValueError as error:
@@ -322,7 +322,7 @@ class ReplacedDictionaries:
         return replaces
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def _join_parts(parts: Sequence[Array]) -> Array:
     """Return parts of a dictionary as one array; the inner dictionaries of the last one begin with those before."""
     return concat([*(_with_dictionaries_of(parts[-1], part) for part in parts[:-1]), parts[-1]])
 
@@ -433,9 +433,9 @@ class StreamDecoder:
             path=self._path, block_kind="dictionary batch", block_number=arrived.number, byte_offset=arrived.byte_offset
         )
         with at:
-            known = self._dictionaries
-            held = known.held_nbytes(header.id, is_delta=header.is_delta)
+            dictionaries = self._dictionaries
+            held = dictionaries.held_nbytes(header.id, is_delta=header.is_delta)
             values, nbytes = self._columns.read_dictionary(
-                header.data, arrived.plan, arrived.place, known.find, held=held, at=at
+                header.data, arrived.plan, arrived.place, dictionaries.find, held=held, at=at
             )
-            known.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)
+            dictionaries.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)

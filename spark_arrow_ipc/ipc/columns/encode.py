@@ -91,11 +91,11 @@ def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
     lengths = np.diff(offsets)
     if not lengths[~valid].any():
         return array
-    kept = np.repeat(valid, lengths)
-    own = array_data.value_bytes(array)[int(offsets[0]) : int(offsets[-1])][kept]
-    made = np.zeros(len(offsets), offsets.dtype)
-    np.cumsum(np.where(valid, lengths, 0), out=made[1:])
-    return replace(array, buffers=(array.buffers[0], made.view(np.uint8).data, own.data))
+    is_kept = np.repeat(valid, lengths)
+    value_bytes = array_data.value_bytes(array)[int(offsets[0]) : int(offsets[-1])][is_kept]
+    new_offsets = np.zeros(len(offsets), offsets.dtype)
+    np.cumsum(np.where(valid, lengths, 0), out=new_offsets[1:])
+    return replace(array, buffers=(array.buffers[0], new_offsets.view(np.uint8).data, value_bytes.data))
 
 
 BytesLike: TypeAlias = bytes | memoryview
@@ -203,10 +203,10 @@ def _as_they_are(step: Step, array: Array) -> tuple[BytesLike, ...] | None:
     if slots.role is Role.DATA and slots.bit_width >= 8:
         return b"", data[: length * slots.bit_width >> 3]
     if slots.role is Role.OFFSETS:
-        read, own = _OFFSETS[slots.bit_width], array.buffers[2]
+        read, offsets = _OFFSETS[slots.bit_width], array.buffers[2]
         nbytes = (length + 1) * slots.bit_width >> 3
-        if own is not None and read(data)[0] == 0:
-            return b"", data[:nbytes], own[: read(data, nbytes - (slots.bit_width >> 3))[0]]
+        if offsets is not None and read(data)[0] == 0:
+            return b"", data[:nbytes], offsets[: read(data, nbytes - (slots.bit_width >> 3))[0]]
     return None
 
 
@@ -242,8 +242,8 @@ class _Template(NamedTuple):
     def with_numbers(self, *numbers: Iterable[int]) -> bytes:
         """Return the flatbuffer with the numbers of each place."""
         flatbuffer = bytearray(self.flatbuffer)
-        for (pack_into, at), own in zip(self.places, numbers, strict=True):
-            pack_into(flatbuffer, at, *own)
+        for (pack_into, at), values in zip(self.places, numbers, strict=True):
+            pack_into(flatbuffer, at, *values)
         return bytes(flatbuffer)
 
 

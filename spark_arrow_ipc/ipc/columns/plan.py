@@ -174,16 +174,16 @@ class _Compiling:
                     len(type_.children), dictionary_id, drops_validity, top, held.child_slots,
                 )
             )  # fmt: skip
-        kept = []
+        children = []
         for i, child in enumerate(type_.children):
             keeps = keep and (selection is None or i in selection)
             below = selection[i] if selection is not None and keeps else None
             kept_field = self.field(child, child_path(type_, path, child), keep=keeps, selection=below, top=False)
             if keeps:
-                kept.append(kept_field)
+                children.append(kept_field)
         if keep and selection is not None:
-            field = replace(field, type=t.Struct(tuple(kept)))
-            self.steps[position] = replace(self.steps[position], type=field.type, children=len(kept))
+            field = replace(field, type=t.Struct(tuple(children)))
+            self.steps[position] = replace(self.steps[position], type=field.type, children=len(children))
         return field
 
     def _physical(self, type_: t.DataType) -> _Physical:
@@ -229,14 +229,14 @@ def compile_plan(
 ) -> Plan:
     """Compile the plan of all fields of a schema, of which `selection` says which to decode. O(fields)."""
     compiling = _Compiling(dictionary_ids, version)
-    kept = []
+    steps_kept = []
     for i, field in enumerate(fields):
         keep = selection is None or i in selection
         below = selection[i] if selection is not None and keep else None
         kept_field = compiling.field(field, field.name, keep=keep, selection=below, top=True)
         if keep:
-            kept.append(kept_field)
-    return compiling.plan(tuple(kept), is_whole=selection is None)
+            steps_kept.append(kept_field)
+    return compiling.plan(tuple(steps_kept), is_whole=selection is None)
 
 
 _Slots = TypeVar("_Slots")

@@ -94,7 +94,7 @@ class SelectedColumns:
                 self._selection = None  # every column, in any order
         self._checked: _Checked | None = None
         """Of the last batch; `MessageDecoder` gives the same message for the same bytes."""
-        self._plans = _kept_plans(message, self._selection)
+        self._plans = _plans_by_version(message, self._selection)
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
         """True if the batches have the other byte order."""
@@ -102,14 +102,18 @@ class SelectedColumns:
         self.is_whole = self._selection is None
         """True if every column is read, which one read of the block does."""
         # Steps keep the order of the schema; `_order` restores the order of the selection.
-        kept = sorted(positions)
-        self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)
-        self.schema = whole = message.schema
+        sorted_positions = sorted(positions)
+        self._order = (
+            None
+            if list(positions) == sorted_positions
+            else tuple(sorted_positions.index(position) for position in positions)
+        )
+        self.schema = full_schema = message.schema
         if not self.is_whole or self._order is not None:
             fields = self.plan(MetadataVersion.V5).fields
             if self._order is not None:
                 fields = tuple(fields[i] for i in self._order)
-            self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
+            self.schema = Schema(fields, full_schema.custom_metadata, full_schema.endianness)
         if message.has_unknown:
             for path, unknown in unknown_below(self.schema.fields):
                 raise unknown.error(path)
@@ -275,7 +279,7 @@ class SelectedColumns:
         return validate.sound_columns(columns, plan.fields, dictionaries=False) if self._validates else columns
 
 
-def _kept_plans(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:
+def _plans_by_version(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:
     """Return the plans of a selection, as far as they are compiled: they are kept with the schema."""
     # The files of a dataset share a schema, and most often a selection. To compile one visits all columns, also those that
     # are not selected, because buffers are numbered: 2 ms of the 3 ms in which 5 of 1,000 columns are read.

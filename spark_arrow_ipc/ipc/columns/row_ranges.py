@@ -88,8 +88,8 @@ class BatchRows:
         """Read the rows `start` to `stop`; `start` is a multiple of `ROW_ALIGNMENT`. One read a buffer."""
         assert 0 <= start <= stop <= self.num_rows
         assert start % ROW_ALIGNMENT == 0
-        place = _fetched(self._plan, self._layout, self._place, range(start, stop))
-        reading = _RangeReading(self._plan, self._layout, place, self._checksums)
+        fetched_place = _fetch(self._plan, self._layout, self._place, range(start, stop))
+        reading = _RangeReading(self._plan, self._layout, fetched_place, self._checksums)
         reading.walk(range(start, stop))
         if self._checksums is not None and stop == self.num_rows:
             for number, (_, nbytes) in enumerate(self._layout.buffers):
@@ -162,8 +162,8 @@ class _RangeReading(SlotWalk[range]):
             raise InvalidBodyError(expected=f"a buffer of at least {extent.stop:,} bytes", found=f"{nbytes:,}")
         if not extent:
             return NO_BYTES
-        place = self._place
-        data = place.source.read_at(place.byte_offset + byte_offset + extent.start, len(extent))
+        body_place = self._place
+        data = body_place.source.read_at(body_place.byte_offset + byte_offset + extent.start, len(extent))
         if self._checksums is not None:
             self._checksums.add(number, extent.start, data)
         return data
@@ -197,14 +197,14 @@ class _Wanted(_RangeReading):
             raise InvalidBodyError(expected=f"a buffer of at least {extent.stop:,} bytes", found=f"{nbytes:,}")
         if not extent:
             return NO_BYTES
-        place = self._place.byte_offset + byte_offset + extent.start, len(extent)
-        held = self._fetched.held(*place)
+        extent_range = self._place.byte_offset + byte_offset + extent.start, len(extent)
+        held = self._fetched.held(*extent_range)
         if held is None:
-            self.missing.append(place)
+            self.missing.append(extent_range)
         return NO_BYTES if held is None else held
 
 
-def _fetched(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) -> BodyPlace:
+def _fetch(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) -> BodyPlace:
     """Return the place of a body with all that a range of its rows needs in memory; as it is if reads do not wait."""
     if not place.source.waits:
         return place
@@ -212,10 +212,10 @@ def _fetched(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) ->
     parts: list[memoryview] = []
     fetched = Fetched(place.source, starts, parts)
     for _ in range(_MOST_ROUNDS):
-        wanted = _Wanted(plan, layout, place, fetched)
+        reading = _Wanted(plan, layout, place, fetched)
         with suppress(InvalidBodyError):  # reading raises it
-            wanted.walk(slots)
-        ranges = join_ranges(wanted.missing, WAITING_GAP_NBYTES)
+            reading.walk(slots)
+        ranges = join_ranges(reading.missing, WAITING_GAP_NBYTES)
         if not ranges:
             break
         more = place.source.read_ranges([(start, stop - start) for start, stop in ranges])

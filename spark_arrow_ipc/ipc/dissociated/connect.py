@@ -207,16 +207,16 @@ def _select(
 
     A server sends whole columns, in the order of the table; the client selects fields of structs and restores the order.
     """
-    whole = request.read_schema().schema
-    paths = resolve_exactly(whole.fields, columns(whole) if callable(columns) else columns)
+    full_schema = request.read_schema().schema
+    paths = resolve_exactly(full_schema.fields, columns(full_schema) if callable(columns) else columns)
     positions = tuple(sorted({path[0] for path in paths}))
     selected = Selection(selection.part, selection.of, positions)
-    if len(positions) == len(whole.fields) or len(selected.encode(request.ticket)) > _MAX_TICKET_NBYTES:
+    if len(positions) == len(full_schema.fields) or len(selected.encode(request.ticket)) > _MAX_TICKET_NBYTES:
         return selection, paths, None
-    place = {position: i for i, position in enumerate(positions)}
-    fields = tuple(whole.fields[position] for position in positions)
-    among_sent = [(place[top], *below) for top, *below in paths]
-    return selected, among_sent, Schema(fields, whole.custom_metadata, whole.endianness)
+    index_of = {position: i for i, position in enumerate(positions)}
+    fields = tuple(full_schema.fields[position] for position in positions)
+    among_sent = [(index_of[top], *below) for top, *below in paths]
+    return selected, among_sent, Schema(fields, full_schema.custom_metadata, full_schema.endianness)
 
 
 def _find_stream(uri: str, command: str | bytes | None, timeout: float) -> tuple[tuple[str, ...], bytes]:

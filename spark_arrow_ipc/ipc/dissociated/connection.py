@@ -178,10 +178,10 @@ class Connection:
             raise self._timed_out() from error
         if into is data:
             return nbytes
-        wanted = min(nbytes, len(data))
-        data[:wanted] = into[:wanted]
-        self._ahead = into[wanted:nbytes]
-        return wanted
+        chunk_nbytes = min(nbytes, len(data))
+        data[:chunk_nbytes] = into[:chunk_nbytes]
+        self._ahead = into[chunk_nbytes:nbytes]
+        return chunk_nbytes
 
     def _receive_into(self, data: memoryview) -> int:
         if not self._is_unix:

@@ -399,8 +399,8 @@ class SharedTable:
         assert self._region is not None
         if selection.columns is not None:
             raise UnsupportedError("columns of a table in shared memory: a client selects them, without a copy")
-        for place in self._places(selection):
-            stored = self._stored[place]
+        for number in self._places(selection):
+            stored = self._stored[number]
             pieces = None if stored.pairs is None else (self._region.view(stored.start, stored.nbytes),)
             yield Outgoing(stored.flatbuffer, stored.nbytes, pieces, stored.pairs)
 

@@ -275,8 +275,8 @@ def serve(
     region = None
     try:
         sources = {_ticket(ticket): _source(table, limits or Limits()) for ticket, table in tables.items()}
-        kept = Kept[Outgoing](keep_nbytes)
-        served: dict[bytes, OutgoingTable] = {t: StreamedTable(s, options, kept) for t, s in sources.items()}
+        cache = Kept[Outgoing](keep_nbytes)
+        served: dict[bytes, OutgoingTable] = {t: StreamedTable(s, options, cache) for t, s in sources.items()}
         if memory is not None:
             served, region = _share(sources, options, memory)
         service = Service(

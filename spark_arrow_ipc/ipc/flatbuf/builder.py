@@ -69,8 +69,8 @@ _ROOM: Final = 1024
 def build_part(table: idl.TableDefinition, values: Values) -> Part:
     """Return a table that several buffers will have, built once."""
     builder = Builder(_ROOM)
-    place = _table(builder, table, values)
-    return Part(bytes(builder.Bytes[builder.head :]), place, builder.minalign)
+    position = _table(builder, table, values)
+    return Part(bytes(builder.Bytes[builder.head :]), position, builder.minalign)
 
 
 def _put_part(builder: Builder, part: Part) -> int:
@@ -103,8 +103,8 @@ def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) 
     for number, _, write in entries:
         write()
         builder.Slot(number)
-    place: int = builder.EndObject()
-    return place
+    position: int = builder.EndObject()
+    return position
 
 
 _Entry: TypeAlias = tuple[int, int, Callable[[], None]]
@@ -129,12 +129,12 @@ def _entries(builder: Builder, table: idl.TableDefinition, slot: idl.Slot, value
         case idl.String():
             if not isinstance(value, str):
                 raise ValueError(f"expected a string for {where}, found {value!r}")  # noqa: TRY004 - documented as ValueError
-            place = builder.CreateString(value, errors=slot.type.errors)
+            position = builder.CreateString(value, errors=slot.type.errors)
         case idl.TableReference(name):
-            place = _table(builder, tables.TABLES[name], value)
+            position = _table(builder, tables.TABLES[name], value)
         case idl.Vector(element):
-            place = _vector(builder, element, value, where)
-    return [_reference(builder, slot.number, place)]
+            position = _vector(builder, element, value, where)
+    return [_reference(builder, slot.number, position)]
 
 
 def _union_entries(
@@ -147,15 +147,15 @@ def _union_entries(
             discriminant = int(union.members[member.name])
         case _:
             raise ValueError(f"expected (a table of {union.name}, its values) for {where}, found {value!r}")
-    place = _table(builder, member, values)
+    position = _table(builder, member, values)
     return [
         (slot.number, idl.UBYTE.nbytes, _scalar_writer(builder, idl.UBYTE, discriminant)),
-        _reference(builder, slot.number + 1, place),
+        _reference(builder, slot.number + 1, position),
     ]
 
 
-def _reference(builder: Builder, number: int, place: int) -> _Entry:
-    return number, REFERENCE_NBYTES, lambda: builder.PrependUOffsetTRelative(place)
+def _reference(builder: Builder, number: int, position: int) -> _Entry:
+    return number, REFERENCE_NBYTES, lambda: builder.PrependUOffsetTRelative(position)
 
 
 _PREPEND: Mapping[idl.Scalar, Callable[[Builder, int], None]] = {
@@ -186,12 +186,12 @@ def _integer(value: Any, scalar: idl.Scalar, where: str) -> int:
 def _integers(values: Any, scalar: idl.Scalar, where: str) -> npt.NDArray[Any]:
     """Return values as an array of a scalar's type, none of them changed."""
     array = np.asarray(values)
-    wanted = np.dtype("<" + scalar.code)
-    if array.dtype == wanted:
+    dtype = np.dtype("<" + scalar.code)
+    if array.dtype == dtype:
         return array
     if not array.size and array.ndim == 1:
-        return np.empty(0, wanted)
-    narrow = array.astype(wanted) if array.dtype.kind in "iub" else None
+        return np.empty(0, dtype)
+    narrow = array.astype(dtype) if array.dtype.kind in "iub" else None
     if narrow is None or not np.array_equal(narrow, array):
         raise ValueError(f"expected integers that fit {scalar.name} for {where}, found {values!r}")
     return narrow
@@ -218,8 +218,8 @@ def _vector(builder: Builder, element: idl.VectorElement, values: Any, where: st
 def _table_vector(builder: Builder, table: idl.TableDefinition, values: Sequence[Values]) -> int:
     places = [_table(builder, table, value) for value in values]
     builder.StartVector(REFERENCE_NBYTES, len(places), REFERENCE_NBYTES)
-    for place in reversed(places):
-        builder.PrependUOffsetTRelative(place)
+    for position in reversed(places):
+        builder.PrependUOffsetTRelative(position)
     vector: int = builder.EndVector()
     return vector
 

@@ -111,10 +111,10 @@ def check_buffer(data: memoryview, expected: int) -> None:
     """Compare a buffer with its checksum."""
     actual = checksum(data)
     if actual != expected and len(data):
-        raise _changed_buffer(expected, actual)
+        raise _checksum_error(expected, actual)
 
 
-def _changed_buffer(expected: int, found: int) -> InvalidBodyError:
+def _checksum_error(expected: int, found: int) -> InvalidBodyError:
     return InvalidBodyError(expected=f"a buffer with the checksum {expected:016x}", found=f"{found:016x}: {_CHANGED}")
 
 
@@ -141,7 +141,7 @@ class RunningChecksums:
         if nbytes and self._ends.get(number) == nbytes:
             actual = self._states[number].intdigest()
             if actual != self._expected[number]:
-                raise _changed_buffer(self._expected[number], actual)
+                raise _checksum_error(self._expected[number], actual)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -298,8 +298,8 @@ def decode_row_counts(custom_metadata: CustomMetadata) -> list[int] | None:
     values = [value for key, value in custom_metadata if key == ROW_COUNTS_KEY]
     if not values:
         return None
-    noted = parse_json(values[-1])
-    up_to = noted.get(_ROWS_UP_TO) if isinstance(noted, dict) else None
+    row_counts = parse_json(values[-1])
+    up_to = row_counts.get(_ROWS_UP_TO) if isinstance(row_counts, dict) else None
     if not isinstance(up_to, list) or not all(type(number) is int and 0 <= number <= _INT64_MAX for number in up_to):
         raise ValueError(f"there is no list of numbers of rows named {_ROWS_UP_TO}")
     return [stop - start for start, stop in pairwise([0, *up_to])]

@@ -117,7 +117,7 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
         numbers = [_decode_blocks(view, name, footer_byte_offset) for name in _BLOCK_VECTORS]
         # A `Block` takes six times as much memory as the 24 bytes that claim it: none is made before all are checked.
         limits.check("max_blocks", sum(map(len, numbers)), _LIST_OF_BLOCKS)
-        uncovered = _uncovered(numbers[0], numbers[1], footer_byte_offset)
+        uncovered = _gaps_between_blocks(numbers[0], numbers[1], footer_byte_offset)
         dictionaries, record_batches = (rows.tolist() for rows in numbers)
     assert dictionaries is not None
     assert record_batches is not None
@@ -178,7 +178,7 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
     return blocks
 
 
-def _uncovered(dictionaries: Int64s, record_batches: Int64s, end: int) -> tuple[tuple[int, int], ...]:
+def _gaps_between_blocks(dictionaries: Int64s, record_batches: Int64s, end: int) -> tuple[tuple[int, int], ...]:
     """Return the ranges up to `end` that no block covers; refuse blocks that overlap.
 
     A small footer could name one batch a million times.

@@ -67,8 +67,8 @@ class MessageShape:
         """Return whether a message has this shape."""
         if len(metadata) != self.nbytes:
             return False
-        for place, shared in self.shared:  # noqa: SIM110 - a generator takes twice as long
-            if metadata[place] != shared:
+        for extent, shared in self.shared:  # noqa: SIM110 - a generator takes twice as long
+            if metadata[extent] != shared:
                 return False
         return True
 
@@ -93,8 +93,8 @@ class MessageShape:
         """Return the numbers of the messages at `starts`, up to the first of another shape."""
         metadata = data[starts[:, None] + np.arange(self.nbytes)]
         same = np.ones(len(starts), np.bool_)
-        for place, shared in self.shared:
-            same &= (metadata[:, place] == np.frombuffer(shared, np.uint8)).all(axis=1)
+        for extent, shared in self.shared:
+            same &= (metadata[:, extent] == np.frombuffer(shared, np.uint8)).all(axis=1)
         if not same.all():
             metadata = metadata[: int(same.argmin())]
         return Headers(
@@ -105,8 +105,8 @@ class MessageShape:
         )
 
 
-def _numbers(metadata: _Bytes, place: range) -> Int64s:
-    return np.ascontiguousarray(metadata[:, place.start : place.stop]).view("<i8")
+def _numbers(metadata: _Bytes, extent: range) -> Int64s:
+    return np.ascontiguousarray(metadata[:, extent.start : extent.stop]).view("<i8")
 
 
 def learn(metadata: memoryview, limits: Limits) -> MessageShape | None:

@@ -267,8 +267,8 @@ def _decode_counted_buffers(
     if len(rows) != expected:
         _invalid(field, f"{expected} buffers for a tensor of its dimensions", f"{len(rows)}")
     places = tuple(BufferPlace(f"{field}[{i}]", *row) for i, row in enumerate(rows.tolist()))
-    for place in places:
-        _check_inside(place, place.length * (type_.bit_width // 8), body_nbytes, counts_elements=True)
+    for extent in places:
+        _check_inside(extent, extent.length * (type_.bit_width // 8), body_nbytes, counts_elements=True)
     return places
 
 
@@ -333,22 +333,22 @@ def _decode_shape(view: reader.TableView, table: str) -> tuple[tuple[int, ...], 
 
 
 def _decode_buffer(view: reader.TableView, slot: str, table: str) -> BufferPlace:
-    place = view.struct(slot)
-    assert place is not None, "the slot is required"
-    return BufferPlace(f"{table}.{slot}", *place)
+    extent = view.struct(slot)
+    assert extent is not None, "the slot is required"
+    return BufferPlace(f"{table}.{slot}", *extent)
 
 
-def _check_inside(place: BufferPlace, needed: int, body_nbytes: int, *, counts_elements: bool = False) -> None:
+def _check_inside(extent: BufferPlace, needed: int, body_nbytes: int, *, counts_elements: bool = False) -> None:
     """Refuse a buffer that is not aligned, not inside the body, or has fewer than the needed bytes."""
-    if place.byte_offset < 0 or place.byte_offset % BODY_ALIGNMENT:
-        _invalid(place.field, "an offset of at least 0 that is a multiple of 8", f"{place.byte_offset:,}")
-    nbytes = needed if counts_elements else place.length
-    if place.length < 0 or place.byte_offset + nbytes > body_nbytes:
+    if extent.byte_offset < 0 or extent.byte_offset % BODY_ALIGNMENT:
+        _invalid(extent.field, "an offset of at least 0 that is a multiple of 8", f"{extent.byte_offset:,}")
+    nbytes = needed if counts_elements else extent.length
+    if extent.length < 0 or extent.byte_offset + nbytes > body_nbytes:
         unit = "elements" if counts_elements else "bytes"
-        end = f"{place.length:,} {unit} at {place.byte_offset:,}"
-        _invalid(place.field, f"a buffer inside the body of {body_nbytes:,} bytes", end)
+        end = f"{extent.length:,} {unit} at {extent.byte_offset:,}"
+        _invalid(extent.field, f"a buffer inside the body of {body_nbytes:,} bytes", end)
     if nbytes < needed:
-        _invalid(place.field, f"at least {needed:,} bytes", f"{nbytes:,}")
+        _invalid(extent.field, f"at least {needed:,} bytes", f"{nbytes:,}")
 
 
 _HEADERS: Final[Mapping[int, Callable[[reader.TableView, int, Limits], TensorHeader | SparseTensorHeader]]] = {

@@ -297,8 +297,8 @@ def row_schema(message: TensorMessage, rows: TensorRows) -> Schema:
 def _dimension_columns(dim_names: tuple[str, ...]) -> tuple[str, ...]:
     numbered = tuple(f"i{d}" for d in range(len(dim_names)))
     names = tuple(name or number for name, number in zip(dim_names, numbered, strict=True))
-    taken = {name.lower() for name in (*names, _VALUE)}
-    return names if len(taken) == len(names) + 1 else numbered
+    used_names = {name.lower() for name in (*names, _VALUE)}
+    return names if len(used_names) == len(names) + 1 else numbered
 
 
 def slabs(message: TensorMessage, rows: TensorRows) -> list[Slab]:

@@ -72,10 +72,10 @@ def write_tensor(
     if isinstance(tensor, Tensor | SparseTensor):
         if dim_names:
             raise ValueError("expected dim_names with an array only: a tensor has names of its own")
-        whole: Tensor | SparseTensor = tensor
+        tensor_to_write: Tensor | SparseTensor = tensor
     else:
-        whole = Tensor(tensor, tuple(dim_names))
-    parts = _encode(whole)
+        tensor_to_write = Tensor(tensor, tuple(dim_names))
+    parts = _encode(tensor_to_write)
     if isinstance(sink, str | os.PathLike):
         _write_path(path_sink(os.fspath(sink), storage), parts)
     elif callable(getattr(sink, "write", None)):
@@ -129,7 +129,7 @@ def _raw(array: NDArray, type_: t.DataType) -> memoryview:
     return flat.view(np.uint8).data if flat.size else memoryview(b"")
 
 
-def _padded(array: NDArray, type_: t.DataType) -> Buffer:
+def _pad(array: NDArray, type_: t.DataType) -> Buffer:
     """Return a buffer whose length counts its padding, as Arrow C++ writes those of sparse tensors."""
     data = _raw(array, type_)
     return data, len(data) + -len(data) % BODY_ALIGNMENT
@@ -157,7 +157,7 @@ def _encode_dense(tensor: Tensor) -> tuple[Any, dict[str, Any], list[Buffer], in
 def _encode_sparse(tensor: SparseTensor) -> tuple[Any, dict[str, Any], list[Buffer]]:
     index_type = tensor.index_type
     table, make_values, buffers = _INDICES[type(tensor)](tensor, index_type)
-    buffers = [*buffers, _padded(tensor.values, tensor.type)]
+    buffers = [*buffers, _pad(tensor.values, tensor.type)]
     *places, data = _places(buffers)
     values = {
         "type": encode_value_type(tensor.type),
@@ -185,7 +185,7 @@ def _encode_coo(tensor: CooTensor, type_: t.Int) -> Encoded:
             "isCanonical": tensor.is_canonical,
         }
 
-    return tables.SPARSE_TENSOR_INDEX_COO, values, [_padded(tensor.indices, type_)]
+    return tables.SPARSE_TENSOR_INDEX_COO, values, [_pad(tensor.indices, type_)]
 
 
 def _encode_csx(tensor: CsrMatrix | CscMatrix, type_: t.Int) -> Encoded:
@@ -201,7 +201,7 @@ def _encode_csx(tensor: CsrMatrix | CscMatrix, type_: t.Int) -> Encoded:
             "indicesBuffer": places[1],
         }
 
-    return tables.SPARSE_MATRIX_INDEX_CSX, values, [_padded(tensor.indptr, type_), _padded(tensor.indices, type_)]
+    return tables.SPARSE_MATRIX_INDEX_CSX, values, [_pad(tensor.indptr, type_), _pad(tensor.indices, type_)]
 
 
 def _encode_csf(tensor: CsfTensor, type_: t.Int) -> Encoded:

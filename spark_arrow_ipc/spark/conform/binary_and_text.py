@@ -196,13 +196,19 @@ def with_offset(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
 
     def convert(array: Array, live: Mask) -> pa.Array:
         mask = seen(array, live)
-        made = instants.convert(array.children[0].slice(array.offset, array.length), mask)
+        instants_array = instants.convert(array.children[0].slice(array.offset, array.length), mask)
         shown = valid(array)
         if shown is None:
-            return made
-        present = shown if made.null_count == 0 else shown & made.is_valid().to_numpy(zero_copy_only=False)
-        bits = pa.py_buffer(np.packbits(np.pad(present, (made.offset, 0)), bitorder="little"))
-        return pa.Array.from_buffers(made.type, len(made), [bits, made.buffers()[1]], offset=made.offset)
+            return instants_array
+        present = (
+            shown
+            if instants_array.null_count == 0
+            else shown & instants_array.is_valid().to_numpy(zero_copy_only=False)
+        )
+        bits = pa.py_buffer(np.packbits(np.pad(present, (instants_array.offset, 0)), bitorder="little"))
+        return pa.Array.from_buffers(
+            instants_array.type, len(instants_array), [bits, instants_array.buffers()[1]], offset=instants_array.offset
+        )
 
     return Conversion(convert, checks=True)
 
@@ -215,10 +221,12 @@ def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa
     assert isinstance(moments.type, t.Timestamp)
     per_second = moments.type.unit.per_second
     seconds, parts = np.divmod(data(moments, np.int64), per_second)
-    made = offsets_of.convert(encoded, mask)
-    minutes = np.frombuffer(made.buffers()[1] or b"", np.int16)[made.offset : made.offset + len(made)].astype(np.int64)
-    if made.null_count:  # without an offset it is none
-        minutes = np.where(made.is_valid().to_numpy(zero_copy_only=False), minutes, 0)
+    offsets_array = offsets_of.convert(encoded, mask)
+    minutes = np.frombuffer(offsets_array.buffers()[1] or b"", np.int16)[
+        offsets_array.offset : offsets_array.offset + len(offsets_array)
+    ].astype(np.int64)
+    if offsets_array.null_count:  # without an offset it is none
+        minutes = np.where(offsets_array.is_valid().to_numpy(zero_copy_only=False), minutes, 0)
     first, last = _YEARS_OF_FOUR_DIGITS
     mask = both(mask, valid(moments))
     shown = np.ones(array.length, np.bool_) if mask is None else mask
@@ -324,7 +332,7 @@ def _check_headers(offsets: Numbers, octets: npt.NDArray[np.uint8], shown: Mask,
         _refuse(f"at least {least[at]} bytes for type {types[at]}", f"{lengths[at]}", rows[at], path)
 
 
-def _refuse(expected: str, found: str, row: int, path: str) -> NoReturn:
+def _refuse(expected: str, actual: str, row: int, path: str) -> NoReturn:
     raise InvalidBodyError(
-        expected=f"well-known binary {expected}", found=f"{found} in slot {int(row)}", field_path=path, spec=_SPEC
+        expected=f"well-known binary {expected}", found=f"{actual} in slot {int(row)}", field_path=path, spec=_SPEC
     )

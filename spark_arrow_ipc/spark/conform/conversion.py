@@ -56,10 +56,10 @@ def compile_bound(types: Sequence[t.DataType]) -> Bound | None:
 
     def bound(columns: Sequence[Array]) -> int:
         # One loop for the own buffers of all columns: most columns of wide tables are leaves and need no call.
-        own = sum([len(buffer) for column in columns for buffer in column.buffers if buffer])
+        nbytes = sum([len(buffer) for column in columns for buffer in column.buffers if buffer])
         if free:
-            own += _SLOT_NBYTES * sum(columns[i].length for i in free)
-        return own + sum(of_array(columns[i]) for i, of_array in bounds)
+            nbytes += _SLOT_NBYTES * sum(columns[i].length for i in free)
+        return nbytes + sum(of_array(columns[i]) for i, of_array in bounds)
 
     return bound
 
@@ -285,8 +285,8 @@ def shared(type_: pa.DataType, array: Array) -> pa.Array:
 
 def rebuilt(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
     """Return an array of the validity of `array` and of new buffers, from slot 0 on."""
-    made = [validity(array), *(pa.py_buffer(buffer) for buffer in buffers)]
-    return pa.Array.from_buffers(type_, array.length, made, array.null_count)
+    buffers_of_array = [validity(array), *(pa.py_buffer(buffer) for buffer in buffers)]
+    return pa.Array.from_buffers(type_, array.length, buffers_of_array, array.null_count)
 
 
 def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
@@ -367,8 +367,8 @@ def expected_type(spark_type: s.DataType, path: str) -> pa.DataType:
 
 
 def _expected_field(field: s.StructField, path: str) -> pa.Field:
-    made = _field(field.name, field.dataType, path, nullable=field.nullable)
-    return made.with_metadata({_METADATA_KEY: json.dumps(field.metadata).encode()}) if field.metadata else made
+    expected = _field(field.name, field.dataType, path, nullable=field.nullable)
+    return expected.with_metadata({_METADATA_KEY: json.dumps(field.metadata).encode()}) if field.metadata else expected
 
 
 def _field(name: str, spark_type: s.DataType, path: str, *, nullable: bool) -> pa.Field:

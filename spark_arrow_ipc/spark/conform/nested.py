@@ -109,7 +109,7 @@ def _bits(keys: pa.Array) -> Numbers | None:
 def _codes(keys: pa.Array) -> tuple[Longs, int]:
     """Return one number for each key, equal for equal keys, and the count of numbers."""
     if pa.types.is_nested(keys.type):
-        return _nested_codes(keys)
+        return _codes_of_nested(keys)
     if pa.types.is_floating(keys.type):
         keys = _normal_floats(keys)
     encoded = keys.dictionary_encode()
@@ -122,7 +122,7 @@ def _normal_floats(keys: pa.Array) -> pa.Array:
     return bridge.numbers(values.view(f"i{values.dtype.itemsize}"))
 
 
-def _nested_codes(keys: pa.Array) -> tuple[Longs, int]:
+def _codes_of_nested(keys: pa.Array) -> tuple[Longs, int]:
     numbers: dict[Any, int] = {}
     codes = [numbers.setdefault(_hashable(key), len(numbers)) for key in keys.to_pylist()]
     return np.array(codes, np.int64), len(numbers)
@@ -146,11 +146,11 @@ def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeList) else np.int32)
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        own = offsets(array, dtype)
-        start, stop = int(own[0]), int(own[-1])
+        list_offsets = offsets(array, dtype)
+        start, stop = int(list_offsets[0]), int(list_offsets[-1])
         child = array.children[0].slice(start, stop - start)
-        converted = element.convert(child, _live_below(element, array, live, own))
-        narrow = own if start == 0 and dtype.itemsize == 4 else narrowed(own - start, site.path)
+        converted = element.convert(child, _live_below(element, array, live, list_offsets))
+        narrow = list_offsets if start == 0 and dtype.itemsize == 4 else narrowed(list_offsets - start, site.path)
         return _around(to, array, converted, narrow)
 
     return Conversion(convert, element.checks, Refusal.of_parts([element]))
@@ -232,10 +232,10 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
     )
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        own = offsets(array, np.int32)
-        start, stop = int(own[0]), int(own[-1])
+        map_offsets = offsets(array, np.int32)
+        start, stop = int(map_offsets[0]), int(map_offsets[-1])
         entries = array.children[0].slice(start, stop - start)
-        sizes = np.diff(own).astype(np.int64)
+        sizes = np.diff(map_offsets).astype(np.int64)
         mask = seen(array, live)
         live_entries = None if mask is None else np.repeat(mask, sizes)
         if live_entries is not None and live_entries.all():
@@ -245,11 +245,11 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
         keys, values = key.convert(keys, live_entries), value.convert(values, live_entries)
         if live_entries is not None:
             assert mask is not None
-            kept = bridge.numbers(np.flatnonzero(live_entries))
-            keys, values, sizes = keys.take(kept), values.take(kept), np.where(mask, sizes, 0)
+            entry_indices = bridge.numbers(np.flatnonzero(live_entries))
+            keys, values, sizes = keys.take(entry_indices), values.take(entry_indices), np.where(mask, sizes, 0)
         check_distinct(keys, sizes, site.path)
         unchanged = live_entries is None and start == 0
-        narrow = own if unchanged else offsets_of_sizes(sizes).astype(np.int32)
+        narrow = map_offsets if unchanged else offsets_of_sizes(sizes).astype(np.int32)
         pairs = pa.StructArray.from_arrays([keys, values], fields=[to.key_field, to.item_field])
         return _around(to, array, pairs, narrow)
 
@@ -279,7 +279,7 @@ def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
             child, picks = array.children[i], fixed(array, 1, np.int32, array.length) if dense else None
             if picks is None:
                 child = child.slice(array.offset, array.length)
-            parts.append(_selected(conversion, child, both(selected, live), picks))
+            parts.append(_convert_selected(conversion, child, both(selected, live), picks))
         return pa.Array.from_buffers(to, array.length, [None], 0, children=parts)
 
     # A union has no nulls of its own, in no header either.
@@ -357,10 +357,10 @@ def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> 
     return pa.Array.from_buffers(to, array.length, buffers, array.null_count, children=[child])
 
 
-def _live_below(element: Conversion, array: Array, live: Mask, own: Numbers) -> Mask:
+def _live_below(element: Conversion, array: Array, live: Mask, list_offsets: Numbers) -> Mask:
     """Return the mask of the visible elements between the first and the last offset."""
     mask = seen(array, live) if element.checks else None
-    return None if mask is None else np.repeat(mask, np.diff(own))
+    return None if mask is None else np.repeat(mask, np.diff(list_offsets))
 
 
 def _check_keys(entries: Array, keys: Array, live: Mask, path: str) -> None:
@@ -377,7 +377,7 @@ def _check_keys(entries: Array, keys: Array, live: Mask, path: str) -> None:
         )
 
 
-def _selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbers | None) -> pa.Array:
+def _convert_selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbers | None) -> pa.Array:
     """Return a union's child with one slot for each of the union, null if not selected."""
     assert selected is not None
     child_live: Mask = selected

@@ -147,8 +147,10 @@ class Conform:
         if not columns:
             # Without columns pyarrow's RecordBatch would have no row count; a struct array has one.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
-        made = [_converted(column, of_column) for of_column, column in zip(self.conversions, columns, strict=True)]
-        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+        columns_out = [
+            _converted(column, of_column) for of_column, column in zip(self.conversions, columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns_out, schema=self.schema)
 
 
 @of_seen
@@ -265,9 +267,9 @@ def _is_same(natural: s.DataType, target: s.DataType) -> bool:
 
 def _not_null(conversion: Conversion, path: str) -> Conversion:
     def convert(array: Array, live: Mask) -> pa.Array:
-        made = conversion.convert(array, live)
-        if made.null_count:
-            nulls = made.is_null().to_numpy(zero_copy_only=False)
+        converted = conversion.convert(array, live)
+        if converted.null_count:
+            nulls = converted.is_null().to_numpy(zero_copy_only=False)
             shown = nulls if live is None else nulls & live
             if shown.any():
                 raise SchemaMismatchError(
@@ -275,7 +277,7 @@ def _not_null(conversion: Conversion, path: str) -> Conversion:
                     f"in {len(shown):,} slots",
                     field_path=path,
                 )
-        return made
+        return converted
 
     return Conversion(convert, checks=True)
 

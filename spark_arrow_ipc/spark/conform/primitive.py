@@ -92,10 +92,10 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
     # Any 32 bits of seconds or milliseconds fit.
     refusal = _refusal(type_.unit, site) if type_.bit_width == 64 else Refusal.NONE
     if isinstance(natural, s.DayTimeIntervalType):
-        return _scaled(to, raw, _to_microseconds(type_.unit, site), refusal)
+        return _scale_values(to, raw, _to_microseconds(type_.unit, site), refusal)
     per_day = _SECONDS_A_DAY * type_.unit.per_second
     factor = np.int64(10**9 // type_.unit.per_second)
-    whole = np.int64(1 if natural.precision == 3 * type_.unit else _NANOSECONDS_A_MICROSECOND)
+    divisor = np.int64(1 if natural.precision == 3 * type_.unit else _NANOSECONDS_A_MICROSECOND)
 
     def nanoseconds(array: Array, values: Numbers, live: Mask) -> Numbers:
         outside = (values < 0) | (values >= per_day)
@@ -108,11 +108,11 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
             )
         if outside.any():
             values = np.where(outside, 0, values)
-        if whole > 1:
-            return _floor_nanoseconds(array, values, live, site) * whole
+        if divisor > 1:
+            return _floor_nanoseconds(array, values, live, site) * divisor
         return values if factor == 1 else values * factor
 
-    return _scaled(to, raw, nanoseconds, max(Refusal.OUTSIDE, refusal))
+    return _scale_values(to, raw, nanoseconds, max(Refusal.OUTSIDE, refusal))
 
 
 def is_finer_or_coarser(natural: s.DataType, target: s.DataType) -> bool:
@@ -130,20 +130,20 @@ def checked(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, 
         return conversion
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        made = conversion.convert(array, live)
-        if not len(made):
-            return made
+        converted = conversion.convert(array, live)
+        if not len(converted):
+            return converted
         # numpy, as the kernels of pyarrow are not imported in a task that has no predicate.
-        counts = np.frombuffer(made.buffers()[1], np.int64)[made.offset : made.offset + len(made)]
+        counts = np.frombuffer(converted.buffers()[1], np.int64)[converted.offset : converted.offset + len(converted)]
         slot = first_seen(counts % unit != 0, array, live)
         if slot is not None:
             raise UnsupportedError(
-                f"the type of this column is {target.simpleString()}, and slot {slot:,} has {counts[slot]} {made.type.unit}, "
+                f"the type of this column is {target.simpleString()}, and slot {slot:,} has {counts[slot]} {converted.type.unit}, "
                 "which is not one of its values; if the file notes the type, another program has changed the values: ask for "
                 "another type with .schema(...)",
                 field_path=path,
             )
-        return made
+        return converted
 
     return Conversion(convert, checks=True)
 
@@ -153,7 +153,7 @@ def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion
     to = expected_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
-    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
+    return _scale_values(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
 
 
 def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
@@ -161,7 +161,7 @@ def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
     to = expected_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
-    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
+    return _scale_values(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
 
 
 def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> Conversion:
@@ -204,7 +204,7 @@ def _refusal(unit: t.TimeUnit, site: Site) -> Refusal:
     return Refusal.NONE if unit is t.TimeUnit.MICROSECOND else Refusal.OUTSIDE
 
 
-def _scaled(to: pa.DataType, raw: np.dtype[np.signedinteger], scale: Scale, refusal: Refusal) -> Conversion:
+def _scale_values(to: pa.DataType, raw: np.dtype[np.signedinteger], scale: Scale, refusal: Refusal) -> Conversion:
     def convert(array: Array, live: Mask) -> pa.Array:
         values = data(array, raw).astype(np.int64, copy=False)
         scaled = scale(array, values, live)
@@ -305,7 +305,7 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
     unscaled = pa.decimal128(min(type_.precision, 38), min(type_.scale, 38))
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        words, dead = _checked_words(array, type_, live, site.path)
+        words, dead = _check_words(array, type_, live, site.path)
         if type_.bit_width == 128 and dead is None:
             if type_.scale >= 0:
                 return shared(to, array)
@@ -333,7 +333,7 @@ def _words_of_signed(values: Numbers) -> Numbers:
     return words.view(np.uint64)
 
 
-def _checked_words(array: Array, type_: t.Decimal, live: Mask, path: str) -> tuple[Numbers, Numbers | None]:
+def _check_words(array: Array, type_: t.Decimal, live: Mask, path: str) -> tuple[Numbers, Numbers | None]:
     """Return decimals as 128-bit words, and the mask of hidden slots with too many digits."""
     words, bad = _WORDS[type_.bit_width](array, type_.precision)
     if not bad.any():

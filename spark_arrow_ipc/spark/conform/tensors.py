@@ -71,8 +71,8 @@ def tensor(field: t.Field, column: TensorColumn, target: s.DataType, site: Site)
 def _array_type(target: s.StructType, name: str, site: Site) -> s.ArrayType:
     field = target[name] if name in target.names else None
     type_ = s.ArrayType(s.IntegerType()) if field is None else field.dataType
-    wanted = (s.IntegerType, s.LongType) if name == SHAPE else s.DataType
-    if not isinstance(type_, s.ArrayType) or not isinstance(type_.elementType, wanted):
+    allowed = (s.IntegerType, s.LongType) if name == SHAPE else s.DataType
+    if not isinstance(type_, s.ArrayType) or not isinstance(type_.elementType, allowed):
         raise SchemaMismatchError(
             expected="an array<int> for the shape and an array for the data of a tensor",
             found=type_.simpleString(),
@@ -196,8 +196,8 @@ def _list(to: pa.DataType, offsets: Numbers, values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(to, len(offsets) - 1, buffers, 0, children=[values])
 
 
-def _broken(path: str, expected: str, row: int, found: str = "one") -> None:
-    raise InvalidBodyError(expected=expected, found=f"{found} in slot {row:,}", field_path=path, spec=_SPEC)
+def _broken(path: str, expected: str, row: int, actual: str = "one") -> None:
+    raise InvalidBodyError(expected=expected, found=f"{actual} in slot {row:,}", field_path=path, spec=_SPEC)
 
 
 # Check the values of Spark's vectors and matrices, whose storage can hold more than they are.
@@ -224,8 +224,8 @@ def checked(conversion: Conversion, target: s.DataType, path: str) -> Conversion
     rules = _RULES[kind]
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        made = conversion.convert(array, live)
-        struct = bridge.from_pyarrow(made)
+        converted = conversion.convert(array, live)
+        struct = bridge.from_pyarrow(converted)
         shown = seen(struct, live)
         shown = np.ones(struct.length, np.bool_) if shown is None else shown
         for broken, said in _only(shown, rules(struct)):
@@ -236,7 +236,7 @@ def checked(conversion: Conversion, target: s.DataType, path: str) -> Conversion
                     f"another program has changed the values: ask for {target.sqlType().simpleString()} with .schema(...)",
                     field_path=path,
                 )
-        return made
+        return converted
 
     return Conversion(convert, checks=True)
 
@@ -323,8 +323,8 @@ def _only(slots: _Slots, rules: Iterator[_Rule]) -> Iterator[_Rule]:
 
 def _elements(lists: Array) -> Array:
     """Return the elements between the first offset and the last."""
-    own = offsets(lists, np.int32)
-    return lists.children[0].slice(int(own[0]), int(own[-1] - own[0]))
+    list_offsets = offsets(lists, np.int32)
+    return lists.children[0].slice(int(list_offsets[0]), int(list_offsets[-1] - list_offsets[0]))
 
 
 def _counts(lists: Array) -> Numbers:
@@ -334,18 +334,18 @@ def _counts(lists: Array) -> Numbers:
 def _per_slot(lists: Array, elements: _Slots) -> _Slots:
     """Return the slots of which an element is in a mask of `_elements`."""
     slots = np.zeros(lists.length, np.bool_)
-    own = offsets(lists, np.int32)
-    slots[np.searchsorted(own, np.flatnonzero(elements) + own[0], side="right") - 1] = True
+    list_offsets = offsets(lists, np.int32)
+    slots[np.searchsorted(list_offsets, np.flatnonzero(elements) + list_offsets[0], side="right") - 1] = True
     return slots
 
 
 def _within(lists: Array, ends: Numbers, of: Callable[[int], str]) -> Iterator[_Rule]:
     """Yield the rules that the elements of a slot are at least 0, and below its end."""
-    own = offsets(lists, np.int32)
+    list_offsets = offsets(lists, np.int32)
     numbers = data(_elements(lists), np.int32)
 
     def worst(i: int) -> Numbers:
-        return numbers[own[i] - own[0] : own[i + 1] - own[0]]
+        return numbers[list_offsets[i] - list_offsets[0] : list_offsets[i + 1] - list_offsets[0]]
 
     yield _per_slot(lists, numbers < 0), lambda i: f"the index {worst(i).min()} is negative"
     yield (
@@ -363,21 +363,21 @@ def _falls(lists: Array) -> _Slots:
 
 
 def _first(lists: Array, count: int) -> _Slots:
-    own = offsets(lists, np.int32)
+    list_offsets = offsets(lists, np.int32)
     first = np.zeros(count + 1, np.bool_)
-    first[own - own[0]] = True
+    first[list_offsets - list_offsets[0]] = True
     return first[:count]
 
 
 def _astray(pointers: Array, ends: Numbers) -> _Slots:
     """Return the slots whose pointers fall, or do not begin at 0 and end at a number; each has one pointer at least."""
-    own = offsets(pointers, np.int32)
+    list_offsets = offsets(pointers, np.int32)
     numbers = data(_elements(pointers), np.int32)
     falls = np.zeros(len(numbers), np.bool_)
     falls[1:] = numbers[1:] < numbers[:-1]
     astray = _per_slot(pointers, falls & ~_first(pointers, len(numbers)))
     held = np.flatnonzero(_counts(pointers))
-    starts, lasts = own[:-1][held] - own[0], own[1:][held] - own[0] - 1
+    starts, lasts = list_offsets[:-1][held] - list_offsets[0], list_offsets[1:][held] - list_offsets[0] - 1
     astray[held] |= (numbers[starts] != 0) | (numbers[lasts] != ends[held])
     return astray
 
@@ -395,14 +395,14 @@ def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     own_offsets = _offsets_of(field.type)
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        own = own_offsets(array)
-        start, stop = int(own[0]), int(own[-1])
+        vector_offsets = own_offsets(array)
+        start, stop = int(vector_offsets[0]), int(vector_offsets[-1])
         numbers = array.children[0].slice(start, stop - start)
-        _check_no_nulls(numbers, array, live, own, site.path)
+        _check_no_nulls(numbers, array, live, vector_offsets, site.path)
         data = array_data.data_values(numbers).view(np.uint8)
-        narrow = narrowed((own.astype(np.int64) - start) * width, site.path)
-        made = [validity(array), pa.py_buffer(narrow), pa.py_buffer(data)]
-        return pa.Array.from_buffers(to, array.length, made, array.null_count)
+        narrow = narrowed((vector_offsets.astype(np.int64) - start) * width, site.path)
+        buffers_of_array = [validity(array), pa.py_buffer(narrow), pa.py_buffer(data)]
+        return pa.Array.from_buffers(to, array.length, buffers_of_array, array.null_count)
 
     return Conversion(convert, checks=True)
 
@@ -416,7 +416,7 @@ def _offsets_of(type_: t.DataType) -> Callable[[Array], Numbers]:
     return lambda array: offsets(array, dtype)
 
 
-def _check_no_nulls(numbers: Array, array: Array, live: Mask, own: Numbers, path: str) -> None:
+def _check_no_nulls(numbers: Array, array: Array, live: Mask, list_offsets: Numbers, path: str) -> None:
     """Refuse a null among the numbers of a row that is not null itself."""
     present = valid(numbers)
     if present is None:
@@ -424,9 +424,9 @@ def _check_no_nulls(numbers: Array, array: Array, live: Mask, own: Numbers, path
     missing = ~present
     shown = seen(array, live)
     if shown is not None:
-        missing &= np.repeat(shown, np.diff(own))
+        missing &= np.repeat(shown, np.diff(list_offsets))
     if missing.any():
-        row = int(np.searchsorted(own, int(own[0]) + int(missing.argmax()), side="right")) - 1
+        row = int(np.searchsorted(list_offsets, int(list_offsets[0]) + int(missing.argmax()), side="right")) - 1
         raise SchemaMismatchError(
             f"the vector in slot {row:,} has a null among its numbers, which binary values cannot hold; read it without "
             "vectors=binary",

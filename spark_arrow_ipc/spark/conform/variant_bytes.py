@@ -94,17 +94,17 @@ def chosen(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None)
 def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
     """Return the variants of primitive values."""
     if isinstance(type_, t.FixedSizeBinary):
-        made = _prefixed(values, np.full((len(values), 1), _UUID << 2, np.uint8), path)
+        encoded = _prefix_values(values, np.full((len(values), 1), _UUID << 2, np.uint8), path)
     elif pa.types.is_string(values.type):
-        made = _strings(values.view(pa.binary()), path)
+        encoded = _strings(values.view(pa.binary()), path)
     elif pa.types.is_binary(values.type):
-        made = _prefixed(values, _sized(_BINARY, lengths(values)), path)
+        encoded = _prefix_values(values, _size_headers(_BINARY, lengths(values)), path)
     elif pa.types.is_boolean(values.type):
         bits = values.fill_null(bridge.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
-        made = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
+        encoded = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
     else:
-        made = _fixed(values, type_, path)
-    return made
+        encoded = _fixed(values, type_, path)
+    return encoded
 
 
 def _fixed(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
@@ -141,15 +141,15 @@ def _strings(values: pa.Array, path: str) -> pa.Array:
     """Return the variants of strings: short ones have their length in the header."""
     nbytes = lengths(values)
     short = nbytes < _SHORT_STRING
-    heads = _sized(_STRING, nbytes)
+    heads = _size_headers(_STRING, nbytes)
     offsets = offsets_of_sizes(np.where(short, 1, heads.shape[1]))
     heads[short, 0] = (nbytes[short] << 2) | 1
-    kept = np.ones(heads.shape, np.bool_)
-    kept[short, 1:] = False
-    return _with_heads(values, binary_array(offsets, heads[kept], None, path), path)
+    is_kept = np.ones(heads.shape, np.bool_)
+    is_kept[short, 1:] = False
+    return _with_heads(values, binary_array(offsets, heads[is_kept], None, path), path)
 
 
-def _sized(primitive: int, nbytes: Numbers) -> Octets:
+def _size_headers(primitive: int, nbytes: Numbers) -> Octets:
     """Return headers with a size of four bytes, shape ``(rows, 5)``."""
     heads = np.empty((len(nbytes), 5), np.uint8)
     heads[:, 0] = primitive << 2
@@ -157,7 +157,7 @@ def _sized(primitive: int, nbytes: Numbers) -> Octets:
     return heads
 
 
-def _prefixed(values: pa.Array, heads: Octets, path: str) -> pa.Array:
+def _prefix_values(values: pa.Array, heads: Octets, path: str) -> pa.Array:
     rows, width = heads.shape
     return _with_heads(
         values, binary_array(np.arange(rows + 1, dtype=np.int64) * width, heads.reshape(-1), None, path), path
@@ -220,11 +220,13 @@ def heads(
     offsets = offsets_of_sizes(nbytes)
     check_size(int(offsets[-1]), path)
     octets = np.zeros(int(offsets[-1]), np.uint8)
-    own = np.flatnonzero(shown)
-    at = offsets[own]
-    octets[at] = first[own]
-    _write_numbers(octets, at + 1, counts[own], count_width[own])
-    _write_numbers(octets, at + starts_at[own] + counts[own] * start_width[own], totals[own], start_width[own])
+    slots = np.flatnonzero(shown)
+    at = offsets[slots]
+    octets[at] = first[slots]
+    _write_numbers(octets, at + 1, counts[slots], count_width[slots])
+    _write_numbers(
+        octets, at + starts_at[slots] + counts[slots] * start_width[slots], totals[slots], start_width[slots]
+    )
     before = np.cumsum(counts) - counts
     nth = np.arange(len(rows)) - before[rows]
     at = offsets[rows]
@@ -313,8 +315,8 @@ class Keys:
                 .fill_null(bridge.scalar(-1, pa.int32()))
                 .to_numpy()
             )
-            known = (name >= 0) & (self._nth < self._sizes[self._owners])
-            ids[self._owners[known], name[known]] = self._nth[known]
+            is_present = (name >= 0) & (self._nth < self._sizes[self._owners])
+            ids[self._owners[is_present], name[is_present]] = self._nth[is_present]
         return ids
 
     def ids(self, name: int, rows: Numbers) -> Numbers:
@@ -353,11 +355,11 @@ class Keys:
         return int(shown[self._of_row[shown] == distinct][0])
 
 
-def _check(sound: npt.NDArray[np.bool_], expected: str, found: Numbers, keys: Keys, shown: Numbers) -> None:
+def _check(sound: npt.NDArray[np.bool_], expected: str, actual: Numbers, keys: Keys, shown: Numbers) -> None:
     if not sound.all():
         wrong = int(np.flatnonzero(~sound)[0])
-        _refuse(expected, f"{found[wrong]} in slot {keys.row_of(wrong, shown)}", keys.path)
+        _refuse(expected, f"{actual[wrong]} in slot {keys.row_of(wrong, shown)}", keys.path)
 
 
-def _refuse(expected: str, found: str, path: str) -> NoReturn:
-    raise InvalidBodyError(expected=expected, found=found, field_path=path, spec=_SPEC)
+def _refuse(expected: str, actual: str, path: str) -> NoReturn:
+    raise InvalidBodyError(expected=expected, found=actual, field_path=path, spec=_SPEC)

@@ -79,7 +79,7 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
     node = _node(type_, site, site.path, names)
     chunk = max(1, min(_CHUNK_ROWS, _CHUNK_SLOTS // max(1, len(names))))
 
-    def converted(array: Array, live: Booleans) -> tuple[pa.Array, pa.Array]:
+    def convert_chunk(array: Array, live: Booleans) -> tuple[pa.Array, pa.Array]:
         keys_part = array.children[position].slice(array.offset, array.length)
         dictionaries = metadata.convert(keys_part, live)
         missing = live & ~present(dictionaries)
@@ -94,8 +94,8 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
         mask = seen(array, live)
         shown = np.ones(array.length, np.bool_) if mask is None else mask
         starts = range(0, max(1, array.length), chunk)
-        made = [converted(array.slice(i, min(chunk, array.length - i)), shown[i : i + chunk]) for i in starts]
-        columns = [_together(pieces, site.path) for pieces in zip(*made, strict=True)]
+        chunks = [convert_chunk(array.slice(i, min(chunk, array.length - i)), shown[i : i + chunk]) for i in starts]
+        columns = [_together(pieces, site.path) for pieces in zip(*chunks, strict=True)]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=columns)
 
     return Conversion(convert, checks=True)
@@ -109,7 +109,7 @@ def _node(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
     if value_at >= 0:
         value = site.compile(type_.children[value_at], s.BinaryType(), f"{path}.{VALUE}", nullable=True)
     if typed_at >= 0:
-        typed = _typed(type_.children[typed_at], site, path, names)
+        typed = _typed_value(type_.children[typed_at], site, path, names)
 
     def build(array: Array, live: Booleans, rows: Numbers, keys: Keys) -> pa.Array:
         rest = pa.nulls(array.length, pa.binary())
@@ -119,8 +119,8 @@ def _node(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
         if typed is None:
             return rest
         child = array.children[typed_at].slice(array.offset, array.length)
-        known = seen(child, live)
-        return typed(child, live if known is None else known, rest, rows, keys)
+        live_here = seen(child, live)
+        return typed(child, live if live_here is None else live_here, rest, rows, keys)
 
     return build
 
@@ -129,7 +129,7 @@ Typed = Callable[[Array, Booleans, pa.Array, Numbers, Keys], pa.Array]
 """Takes the array of a shredded type, its live slots that are not null, the bytes beside it, the rows and the keys."""
 
 
-def _typed(field: t.Field, site: Site, path: str, names: dict[str, int]) -> Typed:
+def _typed_value(field: t.Field, site: Site, path: str, names: dict[str, int]) -> Typed:
     if isinstance(field.type, t.Struct):
         return _object(field.type, site, path, names)
     if isinstance(field.type, LISTS):
@@ -164,25 +164,25 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
         ends = offsets_of_sizes(sizes)
         owner = np.repeat(np.arange(len(sizes)), sizes)
         picked = positions_of_runs(starts, sizes)
-        values = _picked(element, child, picked, rows[owner], keys).fill_null(bridge.scalar(_NULL, pa.binary()))
+        values = _build_picked(element, child, picked, rows[owner], keys).fill_null(bridge.scalar(_NULL, pa.binary()))
         nbytes = offsets_of_sizes(lengths(values))
         before = nbytes[ends[:-1]]
         totals = nbytes[ends[1:]] - before
-        made = heads(live, owner, nbytes[:-1] - before[owner], totals, path)
-        check_size(int(lengths(made).sum() + nbytes[-1]), path)
+        list_heads = heads(live, owner, nbytes[:-1] - before[owner], totals, path)
+        check_size(int(lengths(list_heads).sum() + nbytes[-1]), path)
         bodies = compute.binary_join(
             pa.ListArray.from_arrays(bridge.numbers(ends.astype(np.int32)), values),
             bridge.scalar(b"", pa.binary()),
         )
-        return joined(made, bodies)
+        return joined(list_heads, bodies)
 
     def build(array: Array, live: Booleans, rows: Numbers, keys: Keys) -> pa.Array:
         if is_view:
             starts = fixed(array, 1, dtype, array.length).astype(np.int64)
             sizes = fixed(array, 2, dtype, array.length).astype(np.int64)
         else:
-            own = offsets(array, dtype).astype(np.int64)
-            starts, sizes = own[:-1], np.diff(own)
+            list_offsets = offsets(array, dtype).astype(np.int64)
+            starts, sizes = list_offsets[:-1], np.diff(list_offsets)
         sizes = np.where(live, sizes, 0)
         # A bit may be an element, so what is computed for each is bounded by blocks of rows.
         pieces = [
@@ -212,7 +212,7 @@ def _together(pieces: Sequence[pa.Array], path: str) -> pa.Array:
     return pa.concat_arrays(pieces) if len(pieces) > 1 else pieces[0]
 
 
-def _picked(element: Build, child: Array, picked: Numbers, rows: Numbers, keys: Keys) -> pa.Array:
+def _build_picked(element: Build, child: Array, picked: Numbers, rows: Numbers, keys: Keys) -> pa.Array:
     """Return the values of some slots of a list's child, which may be there twice."""
     start = int(picked[0]) if len(picked) else 0
     if np.array_equal(picked, np.arange(start, start + len(picked))):
@@ -224,8 +224,8 @@ def _picked(element: Build, child: Array, picked: Numbers, rows: Numbers, keys: 
 
 
 def _all_of(part: Array) -> Booleans:
-    known = valid(part)
-    return np.ones(part.length, np.bool_) if known is None else known
+    is_valid = valid(part)
+    return np.ones(part.length, np.bool_) if is_valid is None else is_valid
 
 
 def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Typed:
@@ -244,15 +244,15 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
         total = np.zeros(child.length, np.int64)
         for column, (i, name, number, node) in enumerate(fields):
             part = child.children[i].slice(child.offset, child.length)
-            made = node(part, live & _all_of(part), rows, keys)
-            has[:, column] = present(made)
+            fields_value = node(part, live & _all_of(part), rows, keys)
+            has[:, column] = present(fields_value)
             ids[:, column] = keys.ids(number, rows)
             absent = has[:, column] & (ids[:, column] < 0)
             if absent.any():
                 _refuse(f"the name of the field {name!r} in the metadata of its variant", "none", absent, path)
             starts[:, column] = total
-            total += lengths(made)
-            values.append(made)
+            total += lengths(fields_value)
+            values.append(fields_value)
         owner, at = np.nonzero(has)
         key, start = ids[owner, at], starts[owner, at]
         mixed = live & present(rest)
@@ -270,10 +270,10 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
                 _refuse(f"each field of an object in {VALUE} or {TYPED}", "one in both", twice, path)
             total = total + others.nbytes
             values.append(others.bodies)
-        made = heads(live, owner, start, np.where(live, total, 0), path, ids=key)
-        check_size(int(lengths(made).sum() + total.sum()), path)
-        whole = joined(made, *values)
-        return chosen(live, whole, rest)
+        fields_value = heads(live, owner, start, np.where(live, total, 0), path, ids=key)
+        check_size(int(lengths(fields_value).sum() + total.sum()), path)
+        values_joined = joined(fields_value, *values)
+        return chosen(live, values_joined, rest)
 
     step = max(1, _CHUNK_SLOTS // max(1, len(fields)))
 
@@ -337,12 +337,12 @@ class _Objects:
             )
 
     def _check_elements(self, sound: Booleans, owner: Numbers, expected: str) -> None:
-        whole = np.ones(len(self._slots), np.bool_)
-        whole[owner[~sound]] = False
-        self._check(whole, expected)
+        is_sound = np.ones(len(self._slots), np.bool_)
+        is_sound[owner[~sound]] = False
+        self._check(is_sound, expected)
 
 
-def _refuse(expected: str, found: str, where: Booleans, path: str) -> NoReturn:
+def _refuse(expected: str, actual: str, where: Booleans, path: str) -> NoReturn:
     raise InvalidBodyError(
-        expected=expected, found=f"{found} in slot {int(where.argmax())}", field_path=path, spec=_SPEC
+        expected=expected, found=f"{actual} in slot {int(where.argmax())}", field_path=path, spec=_SPEC
     )

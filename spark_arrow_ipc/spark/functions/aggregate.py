@@ -134,12 +134,12 @@ def plan_aggregate(
     if twice:
         raise OptionError(f"two columns of the result are named {twice[0]}; give the aggregate another name")
     sparks = _sparks_way(path, group_by, aggregates)
-    asked: dict[int, s.StructField] = {}
+    columns: dict[int, s.StructField] = {}
     keys = [_position(schema, name, sparks) for name in group_by]
     for position, name in zip(keys, group_by, strict=True):
         _check_type(schema.fields[position], _KEYS, f"grouping by {name} is not done here", "", sparks)
-        asked[position] = schema.fields[position]
-    calls = [_parsed(text, sparks) for text in aggregates.values()]
+        columns[position] = schema.fields[position]
+    calls = [_parse(text, sparks) for text in aggregates.values()]
     for function, column in calls:
         if column is not None:
             position = _position(schema, column, sparks)
@@ -147,8 +147,8 @@ def plan_aggregate(
             if safe.types is not None:
                 shown = f"{function}({column}) is not computed here"
                 _check_type(schema.fields[position], safe.types, shown, safe.why, sparks)
-            asked[position] = schema.fields[position]
-    order = sorted(asked)
+            columns[position] = schema.fields[position]
+    order = sorted(columns)
     parts: list[Part] = []
     fields = [
         s.StructField(f"k{i}", schema.fields[p].dataType, metadata=schema.fields[p].metadata)
@@ -163,7 +163,7 @@ def plan_aggregate(
         fields.append(s.StructField(f"a{i}", safe.partial(type_)))
         totals.append(safe.total(f"a{i}", type_).alias(alias))
     return AggregatePlan(
-        asked=s.StructType([asked[position] for position in order]),
+        asked=s.StructType([columns[position] for position in order]),
         partials=PartialAggregates(tuple(order.index(position) for position in keys), tuple(parts)),
         output=s.StructType(fields),
         keys=tuple(f"k{i}" for i in range(len(keys))),
@@ -172,7 +172,7 @@ def plan_aggregate(
     )
 
 
-def _parsed(text: str, sparks: str) -> tuple[str, str | None]:
+def _parse(text: str, sparks: str) -> tuple[str, str | None]:
     """Return the function of a call, and its column; None for all rows."""
     call = _CALL.fullmatch(text)
     if call is None:
@@ -211,8 +211,8 @@ def _check_type(field: s.StructField, types: tuple[type[s.DataType], ...], what:
 def _sparks_way(path: object, group_by: Sequence[str], aggregates: Mapping[str, str]) -> str:
     """Return how to write the whole with Spark's own functions, for errors."""
     grouped = f".groupBy({', '.join(map(repr, group_by))})" if group_by else ""
-    made = ", ".join(f"F.expr({text!r}).alias({name!r})" for name, text in aggregates.items())
-    return f'Spark itself computes it: spark.read.format("arrowipc").load({str(path)!r}){grouped}.agg({made})'
+    expressions = ", ".join(f"F.expr({text!r}).alias({name!r})" for name, text in aggregates.items())
+    return f'Spark itself computes it: spark.read.format("arrowipc").load({str(path)!r}){grouped}.agg({expressions})'
 
 
 def aggregate(
@@ -292,9 +292,9 @@ def count(spark: SparkSession, path: Paths, where: str | None = None, **options:
     OptionError, NoFilesError, ArrowIpcError
         From Spark, as PySpark wraps them: an option is wrong, there is no file, or a header is broken.
     """
-    given = options if where is None else {**options, "where": where}
-    rows = _count_here(spark, strings_of_read(path, given))
-    return _count_by_tasks(spark, path, given) if rows is None else rows
+    count_options = options if where is None else {**options, "where": where}
+    rows = _count_here(spark, strings_of_read(path, count_options))
+    return _count_by_tasks(spark, path, count_options) if rows is None else rows
 
 
 def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:

@@ -154,31 +154,31 @@ class BlockAnswers:
             return  # the value of a partition is none of its rows, and no group
         extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
         described = tuple((i, column.described()) for i, column in extremes.items())
-        kept = self._kept.setdefault((tuple(fields), part.partition, described), _Kept(part.path, tuple(fields), part))
+        group = self._kept.setdefault((tuple(fields), part.partition, described), _Kept(part.path, tuple(fields), part))
         for number, each in enumerate(self._partials.parts):
             if each.function in _EXTREMES:
                 continue
             nulls = 0
             if each.column is not None:
                 nulls = sum(columns[each.column].nulls(i, headers) or 0 for i in answered)
-            kept.counts[number] = kept.counts.get(number, 0) + rows - nulls
+            group.counts[number] = group.counts.get(number, 0) + rows - nulls
         for i, column in extremes.items():
-            kept.add(i, column, answered)
+            group.add(i, column, answered)
 
     def take(self) -> Iterator[PartialRows]:
         """Yield the answers as partial rows, one for each schema and partition, and forget them."""
-        for kept in self._kept.values():
-            with error_context(path=kept.path):
-                batch = next(in_zone(self._converted(kept), self._zone))
-            yield self._partials.of_extremes(batch, kept.counts)
+        for group in self._kept.values():
+            with error_context(path=group.path):
+                batch = next(in_zone(self._converted(group), self._zone))
+            yield self._partials.of_extremes(batch, group.counts)
         self._kept = {}
 
-    def _converted(self, kept: _Kept) -> Iterator[pa.RecordBatch]:
+    def _converted(self, group: _Kept) -> Iterator[pa.RecordBatch]:
         """Convert the least and greatest values as batches of the file are."""
-        described = [kept.columns[i] for i in sorted(kept.columns)]
+        described = [group.columns[i] for i in sorted(group.columns)]
         arrays = tuple(array_of([low, high], of.type) for of, low, high in described)
         schema = Schema(tuple(of for of, *_ in described))
-        constants = PartitionColumns(schema, kept.fields, kept.range.partition)
+        constants = PartitionColumns(schema, group.fields, group.range.partition)
         # Columns that are only counted are not there.
         options = replace(self._options, missing_columns=MissingColumns.NULL)
         plan = compile_conform(constants.schema, self._schema, options)

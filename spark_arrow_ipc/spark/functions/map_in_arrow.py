@@ -79,10 +79,10 @@ class MappedSource(ArrowIpcDataSource):
             )
         from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
-        asked, options = self.mapping.input, read_options(self.options)
+        requested, options = self.mapping.input, read_options(self.options)
         # Where broken files are skipped, each function has the rows of ``load``, whatever columns it gets.
-        frame = super().schema() if asked is None or options.error_policy.skips_corrupt else asked
-        reader = super().reader(frame if asked is None else asked)
+        frame = super().schema() if requested is None or options.error_policy.skips_corrupt else requested
+        reader = super().reader(frame if requested is None else requested)
         if isinstance(reader, ArrowIpcBatchReader):
             reader = reader.decoding(frame)
         return MappedReader(reader, self.mapping, options.nanoseconds)
@@ -135,8 +135,8 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
 
 def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
     """Yield what a function makes of batches, in the schema that it promised; it is called once."""
-    made: Any = function(batches)
-    for batch in _iterated(made, check):
+    result: Any = function(batches)
+    for batch in _iterate(result, check):
         with short_errors:
             yield from check.convert(batch)
 
@@ -155,13 +155,13 @@ def _with_answers(
     return partial(partials, answered=answers.take), partial(inner.read, answers=answers)
 
 
-def _iterated(made: Any, check: OutputCheck) -> Iterator[Any]:
+def _iterate(result: Any, check: OutputCheck) -> Iterator[Any]:
     """Return an iterator over what the function returned."""
     try:
-        return iter(made)
+        return iter(result)
     except TypeError:
         with short_errors:
-            raise check.not_iterable(made) from None
+            raise check.not_iterable(result) from None
 
 
 def mapped_source(mapping: FunctionMapping) -> type[MappedSource]:

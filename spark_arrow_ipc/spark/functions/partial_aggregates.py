@@ -93,11 +93,11 @@ class PartialAggregates:
             types, rows = inputs.types, inputs.table.num_rows
             to_pass -= 1
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
-                yield from _typed(inputs.table, types)
+                yield from _cast_table(inputs.table, types)
                 continue
             sums = _added(bounds, inputs.bounds)
             if inputs.exceeds(sums):
-                yield from _typed(self._merged(held), types)
+                yield from _cast_table(self._merged(held), types)
                 held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
             bounds = sums
             held.append(inputs.reduced())
@@ -114,15 +114,15 @@ class PartialAggregates:
                     is_doubted = not repeats
                 held, held_rows, merged_rows = [merged], merged.num_rows, merged.num_rows
                 if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
-                    yield from _typed(merged, types)
+                    yield from _cast_table(merged, types)
                     held, held_rows, merged_rows, bounds = [], 0, 0, [0] * len(self.parts)
                     repeats = False
             pays = bool(self.keys) and not is_doubted
-        for known in answered():
-            held.append(known.table)
-            types = known.types
+        for answer in answered():
+            held.append(answer.table)
+            types = answer.types
         if held:
-            yield from _typed(self._merged(held), types)
+            yield from _cast_table(self._merged(held), types)
 
     def _together(self, batches: Iterable[pa.RecordBatch], pays: Callable[[], bool]) -> Iterator[_Inputs]:
         """Yield the inputs of batches, of several at once; while `pays` returns False, of few rows at once.
@@ -161,9 +161,9 @@ class PartialAggregates:
         """Return the partial row of a batch that has the extremes of many rows, of one group, and their counts by part."""
         inputs = _Inputs.of(self, batch)
         table = inputs.reduced()
-        for number, known in counts.items():
+        for number, row_count in counts.items():
             name = f"a{number}"
-            table = table.set_column(table.column_names.index(name), name, bridge.array([known], pa.int64()))
+            table = table.set_column(table.column_names.index(name), name, bridge.array([row_count], pa.int64()))
         return PartialRows(table, inputs.types)
 
     def _merged(self, held: list[pa.Table]) -> pa.Table:
@@ -205,17 +205,17 @@ class _Inputs:
     @classmethod
     def of(cls, plan: PartialAggregates, batch: pa.RecordBatch) -> _Inputs:
         keys = [batch.column(i) for i in plan.keys]
-        made = [_INPUTS[part.function](batch, part) for part in plan.parts]
+        arrays = [_INPUTS[part.function](batch, part) for part in plan.parts]
         return cls(
             pa.Table.from_arrays(
-                [*map(_comparable, keys), *(each.values for each in made)],
-                [*(f"k{i}" for i in range(len(keys))), *(f"a{i}" for i in range(len(made)))],
+                [*map(_comparable, keys), *(each.values for each in arrays)],
+                [*(f"k{i}" for i in range(len(keys))), *(f"a{i}" for i in range(len(arrays)))],
             ),
             len(keys),
-            tuple(each.function for each in made),
-            (*(key.type for key in keys), *(each.type for each in made)),
-            [each.bound for each in made],
-            [each.limit for each in made],
+            tuple(each.function for each in arrays),
+            (*(key.type for key in keys), *(each.type for each in arrays)),
+            [each.bound for each in arrays],
+            [each.limit for each in arrays],
         )
 
     @classmethod
@@ -242,7 +242,7 @@ def _added(bounds: list[int], more: list[int]) -> list[int]:
     return [a + b for a, b in zip(bounds, more, strict=True)]
 
 
-def _typed(table: pa.Table, types: tuple[pa.DataType, ...]) -> list[pa.RecordBatch]:
+def _cast_table(table: pa.Table, types: tuple[pa.DataType, ...]) -> list[pa.RecordBatch]:
     """Return partial rows as batches, in the types of the result."""
     columns = [_as(column, type_) for column, type_ in zip(table.columns, types, strict=True)]
     batches: list[pa.RecordBatch] = pa.Table.from_arrays(columns, table.column_names).to_batches()

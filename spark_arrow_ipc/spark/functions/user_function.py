@@ -171,7 +171,7 @@ class OutputCheck:
     def not_iterable(self, made: object) -> FunctionError:
         """Return the error for what a function returned instead of an iterator."""
         return FunctionError(
-            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_described(made)}"
+            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_describe(made)}"
         )
 
     def convert(self, made: object) -> Iterator[pa.RecordBatch]:
@@ -179,7 +179,7 @@ class OutputCheck:
         self._number += 1
         if not isinstance(made, pa.RecordBatch):
             raise FunctionError(
-                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_described(made)}"
+                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_describe(made)}"
             )
         try:
             plan = self._plan_for(made.schema)
@@ -202,10 +202,10 @@ class OutputCheck:
         return self._plan
 
 
-def _described(made: object) -> str:
-    kind = type(made)
+def _describe(result: object) -> str:
+    kind = type(result)
     name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.").replace("pyarrow.lib.", "pyarrow.")
-    return f"{name}; yield each of its to_batches()" if isinstance(made, pa.Table) else name
+    return f"{name}; yield each of its to_batches()" if isinstance(result, pa.Table) else name
 
 
 # `in_zone`: label the timestamps of batches with a time zone.
@@ -218,29 +218,29 @@ def _described(made: object) -> str:
 def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
     """Yield the batches with all timestamps that have a zone in `zone`; those without one stay."""
     was: Any = None
-    wanted: Any = None
+    target: Any = None
     changed: list[int] = []
     for batch in batches:
         if was is None or not batch.schema.equals(was, check_metadata=True):
             was = batch.schema
-            wanted = pa.schema([field.with_type(_labelled(field.type, zone)) for field in was], was.metadata)
-            changed = [i for i, field in enumerate(was) if wanted.field(i).type != field.type]
+            target = pa.schema([field.with_type(_label_zone(field.type, zone)) for field in was], was.metadata)
+            changed = [i for i, field in enumerate(was) if target.field(i).type != field.type]
         if not changed:
             yield batch
             continue
         columns = batch.columns
         for i in changed:
-            type_ = bridge.type_from_pyarrow(wanted.field(i).type)
-            columns[i] = bridge.to_pyarrow(_retyped(bridge.from_pyarrow(columns[i]), type_))
-        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+            type_ = bridge.type_from_pyarrow(target.field(i).type)
+            columns[i] = bridge.to_pyarrow(_retype(bridge.from_pyarrow(columns[i]), type_))
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _retyped(array: Array, type_: t.DataType) -> Array:
-    children = tuple(_retyped(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
+def _retype(array: Array, type_: t.DataType) -> Array:
+    children = tuple(_retype(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
     return replace(array, type=type_, children=children)
 
 
-def _labelled(type_: pa.DataType, zone: str) -> pa.DataType:
+def _label_zone(type_: pa.DataType, zone: str) -> pa.DataType:
     """Return a type of Spark's with the zone in its timestamps."""
     if pa.types.is_timestamp(type_):
         return type_ if type_.tz is None else pa.timestamp(type_.unit, zone)
@@ -254,4 +254,4 @@ def _labelled(type_: pa.DataType, zone: str) -> pa.DataType:
 
 
 def _field(field: pa.Field, zone: str) -> pa.Field:
-    return field.with_type(_labelled(field.type, zone))
+    return field.with_type(_label_zone(field.type, zone))

@@ -77,14 +77,14 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     SchemaMismatchError
         The column is not binary, its numbers are not known, it has nulls, or its vectors differ in length.
     """
-    values, own = ragged(batch, column, dtype)
+    values, offsets = ragged(batch, column, dtype)
     if batch.column(column).null_count:
         raise SchemaMismatchError(expected="no nulls", found=f"{batch.column(column).null_count:,}", field_path=column)
-    sizes = np.diff(own)
+    sizes = np.diff(offsets)
     if len(sizes) and (sizes != sizes[0]).any():
         found = f"{sizes.min():,} to {sizes.max():,} numbers; ragged() takes them"
         raise SchemaMismatchError(expected="vectors of one length", found=found, field_path=column)
-    return values[int(own[0]) : int(own[-1])].reshape(batch.num_rows, -1 if len(sizes) and sizes[0] else 0)
+    return values[int(offsets[0]) : int(offsets[-1])].reshape(batch.num_rows, -1 if len(sizes) and sizes[0] else 0)
 
 
 def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> tuple[NDArray, NDArray]:
@@ -116,15 +116,15 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
             expected=_WANTED, found=f"{array.type}; read it with vectors=binary", field_path=column
         )
     ours = bridge.from_pyarrow(array)
-    own = array_data.value_offsets(ours)
-    start, stop = int(own[0]), int(own[-1])
-    nbytes = np.diff(own)
+    offsets = array_data.value_offsets(ours)
+    start, stop = int(offsets[0]), int(offsets[-1])
+    nbytes = np.diff(offsets)
     if (nbytes % of_numbers.itemsize).any():
         row = int((nbytes % of_numbers.itemsize != 0).argmax())
         found = f"{int(nbytes[row]):,} bytes in row {row:,}"
         raise SchemaMismatchError(expected=f"a multiple of {of_numbers.itemsize} bytes", found=found, field_path=column)
     data = array_data.value_bytes(ours)[start:stop]
-    return data.view(of_numbers), (own - start) // of_numbers.itemsize
+    return data.view(of_numbers), (offsets - start) // of_numbers.itemsize
 
 
 def stack(values: Iterable[bytes], dtype: npt.DTypeLike) -> NDArray:
@@ -148,8 +148,8 @@ def stack(values: Iterable[bytes], dtype: npt.DTypeLike) -> NDArray:
     least, most = min(map(len, rows), default=0), max(map(len, rows), default=0)
     if least != most:
         raise SchemaMismatchError(expected="vectors of one length", found=f"{least:,} to {most:,} bytes")
-    made: NDArray = np.frombuffer(b"".join(rows), dtype)
-    return made.reshape(len(rows), -1 if most else 0)
+    numbers: NDArray = np.frombuffer(b"".join(rows), dtype)
+    return numbers.reshape(len(rows), -1 if most else 0)
 
 
 def to_binary(vectors: NDArray) -> pa.Array:
@@ -164,9 +164,9 @@ def to_binary(vectors: NDArray) -> pa.Array:
     """
     rows, size = vectors.shape
     little = np.ascontiguousarray(vectors, vectors.dtype.newbyteorder("<"))
-    own = np.arange(rows + 1, dtype=np.int64) * size * little.itemsize
+    offsets = np.arange(rows + 1, dtype=np.int64) * size * little.itemsize
     large = pa.Array.from_buffers(
-        pa.large_binary(), rows, [None, pa.py_buffer(own), pa.py_buffer(little.reshape(-1).view(np.uint8))]
+        pa.large_binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(little.reshape(-1).view(np.uint8))]
     )
     return large.cast(pa.binary())
 
@@ -178,13 +178,13 @@ def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
         values = parse_json(metadata_.get(SPARK_KEY.encode(), b"{}"))
     except ValueError:
         values = None
-    noted = values.get(TYPE_KEY) if isinstance(values, dict) else None
-    if noted is None or not is_vector_note(noted):
+    type_name = values.get(TYPE_KEY) if isinstance(values, dict) else None
+    if type_name is None or not is_vector_note(type_name):
         raise SchemaMismatchError(
             expected="a column whose metadata note its numbers (read with vectors=binary)",
             found="none; give the dtype, as float32",
             field_path=column,
         )
-    element = vector_element(noted_type(noted, t.binary))
+    element = vector_element(noted_type(type_name, t.binary))
     assert element is not None
     return array_data.dtype_of(element)

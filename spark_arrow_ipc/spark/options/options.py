@@ -196,10 +196,10 @@ def of_compactions() -> list[Option]:
 
 def check_compacted(keys: Iterable[str]) -> None:
     """Refuse options that could change what rows there are."""
-    taken = {option.name for option in of_compactions()}
+    names = {option.name for option in of_compactions()}
     for key in keys:
         options = [side.option(key) for side in (READING, WRITING)]
-        if not any(option is not None and option.name in taken for option in options):
+        if not any(option is not None and option.name in names for option in options):
             raise OptionError(
                 f"the option {key} could change rows, types or partitions, and a compaction keeps them; remove it, or use "
                 "rewrite"
@@ -240,14 +240,14 @@ def _check_paths(paths: Sequence[str], mapping: Mapping[str, str]) -> None:
 def _parse(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[str, Any]:
     """Parse the given options into values by attribute."""
     check_known(mapping, side, *others)
-    given = {key.lower(): string for key, string in mapping.items()}
+    by_name = {key.lower(): string for key, string in mapping.items()}
     values: dict[str, Any] = {}
     for attribute, options in side.attributes.items():
         for option in options:
             if option.name.endswith(_ANY):
                 values[attribute] = _pairs(option, mapping)
-            elif option.name.lower() in given:
-                values[attribute] = _value(option, given[option.name.lower()])
+            elif option.name.lower() in by_name:
+                values[attribute] = _value(option, by_name[option.name.lower()])
     return values
 
 
@@ -261,8 +261,8 @@ def check_known(mapping: Mapping[str, str], side: Side, *others: Side) -> None:
 def _pairs(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
     """Return the pairs of an option with keys, sorted by key."""
     prefix = option.name.removesuffix("*")
-    given = {key[len(prefix) :]: string for key, string in mapping.items() if _stands_for(option, key.lower())}
-    return tuple((key, _value(option, given[key])) for key in sorted(given))
+    by_suffix = {key[len(prefix) :]: string for key, string in mapping.items() if _stands_for(option, key.lower())}
+    return tuple((key, _value(option, by_suffix[key])) for key in sorted(by_suffix))
 
 
 def _stands_for(option: Option, key: str) -> bool:
@@ -312,9 +312,9 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
     for other in others:
         option = other.option(key)
         if option is not None:
-            given = "" if option.is_secret else f" ({key}={without_url_secrets(string)[:_SHOWN]})"
+            assignment = "" if option.is_secret else f" ({key}={without_url_secrets(string)[:_SHOWN]})"
             raise OptionError(
-                f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
+                f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{assignment}"
             )
     hint = did_you_mean(key, (option.name for option in side), show=str, most=1)
     if hint:

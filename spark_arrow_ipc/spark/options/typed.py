@@ -95,9 +95,9 @@ def strings_of(given: Mapping[str, Any]) -> dict[str, str]:
     return dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
 
 
-def _checked(given: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
+def _checked(values_by_name: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
     """Return the strings of options that `parse` takes."""
-    strings = strings_of(given)
+    strings = strings_of(values_by_name)
     parse(strings)
     return strings
 
@@ -132,9 +132,9 @@ def _string(option: Option, value: object) -> str:
 
 
 def _wrong_type(option: Option, value: object) -> OptionError:
-    given = "" if option.is_secret else f" {cut_repr(value)}"
+    value_text = "" if option.is_secret else f" {cut_repr(value)}"
     return OptionError(
-        f"the option {option.name} takes {option.kind.annotation}, and was given{given} of type {type(value).__name__}; "
+        f"the option {option.name} takes {option.kind.annotation}, and was given{value_text} of type {type(value).__name__}; "
         f"as a string: {option.example}"
     )
 

@@ -85,13 +85,13 @@ def with_computed(
 ) -> Iterator[PyArrowBatch]:
     """Yield batches with a column for each expression behind the others."""
     for batch in batches:
-        added = [_computed(i, node, batch, type_) for i, (node, type_) in enumerate(zip(nodes, types, strict=True))]
+        added = [_compute(i, node, batch, type_) for i, (node, type_) in enumerate(zip(nodes, types, strict=True))]
         columns = [*batch.columns, *added]
         yield pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
-def _computed(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
-    column, bound = _evaluated(node, batch)
+def _compute(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
+    column, bound = _evaluate(node, batch)
     if bound >= 10**type_.precision and greatest(column, column.type.scale) >= 10**type_.precision:
         most = Decimal(10**type_.precision).scaleb(-type_.scale, _EXACT)
         value = next(value for value in column.to_pylist() if value is not None and value.copy_abs() >= most)
@@ -102,15 +102,15 @@ def _computed(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: 
     return relabelled(column.cast(pa.decimal128(_DIGITS, type_.scale)), type_)
 
 
-def _evaluated(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
+def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
     if "column" in node:
         column = batch.column(batch.schema.get_field_index(node["column"][0]))
-        return _narrowed(column, greatest(column, column.type.scale))
+        return _narrow(column, greatest(column, column.type.scale))
     if "type" in node:
         value = int(node["value"])
         scale = int(parse_json(node["type"]).partition(",")[2].rstrip(")"))
         return _Value(pa.scalar(Decimal(value).scaleb(-scale, _EXACT), _type(abs(value), scale)), abs(value))
-    left, right = (_evaluated(child, batch) for child in node["children"])
+    left, right = (_evaluate(child, batch) for child in node["children"])
     first, second = left.column.type, right.column.type
     scale = max(first.scale, second.scale)
     if node["name"] == "*":
@@ -123,10 +123,10 @@ def _evaluated(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
     inputs = [left.column, right.column]
     if digits > _DIGITS:
         inputs = [value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in inputs]
-    return _narrowed(_SIGNS[node["name"]](*inputs), bound)
+    return _narrow(_SIGNS[node["name"]](*inputs), bound)
 
 
-def _narrowed(column: Any, bound: int) -> _Value:
+def _narrow(column: Any, bound: int) -> _Value:
     """Return a column in the type of the digits that it has at most."""
     # pyarrow makes each result as wide as its inputs' types could need: by their digits, most fit into 128 bits.
     to = _type(bound, column.type.scale)
@@ -149,4 +149,4 @@ def _by_values(name: str, left: Any, right: Any, rows: int, scale: int) -> _Valu
     values = [None if a is None or b is None else of(_EXACT, a, b) for a, b in zip(*sides, strict=True)]
     scale = left.type.scale + right.type.scale if name == "*" else scale
     column = pa.array(values, pa.decimal256(_MOST_DIGITS, scale))
-    return _narrowed(column, greatest(column, scale))
+    return _narrow(column, greatest(column, scale))

@@ -105,7 +105,7 @@ def _all(parts: Sequence[BoundPredicate]) -> BoundPredicate:
 
 def _held(node: Node, fields: Sequence[t.Field]) -> p.Predicate | None:
     """Return the part of a conjunct that tasks hold; None if they hold none of it."""
-    predicate = _weakened(node, fields, is_exact="exact" in node)
+    predicate = _weaken(node, fields, is_exact="exact" in node)
     if predicate is None and "exact" in node:  # the rule has left it to tasks
         raise RuntimeError(
             f"a task cannot hold the condition {json.dumps(node)}; report this, and read with "
@@ -114,18 +114,18 @@ def _held(node: Node, fields: Sequence[t.Field]) -> p.Predicate | None:
     return predicate
 
 
-def _weakened(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Predicate | None:
+def _weaken(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Predicate | None:
     """Return a predicate that is true wherever a node is, and if `is_exact` nowhere else; None if there is none."""
     name = node.get("name")
     parts = node.get("children", ())
     if name in _CHAINS:
-        kept = [held for part in parts if (held := _weakened(part, fields, is_exact=is_exact)) is not None]
+        remaining = [held for part in parts if (held := _weaken(part, fields, is_exact=is_exact)) is not None]
         # A part of an AND is true wherever the AND is.
-        if not kept or (len(kept) < len(parts) and (is_exact or name == "OR")):
+        if not remaining or (len(remaining) < len(parts) and (is_exact or name == "OR")):
             return None
-        return kept[0] if len(kept) == 1 else _CHAINS[name](tuple(kept))
+        return remaining[0] if len(remaining) == 1 else _CHAINS[name](tuple(remaining))
     if name == "NOT":  # a weakened condition under NOT would drop rows that match
-        held = _weakened(parts[0], fields, is_exact=True)
+        held = _weaken(parts[0], fields, is_exact=True)
         return None if held is None else p.Not(held)
     condition = _condition(node)
     return condition if condition is not None and _is_exact(condition, fields) else None
@@ -133,12 +133,12 @@ def _weakened(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Pre
 
 def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
     # `noted` gets the settings of the session on which the meaning depends; a doubt is a local time of an unknown zone.
-    noted: dict[str, str] = {}
+    settings: dict[str, str] = {}
     try:
-        bound = bind(predicate, fields, UNKNOWN_ZONE, noted=noted)
+        bound = bind(predicate, fields, UNKNOWN_ZONE, noted=settings)
     except ArrowIpcError:
         return False
-    return not noted and not has_doubt(bound)
+    return not settings and not has_doubt(bound)
 
 
 def _condition(node: Node) -> p.Predicate | None:

@@ -31,10 +31,10 @@ def command(
     source: bytes, request: str
 ) -> tuple[Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]], s.StructType]:
     """Return the function of a narrowed scan, and its schema, as a worker of Spark's expects them."""
-    asked = parse_json(request)
+    parsed = parse_json(request)
     schema, frame = (
-        s.StructType.fromJson(parse_json(asked["schema"])),
-        s.StructType.fromJson(parse_json(asked["frame"])),
+        s.StructType.fromJson(parse_json(parsed["schema"])),
+        s.StructType.fromJson(parse_json(parsed["frame"])),
     )
     data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - of this session, by Spark's own planner
     # The frame's names are those that the option `columns` chose; fewer of them are chosen by the schema.
@@ -47,20 +47,20 @@ def command(
         reader = reader.decoding(frame)
 
     aggregated = None
-    if "aggregates" in asked:
+    if "aggregates" in parsed:
         from spark_arrow_ipc.spark.push_down.aggregates import aggregated_reader  # few scans have any
 
-        output = s.StructType.fromJson(parse_json(asked["output"]))
-        aggregated = aggregated_reader(asked["aggregates"], schema, output, options)
+        output = s.StructType.fromJson(parse_json(parsed["output"]))
+        aggregated = aggregated_reader(parsed["aggregates"], schema, output, options)
 
     def read(batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
         # One batch of one row: the pickled partition.
         for batch in batches:
             partition = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - as above
-            read_rows = partial(_read, reader, partition, frame, asked["conjuncts"])
+            read_rows = partial(_read, reader, partition, frame, parsed["conjuncts"])
             yield from read_rows() if aggregated is None else aggregated(read_rows)
 
-    return (lambda batches: _limited(read(batches), asked.get("limit"))), schema
+    return (lambda batches: _limit(read(batches), parsed.get("limit"))), schema
 
 
 def _differ_in_case(type_: s.DataType) -> bool:
@@ -97,7 +97,7 @@ def combined(pickles: bytes, number: str) -> Combined:
     return Combined(tuple(pickle.load(stream) for _ in range(int(number))))  # noqa: S301 - as above
 
 
-def _limited(batches: Iterator[PyArrowBatch], rows: int | None) -> Iterator[PyArrowBatch]:
+def _limit(batches: Iterator[PyArrowBatch], rows: int | None) -> Iterator[PyArrowBatch]:
     """Yield the first rows of batches; all of them if `rows` is None."""
     for batch in batches:
         if rows is None:
@@ -132,10 +132,10 @@ def _read(
         from spark_arrow_ipc.spark.push_down.conjuncts import narrowed_selection  # few reads need predicates
 
         added = METADATA_COLUMNS if reader.options.metadata_columns else {}
-        whole = ArrowIpcBatchReader(frame, reader.options).own
-        selection = narrowed_selection(partition.selection, whole, reader.own, tuple(added), conjuncts)
+        file_columns = ArrowIpcBatchReader(frame, reader.options).own
+        selection = narrowed_selection(partition.selection, file_columns, reader.own, tuple(added), conjuncts)
         # Files of other partitions are not opened.
         fields = partition.partition_fields
-        kept = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
-        partition = replace(partition, selection=selection, ranges=kept)
+        ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
+        partition = replace(partition, selection=selection, ranges=ranges)
     yield from reader.read(partition) if answers is None else reader.read(partition, answers=answers)

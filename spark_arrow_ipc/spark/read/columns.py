@@ -80,14 +80,18 @@ def select_referenced(
 
     Of a column that has fields in Spark alone, such as a union, the whole is read.
     """
-    own = [path for path in paths if partition_position(partition_fields, path) is None]
+    file_paths = [path for path in paths if partition_position(partition_fields, path) is None]
     names = [field.name for field in partition_fields]
 
     def select(schema: Schema) -> list[ColumnPath]:
         with error_context(asked_by=asked_by):
             return list(
                 resolve_all(
-                    schema.fields, own, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive, others=names
+                    schema.fields,
+                    file_paths,
+                    skips_absent=skips_absent,
+                    is_case_sensitive=is_case_sensitive,
+                    others=names,
                 )
             )
 
@@ -108,7 +112,7 @@ def select_asked(
         return select_referenced(
             paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
         )
-    own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
+    file_fields = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
     find = partial(
         find_columns,
         absent=-1 if skips_absent else None,
@@ -119,7 +123,7 @@ def select_asked(
     @lru_cache(maxsize=1)  # most files of a task have one schema
     def select(schema: Schema) -> Sequence[ColumnPath]:
         with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
-            return list(_below(t.Struct(schema.fields), s.StructType(own), None, find))
+            return list(_below(t.Struct(schema.fields), s.StructType(file_fields), None, find))
 
     return select
 
@@ -134,9 +138,11 @@ def select_needed(
     is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
     """Return a callback that resolves the columns of `select_asked`, then `extra`."""
-    own = select_asked(paths, asked, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive)
+    select_requested = select_asked(
+        paths, asked, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
+    )
     if not extra:
-        return own
+        return select_requested
     from spark_arrow_ipc.dataset.predicate.expressions import WHERE  # plain reads start faster without it
 
     others = select_asked(
@@ -147,7 +153,7 @@ def select_needed(
         asked_by=WHERE,
         is_case_sensitive=is_case_sensitive,
     )
-    return lambda schema: [*own(schema), *others(schema)]
+    return lambda schema: [*select_requested(schema), *others(schema)]
 
 
 def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
@@ -171,15 +177,15 @@ def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColum
 
 
 def _below(
-    type_: t.DataType, asked: s.DataType, path: str | None, find: Callable[..., list[int]]
+    type_: t.DataType, requested: s.DataType, path: str | None, find: Callable[..., list[int]]
 ) -> Iterator[tuple[int, ...]]:
     """Yield the paths to the requested fields of a struct, or to a whole column."""
-    if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or (path and not asked.fields):
+    if not isinstance(type_, t.Struct) or not isinstance(requested, s.StructType) or (path and not requested.fields):
         yield ()
         return
     names = [field.name for field in type_.fields]
-    positions = find(names, asked.names, path)
-    present = [(position, field) for position, field in zip(positions, asked.fields, strict=True) if position >= 0]
+    positions = find(names, requested.names, path)
+    present = [(position, field) for position, field in zip(positions, requested.fields, strict=True) if position >= 0]
     if path and not present:  # the file has none of the fields, and the validity of the struct is needed
         yield ()
     for position, field in present:
@@ -292,8 +298,8 @@ def check_clash(names: Sequence[str]) -> None:
 
     Names are compared without regard to case.
     """
-    own = {name.lower() for name in METADATA_COLUMNS}
-    clashes = [name for name in names if name.lower() in own]
+    metadata_names = {name.lower() for name in METADATA_COLUMNS}
+    clashes = [name for name in names if name.lower() in metadata_names]
     if clashes:
         raise OptionError(
             f"metadataColumns=true adds a column {clashes[0]!r}, and the data has one; choose others with the option "

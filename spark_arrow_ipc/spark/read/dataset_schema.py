@@ -81,9 +81,9 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
 
 def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
     """Cast the partition columns to the types of a schema."""
-    asked = {field.name: arrow_field(field.name, field.dataType, {}, field.name).type for field in schema.fields}
+    types = {field.name: arrow_field(field.name, field.dataType, {}, field.name).type for field in schema.fields}
     names = {field.name.lower() for field in partitioning.fields}
-    return retype(partitioning, {name: type_ for name, type_ in asked.items() if name.lower() in names})
+    return retype(partitioning, {name: type_ for name, type_ in types.items() if name.lower() in names})
 
 
 def read_spark_schema(options: ReadOptions) -> s.StructType:
@@ -100,9 +100,9 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
         from spark_arrow_ipc.spark.read.where import RowSelection
 
         added = metadata_schema().names if options.metadata_columns else []
-        asked = s.StructType([field for field in schema.fields if field.name not in added])
+        requested = s.StructType([field for field in schema.fields if field.name not in added])
         # The outlines are read already, so that no file is opened again.
-        RowSelection.of(asked, options, lambda missing: dataset_schema(partitioning, outlines, missing))
+        RowSelection.of(requested, options, lambda missing: dataset_schema(partitioning, outlines, missing))
     return schema
 
 
@@ -150,20 +150,20 @@ def schema_for_spark(
     schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions
 ) -> s.StructType:
     """Return the schema that Spark gets of one table, or of several that are merged."""
-    own = _united(schemas, partitioning, options)
+    of_files = _unite(schemas, partitioning, options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
-        whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
+        merged = s.StructType(list(merged_fields(of_files.fields, of_paths.fields)))
     else:
         with error_context(path=schemas[0][0] if len(schemas) == 1 else None, asked_by=COLUMNS):
-            whole = _chosen(options.columns, own, of_paths, [schema for _, schema in schemas], partitioning)
+            merged = _chosen(options.columns, of_files, of_paths, [schema for _, schema in schemas], partitioning)
     if not options.metadata_columns:
-        return whole
-    check_clash(whole.names)
-    return s.StructType([*whole.fields, *metadata_schema().fields])
+        return merged
+    check_clash(merged.names)
+    return s.StructType([*merged.fields, *metadata_schema().fields])
 
 
-def _united(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions) -> s.StructType:
+def _unite(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions) -> s.StructType:
     """Return the files' own columns: those of the option `columns`, or all."""
     select = None
     if options.columns is not None:
@@ -185,13 +185,13 @@ def _instant(value: str | None, time_zone: str | None) -> int | None:
 
 def _chosen(
     columns: Sequence[ColumnPath],
-    own: s.StructType,
+    spark_schema: s.StructType,
     of_paths: s.StructType,
     schemas: Sequence[Schema],
     partitioning: Partitioning,
 ) -> s.StructType:
     """Return the columns of the option `columns`, in its order, and the fields of structs in its order too."""
-    whole = schemas[0]  # whose columns positions count
+    full_schema = schemas[0]  # whose columns positions count
     chosen: dict[str, s.StructField] = {}
     below: dict[str, list[tuple[str, ...]]] = {}
     for reference in columns:
@@ -200,15 +200,17 @@ def _chosen(
         if position is not None:
             field = of_paths.fields[position]
         elif isinstance(reference, int):
-            field = own[whole.fields[reference].name]
+            field = spark_schema[full_schema.fields[reference].name]
         else:
             head, *path_below = map(str, reference) if isinstance(reference, tuple) else (reference,)
             path = tuple(path_below)
-            if find_columns(own.names, [head], absent=-1) == [-1]:
-                others = dict.fromkeys(name for schema in schemas for name in schema.names if name not in whole.names)
+            if find_columns(spark_schema.names, [head], absent=-1) == [-1]:
+                others = dict.fromkeys(
+                    name for schema in schemas for name in schema.names if name not in full_schema.names
+                )
                 # No file has it: this raises the error that names the columns of all.
-                resolve_all(whole.fields, [reference], others=[*of_paths.names, *others])
-            field = own.fields[find_columns(own.names, [head])[0]]
+                resolve_all(full_schema.fields, [reference], others=[*of_paths.names, *others])
+            field = spark_schema.fields[find_columns(spark_schema.names, [head])[0]]
         chosen.setdefault(field.name, field)
         below.setdefault(field.name, []).append(path)
     fields = []
@@ -216,7 +218,7 @@ def _chosen(
         try:
             fields.append(_with_type(field, in_order(field.dataType, below[name], name)))
         except ColumnNotFoundError as error:
-            raise with_dotted(error, whole.names, [name, *below[name][0]]) from None
+            raise with_dotted(error, full_schema.names, [name, *below[name][0]]) from None
     return s.StructType(fields)
 
 
@@ -273,9 +275,9 @@ def _paths(type_: s.DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]
         yield from _paths(field.dataType, (*path, field.name))
 
 
-def _way_out(origin: s.StructType, found: s.StructType) -> str:
+def _way_out(origin: s.StructType, actual: s.StructType) -> str:
     try:
-        merged_schema([("", origin), ("", found)])
+        merged_schema([("", origin), ("", actual)])
     except SchemaMismatchError:
         return "read the files apart (pathGlobFilter), or leave the column out with the option columns"
     return "mergeSchema=true reads both"

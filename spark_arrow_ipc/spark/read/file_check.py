@@ -66,8 +66,8 @@ class FileCheck:
     def _partitioning(self, file: DataFile, root: str) -> Partitioning:
         if self.options.recursive_file_lookup:
             return Partitioning((), (file,))
-        known = partition_known([file], [root], infer=False, time_zone=self.options.time_zone)
-        return typed(known, self.own)
+        partitioning = partition_known([file], [root], infer=False, time_zone=self.options.time_zone)
+        return typed(partitioning, self.own)
 
     def _conform(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
         options, fields = self.options, partitioning.fields
@@ -79,24 +79,24 @@ class FileCheck:
             skips_absent=options.fills_missing,
             is_case_sensitive=lambda: is_sensitive,
         )
-        found = project(schema, select)
+        projected = project(schema, select)
         if fields:
-            found = PartitionColumns(found, fields, partitioning.files[0].partition).schema
-        compile_conform(found, self.own, replace(options, where=None))
+            projected = PartitionColumns(projected, fields, partitioning.files[0].partition).schema
+        compile_conform(projected, self.own, replace(options, where=None))
 
 
 def bad_files_of(
     options: ReadOptions, stream: StreamOptions, own: s.StructType | None, log: SourceLog | None
 ) -> BadFiles | None:
     """Return what passes over the bad files of a stream with a log; None if tasks raise what is wrong with them."""
-    wanted = stream.on_bad_file
+    policy = stream.on_bad_file
     notes = None
-    if wanted is OnBadFile.QUARANTINE:
+    if policy is OnBadFile.QUARANTINE:
         if log is None:
             raise OptionError(
                 "onBadFile=quarantine notes files in the sourceLog, and there is none; give sourceLog, or skip"
             )
         notes = log.bad_files
-    if wanted is OnBadFile.FAIL or own is None:
+    if policy is OnBadFile.FAIL or own is None:
         return None
-    return BadFiles(wanted.value, FileCheck(own, options), notes)
+    return BadFiles(policy.value, FileCheck(own, options), notes)

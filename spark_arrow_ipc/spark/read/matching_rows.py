@@ -58,9 +58,9 @@ class MatchingRows:
         positions = tuple(dict.fromkeys(path[0] for path in paths))
         read = Schema(tuple(schema.fields[i] for i in positions), schema.custom_metadata)
         options = ReadOptions()
-        asked = spark_schema(read, options)
-        selection = Where.parse(sql, asked).bind(asked, (), time_zone)
-        conform = compile_conform(read, asked, options)
+        requested = spark_schema(read, options)
+        selection = Where.parse(sql, requested).bind(requested, (), time_zone)
+        conform = compile_conform(read, requested, options)
         return cls(positions, selection.bound, conform, compile_filter(selection.bound, conform.schema))
 
     def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:

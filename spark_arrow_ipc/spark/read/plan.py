@@ -106,11 +106,11 @@ def _split_options(options: ReadOptions) -> SplitOptions:
 
 
 def _outline_options(
-    own: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
+    columns: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> OutlineOptions:
     return OutlineOptions(
         ipc.ReadOptions(
-            _columns(own, missing, partitioning, options),
+            _columns(columns, missing, partitioning, options),
             limits=options.limits,
             concatenated_streams=options.concatenated_streams,
         ),
@@ -124,10 +124,10 @@ def _outline_options(
 
 
 def _columns(
-    own: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
+    columns: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> SelectColumns:
     """Return the columns that a task reads, by name: types are not known yet."""
-    asked = select_asked(options.column_paths, own, partitioning.fields, skips_absent=options.fills_missing)
+    asked = select_asked(options.column_paths, columns, partitioning.fields, skips_absent=options.fills_missing)
     others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing, asked_by=WHERE)
 
     def select(schema: Schema) -> list[ColumnPath]:

@@ -75,14 +75,19 @@ def compile_output(
 
     def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
         if makers:
-            made = [maker.array(rows, name) for maker, name in makers]
-            columns = [*batch.columns[: len(own)], *made[: len(added)], *batch.columns[len(own) :], *made[len(added) :]]
+            arrays = [maker.array(rows, name) for maker, name in makers]
+            columns = [
+                *batch.columns[: len(own)],
+                *arrays[: len(added)],
+                *batch.columns[len(own) :],
+                *arrays[len(added) :],
+            ]
             batch = pa.RecordBatch.from_arrays(columns, schema=wide)
         if row_filter is not None:
-            kept = row_filter.filter(batch)
-            if kept is None:
+            filtered = row_filter.filter(batch)
+            if filtered is None:
                 return None
-            batch = kept
+            batch = filtered
         if in_order:
             return batch
         return pa.RecordBatch.from_arrays([batch.column(i) for i in order], schema=expected)
@@ -294,18 +299,18 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         """Return a function that compiles what is done with the batches of a schema, once for files that have the same one."""
         last: tuple[Schema, Compiled] | None = None
 
-        def compiled(schema: Schema) -> Compiled:
+        def compile_for(schema: Schema) -> Compiled:
             nonlocal last
             if last is not None and last[0] == schema:
                 return last[1]
             plan = compile_conform(schema, needed, self._options)
-            made = plan, compile_output(self._schema, self._own, self._added, plan.schema, selection)
+            result = plan, compile_output(self._schema, self._own, self._added, plan.schema, selection)
             # The budget for dictionaries is that of one file.
             has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))
-            last = None if has_dictionary else (schema, made)
-            return made
+            last = None if has_dictionary else (schema, result)
+            return result
 
-        return compiled
+        return compile_for
 
     def _rows(
         self,
@@ -324,17 +329,17 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 extra = () if selection is None else selection.extra
                 explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
                 raise
-            wanted = {*map(str.lower, self._added), *(() if selection is None else selection.metadata)}
-            rows_before = file.rows_before() if "_row_index" in wanted else 0
+            names = {*map(str.lower, self._added), *(() if selection is None else selection.metadata)}
+            rows_before = file.rows_before() if "_row_index" in names else 0
             for scanned in file.batches:
                 with error_context(block_kind="record batch", block_number=scanned.first_block):
                     first = 0
                     for piece in plan.conform(scanned.batch):
                         rows = RowsOf(file.range, rows_before, scanned, first, piece.num_rows)
                         first += piece.num_rows
-                        made = finish(piece, rows)
-                        if made is not None:
-                            yield made
+                        batch = finish(piece, rows)
+                        if batch is not None:
+                            yield batch
 
 
 _MOST_NOTED: Final = 64
@@ -378,8 +383,8 @@ def _is_case_sensitive() -> bool:
     return is_case_sensitive()
 
 
-def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
-    return own if selection is None else s.StructType([*own.fields, *selection.extra])
+def _beside(columns: s.StructType, selection: RowSelection | None) -> s.StructType:
+    return columns if selection is None else s.StructType([*columns.fields, *selection.extra])
 
 
 # `select_blocks`: which record batches of an open file a task decodes.
@@ -417,14 +422,14 @@ def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answe
         statistics = file_statistics(reader, numbers) if needs else None
         if answers is None and statistics is None and not (selection is not None and selection.of_blocks):
             return None
-        wanted: Sequence[int] = numbers
-        whole: Sequence[int] = numbers
+        selected: Sequence[int] = numbers
+        complete: Sequence[int] = numbers
         if selection is not None:
             may_be = selection.block_truths(reader, statistics, part, fields)
             truths = {i: may_be(i) for i in numbers}
-            wanted = [i for i in numbers if truths[i] & TRUE]
-            whole = [i for i in wanted if truths[i] == TRUE]
-        answered = frozenset() if answers is None else answers.answer(reader, part, fields, statistics, whole)
-        return frozenset(wanted).difference(answered).__contains__
+            selected = [i for i in numbers if truths[i] & TRUE]
+            complete = [i for i in selected if truths[i] == TRUE]
+        answered = frozenset() if answers is None else answers.answer(reader, part, fields, statistics, complete)
+        return frozenset(selected).difference(answered).__contains__
 
     return select

@@ -95,18 +95,18 @@ class RowFilter:
         If all rows match, nothing is copied.
         """
         mask = self.mask(batch) if self.required is None else self._hinted(batch, self.required)
-        kept = batch if self.output is None else batch.select(range(self.output))
+        output_batch = batch if self.output is None else batch.select(range(self.output))
         if isinstance(mask, pa.Scalar):
-            return kept if mask.as_py() and batch.num_rows else None
+            return output_batch if mask.as_py() and batch.num_rows else None
         matching = mask.true_count
         if matching == 0:
             return None
         if matching == batch.num_rows:
-            return kept
-        if not kept.num_columns:
+            return output_batch
+        if not output_batch.num_columns:
             # Only a struct array has a length without columns.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), matching, [None]))
-        return kept.filter(mask)
+        return output_batch.filter(mask)
 
 
 def compile_filter(
@@ -118,21 +118,21 @@ def compile_filter(
     required: BoundPredicate | None = None,
 ) -> RowFilter:
     """Compile the filter of batches of a schema; it keeps the first `output` columns, as only the predicate needs others."""
-    kept = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
+    output_schema = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
     # A struct may be there twice, with other fields for the output than for the predicate: then `positions` says which.
     places = {name: i for i, name in reversed(list(enumerate(schema.names)))} if positions is None else positions
 
-    def compiled(predicate: BoundPredicate) -> Mask:
+    def compile_mask(predicate: BoundPredicate) -> Mask:
         with error_context(asked_by=WHERE):
             mask = _compile(predicate, Source(schema, places))
 
-        def named(batch: pa.RecordBatch) -> Any:
+        def column_of(batch: pa.RecordBatch) -> Any:
             with error_context(asked_by=WHERE):
                 return mask(batch)
 
-        return named
+        return column_of
 
-    return RowFilter(compiled(bound), output, kept, None if required is None else compiled(required))
+    return RowFilter(compile_mask(bound), output, output_schema, None if required is None else compile_mask(required))
 
 
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:
@@ -377,12 +377,12 @@ def _null_safe(bound: NullSafe, source: Source) -> Mask:
     return lambda batch: pc.fill_null(part(batch), _FALSE)
 
 
-def _negated(bound: Negated, source: Source) -> Mask:
+def _negate(bound: Negated, source: Source) -> Mask:
     part = _compile(bound.part, source)
     return lambda batch: pc.invert(part(batch))
 
 
-def _connected(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable[[Any, Source], Mask]:
+def _connect(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable[[Any, Source], Mask]:
     def build(bound: All | Any_, source: Source) -> Mask:
         parts = [_compile(part, source) for part in bound.parts]
 
@@ -395,9 +395,9 @@ def _connected(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable
 
 
 _COMPILE: Final[Mapping[type[Any], Callable[[Any, Source], Mask]]] = {
-    All: _connected(pc.and_kleene, _TRUE),
-    Any_: _connected(pc.or_kleene, _FALSE),
-    Negated: _negated,
+    All: _connect(pc.and_kleene, _TRUE),
+    Any_: _connect(pc.or_kleene, _FALSE),
+    Negated: _negate,
     NullSafe: _null_safe,
     Constant: _constant,
     IsNull: _is_null,

@@ -56,10 +56,10 @@ def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) ->
         error_context(path=part.path),
         ipc.connect(part.uri, columns=how.columns, validation=how.validation, limits=how.limits, token=token) as reader,
     ):
-        yield ScannedFile(part, reader.schema, join_small(_numbered(reader), options.joined_rows), lambda: 0)
+        yield ScannedFile(part, reader.schema, join_small(_number_batches(reader), options.joined_rows), lambda: 0)
 
 
-def _numbered(batches: Iterable[RecordBatch]) -> Iterator[ScannedBatch]:
+def _number_batches(batches: Iterable[RecordBatch]) -> Iterator[ScannedBatch]:
     first_row = 0
     for number, batch in enumerate(batches):
         yield ScannedBatch(batch, number, first_row, (batch.num_rows,))
@@ -85,8 +85,8 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         of_table = _first_schema(options)
         schema = _schema_for_spark(of_table, options)
         if options.where is not None:
-            asked = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
-            RowSelection.of(asked, options, lambda missing: _schema_for_spark(of_table, missing))
+            requested = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
+            RowSelection.of(requested, options, lambda missing: _schema_for_spark(of_table, missing))
         return schema
 
     @short_errors

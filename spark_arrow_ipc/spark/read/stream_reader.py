@@ -117,10 +117,10 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
 
 def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
     """Return the log of a stream of a directory; None if its offsets have what it read."""
-    place = log_of(options, stream)
-    if place is None:
+    path = log_of(options, stream)
+    if path is None:
         return None
-    log_storage, directory = place
+    log_storage, directory = path
     log_storage.check_takes_changes(directory)
     if type(log_storage) is type(storage):
         check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
@@ -181,9 +181,9 @@ def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Tail
     path = storage.resolve(options.paths[0])
     status = storage.status(path)
     if status is None or status.kind is not Kind.FILE:
-        found = "there is nothing" if status is None else "this is a directory or a device"
+        actual = "there is nothing" if status is None else "this is a directory or a device"
         raise OptionError(
-            f"tail=true follows one file that exists, and {found}; give the path of the stream", path=path
+            f"tail=true follows one file that exists, and {actual}; give the path of the stream", path=path
         )
     _refuse(Use.TAIL, options, stream, "tail=true follows one growing stream")
     if not isinstance(stream.starting_from, StartingFrom):

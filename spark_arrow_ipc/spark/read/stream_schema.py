@@ -44,9 +44,9 @@ _SHAPING: Final = (
 
 def log_of(options: ReadOptions, stream: StreamOptions) -> tuple[Storage, str] | None:
     """Return the storage and the directory of a stream's log; None if its offsets have what it read."""
-    place = stream.source_log or (stream.own_log if stream.late_window is None else None)
+    path = stream.source_log or (stream.own_log if stream.late_window is None else None)
     of_log = options.storage or stream.log_storage
-    return None if place is None else storage_of(place, of_log if is_remote(place) else ())
+    return None if path is None else storage_of(path, of_log if is_remote(path) else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,16 +83,16 @@ class RowSelection:
         self._bound_in(UNKNOWN_ZONE)
 
     def _bound_in(self, in_zone: tzinfo | None) -> BoundPredicate:
-        noted, bound = dict(self.noted), self.bound
+        settings, bound = dict(self.noted), self.bound
         if self.unbound is not None:
             predicate, fields = self.unbound
-            bound = bind(predicate, fields, in_zone, noted)
+            bound = bind(predicate, fields, in_zone, settings)
         with error_context(asked_by=p.WHERE):
             if self.alike is not None and not is_case_sensitive():
                 raise ColumnNotFoundError(
                     f"{self.alike} without spark.sql.caseSensitive=true; leave one out with the option columns"
                 )
-            check_settings(noted, partial(value_of, defaults=self.defaults))
+            check_settings(settings, partial(value_of, defaults=self.defaults))
         return bound
 
     @classmethod
@@ -112,12 +112,12 @@ class RowSelection:
         output = own + len(added)
         positions = {name: i if i < own else i + len(added) for name, i in self.positions.items()}
         hidden = hidden_columns(self.metadata, added)
-        made = [
+        added_positions = [
             *zip(map(str.lower, added), range(own, output), strict=True),
             *zip(hidden, range(len(schema) - len(hidden), len(schema)), strict=True),
         ]
         return compile_filter(
-            self.bound, schema, output=output, positions=positions | dict(made), required=self.required
+            self.bound, schema, output=output, positions=positions | dict(added_positions), required=self.required
         )
 
     def block_truths(
@@ -170,15 +170,15 @@ class RowSelection:
 
     def _summaries(self, row_counts: Callable[[], Sequence[int]]) -> dict[str, Callable[[int], Summary]]:
         """Return the summaries of `of_blocks` by the number of a record batch; `row_counts` gives those of all."""
-        found: dict[str, Callable[[int], Summary]] = dict.fromkeys(self.of_blocks, lambda _: UNKNOWN)
-        if "_block" in found:
-            found["_block"] = lambda i: Summary(i, i, may_be_null=False)
-        if "_row_index" in found:
+        summaries: dict[str, Callable[[int], Summary]] = dict.fromkeys(self.of_blocks, lambda _: UNKNOWN)
+        if "_block" in summaries:
+            summaries["_block"] = lambda i: Summary(i, i, may_be_null=False)
+        if "_row_index" in summaries:
             with suppress(ArrowIpcError, OSError):  # raised by who reads the record batch
                 counts = row_counts()
                 ends = list(accumulate(counts))
-                found["_row_index"] = lambda i: Summary(ends[i] - counts[i], ends[i], may_be_null=False)
-        return found
+                summaries["_row_index"] = lambda i: Summary(ends[i] - counts[i], ends[i], may_be_null=False)
+        return summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,9 @@ class Where:
     @classmethod
     def parse(cls, sql: str, asked: s.StructType, *, metadata: bool = False) -> Where:
         """Parse the option `where` of a read of the columns `asked`, and of metadata columns if there are any."""
-        noted: dict[str, str] = {}
+        settings: dict[str, str] = {}
         try:
-            predicate = parse(sql, noted)
+            predicate = parse(sql, settings)
         except OptionError as error:
             raise explained(error, sql, parse) from error.__cause__
         paths = [column.path for column in p.columns(predicate)]
@@ -205,7 +205,7 @@ class Where:
         positions = {path: _position(asked, path) for path in paths if path[0].lower() not in names}
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
-        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, noted, names)
+        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, settings, names)
 
     def missing_fields(
         self, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
@@ -216,11 +216,11 @@ class Where:
         try:
             # A whole column has its fields: the option columns would refuse both.
             widest = [path for path in self.missing if not any(path[:i] in self.missing for i in range(1, len(path)))]
-            found = read_missing(replace(options, columns=tuple(widest), metadata_columns=False))
+            schema = read_missing(replace(options, columns=tuple(widest), metadata_columns=False))
         except ColumnNotFoundError as error:
             error.asked_by = p.WHERE  # which is read as the option columns
             raise name_origin(error, self.missing) from None
-        return tuple(found.fields)
+        return tuple(schema.fields)
 
     def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
         """Bind the predicate to the types of its columns."""
@@ -237,22 +237,22 @@ class Where:
         for i, one in enumerate(extra):
             fields[one.name] = one
             positions[one.name] = len(asked.fields) + i
-        known = predicate_fields(s.StructType(list(fields.values())))
+        columns = predicate_fields(s.StructType(list(fields.values())))
         in_zone = UNKNOWN_ZONE if time_zone is None else zone(time_zone)
-        noted = dict(self.noted)
+        settings = dict(self.noted)
         try:
-            bound = bind(self.predicate, known, in_zone, noted)
+            bound = bind(self.predicate, columns, in_zone, settings)
         except OptionError as error:
-            raise explained(error, self.sql, lambda sql: bind(parse(sql), known, in_zone)) from error.__cause__
+            raise explained(error, self.sql, lambda sql: bind(parse(sql), columns, in_zone)) from error.__cause__
         except ColumnNotFoundError as error:
             for column in p.columns(self.predicate):
                 with_dotted(error, asked.names, column.path)
             raise
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
-            unbound = self.predicate, known
+            unbound = self.predicate, columns
             return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.noted, defaults)
-        return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, noted, defaults)
+        return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, settings, defaults)
 
 
 def name_origin(error: ColumnNotFoundError, paths: Sequence[Sequence[str]]) -> ColumnNotFoundError:
@@ -280,10 +280,10 @@ def selected_files(selection: RowSelection, partitioning: Partitioning) -> Parti
     return replace(partitioning, files=tuple(files), strings=())
 
 
-def _alike(asked: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
+def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
     """Return what a name stands for that differs in case alone from another one beside it; None if there is none."""
     for path in paths:
-        type_: s.DataType = asked
+        type_: s.DataType = requested
         for name in path:
             names = type_.names if isinstance(type_, s.StructType) else []
             likely = [other for other in names if other.casefold() == name.casefold()]
@@ -293,10 +293,10 @@ def _alike(asked: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
     return None
 
 
-def _position(asked: s.StructType, path: Sequence[str]) -> int | None:
+def _position(requested: s.StructType, path: Sequence[str]) -> int | None:
     """Return the position of a path's first column; None if the path does not exist."""
     first = None
-    type_: s.DataType = asked
+    type_: s.DataType = requested
     for name in path:
         if not isinstance(type_, s.StructType):
             break  # the binder raises the error

@@ -160,14 +160,14 @@ def compact(
     return RewriteResult.of(summary, {file.path: file.nbytes for file in joined}, rows_read)
 
 
-def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
+def _options(path: str, user_options: Mapping[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
     """Parse the options, and refuse those that would change rows or types."""
-    of_read, of_write = split_options(given, path, path)
+    of_read, of_write = split_options(user_options, path, path)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
     reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True))
-    kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
-    return reading, replace(parse_write({**of_write, **kept, "path": path}), restore_types=True)
+    retention = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
+    return reading, replace(parse_write({**of_write, **retention, "path": path}), restore_types=True)
 
 
 def _plan(
@@ -191,9 +191,11 @@ def _plan(
     return ArrowIpcBatchReader(schema, reading), plan
 
 
-def _new_schema(own: Schema) -> NewSchema:
+def _new_schema(schema: Schema) -> NewSchema:
     """Return the schema for the commit: a read has what it had before, and what the joined files had more."""
-    return NewSchema(own, own, lambda there, path: united_schema((there, path), (own, "the files that are made")))
+    return NewSchema(
+        schema, schema, lambda there, path: united_schema((there, path), (schema, "the files that are made"))
+    )
 
 
 def _part(number: int, each: Bin, root: str, now: datetime) -> Part:

@@ -157,17 +157,17 @@ def ingest(
         The session is one of Spark Connect.
     """
     check_paths([os.fspath(target), os.fspath(checkpoint)])
-    place = _place_of(spark, os.fspath(checkpoint))
-    notes = [place, *(str(value) for name, value in options.items() if name.lower() == "sourcelog")]
+    checkpoint_path = _place_of(spark, os.fspath(checkpoint))
+    notes = [checkpoint_path, *(str(value) for name, value in options.items() if name.lower() == "sourcelog")]
     of_read, of_write = split_options(options, source, target, notes=notes)
     reading, following = stream_options(strings_of_read(source, of_read))
-    given = {name.lower() for name in of_read}
+    names = {name.lower() for name in of_read}
     nbytes = byte_argument("file_bytes", file_bytes)
-    if "maxpartitionbytes" not in given:
+    if "maxpartitionbytes" not in names:
         reading = replace(reading, max_partition_bytes=nbytes)
-    reading = unrounded(reading, given)
+    reading = unrounded(reading, names)
     following = replace(following, log_storage=_storage_options(options))
-    following = replace(following, own_log=_log_beside(place, following.log_storage))
+    following = replace(following, own_log=_log_beside(checkpoint_path, following.log_storage))
     stream_mode(reading, following)  # raises what else is wrong with the options
     writing = parse_write({**of_write, "path": os.fspath(target)})
     check_streamed(writing)
@@ -180,7 +180,7 @@ def ingest(
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
-    _check_apart(storage, root, reading, following, place)
+    _check_apart(storage, root, reading, following, checkpoint_path)
     if type(storage) is type(reading.opened_storage):
         following = replace(following, own_target=root)
     dataset = DatasetDirectory(storage, root)
@@ -198,8 +198,8 @@ def ingest(
     return writer.start()
 
 
-def _schema(given: s.StructType | str) -> s.StructType:
-    return s.StructType.fromDDL(given) if isinstance(given, str) else given
+def _schema(schema: s.StructType | str) -> s.StructType:
+    return s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
 
 
 def _place_of(spark: SparkSession, checkpoint: str) -> str:
@@ -219,34 +219,36 @@ def _place_of(spark: SparkSession, checkpoint: str) -> str:
         ) from None
 
 
-def _storage_options(given: Mapping[str, Any]) -> StorageOptions:
+def _storage_options(user_options: Mapping[str, Any]) -> StorageOptions:
     """Return the options ``storage.*``, for whatever of a query is remote."""
-    strings = strings_without_paths(given)
+    strings = strings_without_paths(user_options)
     return parse_read({name: text for name, text in strings.items() if name.lower().startswith("storage.")}).storage
 
 
-def _log_beside(place: str, options: StorageOptions) -> str | None:
+def _log_beside(checkpoint_path: str, options: StorageOptions) -> str | None:
     """Return the directory of the source log in a checkpoint; None where only Spark writes there."""
-    log = join(place, *_LOG)
+    log = join(checkpoint_path, *_LOG)
     try:
         storage_of(log, options if is_remote(log) else ())[0].check_takes_changes(log)
     except (ArrowIpcError, ImportError) as error:
         _LOGGER.warning(
             "the log of the files that are read cannot lie in the checkpoint %s (%s): a file that comes more than "
             "lateWindow late is not read; give sourceLog, a directory of this query alone",
-            printable(place), printable(str(error)),
+            printable(checkpoint_path), printable(str(error)),
         )  # fmt: skip
         return None
     return log
 
 
-def _check_apart(storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, place: str) -> None:
+def _check_apart(
+    storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, checkpoint_path: str
+) -> None:
     """Refuse a target in the source, and a source, or anything that a query keeps, in the target."""
     source = reading.opened_storage
     if type(storage) is type(source):
         check_beside(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
-    for name, path in (("the checkpoint", place), ("sourceLog", following.source_log)):
+    for name, path in (("the checkpoint", checkpoint_path), ("sourceLog", following.source_log)):
         if path is not None:
             with suppress(ArrowIpcError, ImportError):  # only Spark reaches it; what else is wrong has been said
                 inside.append((name, *storage_of(path, following.log_storage if is_remote(path) else ())))

@@ -107,9 +107,9 @@ def unskipped(reading: ReadOptions) -> ReadOptions:
 
 def with_metadata(writing: SparkWriteOptions, newest: Schema | None) -> SparkWriteOptions:
     """Return the options of a write with the metadata of the newest file's schema, but for keys that they or columns have."""
-    own = {*dict(writing.metadata), *schema_pairs.KEYS}
-    kept = () if newest is None else (pair for pair in newest.custom_metadata if pair[0] not in own)
-    return replace(writing, metadata=(*kept, *writing.metadata))
+    reserved = {*dict(writing.metadata), *schema_pairs.KEYS}
+    pairs = () if newest is None else (pair for pair in newest.custom_metadata if pair[0] not in reserved)
+    return replace(writing, metadata=(*pairs, *writing.metadata))
 
 
 def check_types(written: Schema, schemas: Iterable[Schema]) -> None:
@@ -354,16 +354,16 @@ def rewrite(
             "a schema is that of a function's result; without a function the columns are those of the read"
         )
     shipped = None if function is None else ship(function)
-    given = {name.lower() for name in of_read}
+    names = {name.lower() for name in of_read}
     if mode == "overwrite":
         reading = unskipped(reading)
     schemas: list[Schema] = []
     if writing.restore_types:
         schemas = file_schemas(reading)
-        reading = exact(reading, given, schemas, writing.partition_by or (), has_function=shipped is not None)
+        reading = exact(reading, names, schemas, writing.partition_by or (), has_function=shipped is not None)
         writing = with_metadata(writing, schemas[0] if schemas else None)
     else:
-        reading = unrounded(reading, given)
+        reading = unrounded(reading, names)
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
@@ -371,7 +371,7 @@ def rewrite(
         check_types(plan.file_schema, schemas)
     reader = reader_of(reading)(read_schema, reading)
     plan_it = partial(plan_batch_job, plan, os.fspath(target), writing, overwrite=mode == "overwrite")
-    job, plan, partitions = _planned(plan_it, reader.partitions, reading)
+    job, plan, partitions = _plan(plan_it, reader.partitions, reading)
     if job.skip:
         return RewriteResult(jobid=job.staging.jobid)
     if shipped is not None and not partitions:
@@ -403,7 +403,7 @@ def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int |
     return plan.sorted_by(names, nbytes) if names else plan
 
 
-def _planned(
+def _plan(
     plan_it: Callable[[], tuple[JobPlan, WritePlan]], partitions: Any, reading: ReadOptions
 ) -> tuple[JobPlan, WritePlan, list[InputPartition | None]]:
     """Plan the job and the read. Where one replaces what the other reads, both have seen the same files."""

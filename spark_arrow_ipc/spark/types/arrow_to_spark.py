@@ -108,16 +108,16 @@ def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> extens
 
 def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
     """Make the names of a union's fields unique: ``a, a`` gives ``a, a_1``."""
-    taken = {field.name for field in type_.fields}
+    used_names = {field.name for field in type_.fields}
     names: list[str] = []
     for field in type_.fields:
         name = field.name
         if name in names:
             number = 1
-            while f"{field.name}_{number}" in taken:
+            while f"{field.name}_{number}" in used_names:
                 number += 1
             name = f"{field.name}_{number}"
-            taken.add(name)
+            used_names.add(name)
         names.append(name)
     return tuple(names)
 
@@ -359,14 +359,14 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
 
 def to_ddl(schema: Schema) -> str:
     """Return the columns of a file as Spark reads them: ``"`a` BIGINT, `b` STRING"``. Needs no session."""
-    return ", ".join(f"{_quoted(field.name)} {_ddl(field.dataType)}" for field in spark_schema(schema, ReadOptions()))
+    return ", ".join(f"{_quote(field.name)} {_ddl(field.dataType)}" for field in spark_schema(schema, ReadOptions()))
 
 
 def _ddl(type_: s.DataType) -> str:
     """Return a type as DDL. `simpleString` leaves out the quotes that names inside of structs need."""
     type_ = storage_type(type_)  # DDL has no user-defined types
     if isinstance(type_, s.StructType):
-        return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_ddl(field.dataType)}' for field in type_)}>"
+        return f"STRUCT<{', '.join(f'{_quote(field.name)}: {_ddl(field.dataType)}' for field in type_)}>"
     if isinstance(type_, s.ArrayType):
         return f"ARRAY<{_ddl(type_.elementType)}>"
     if isinstance(type_, s.MapType):
@@ -374,5 +374,5 @@ def _ddl(type_: s.DataType) -> str:
     return str(type_.simpleString()).upper()
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

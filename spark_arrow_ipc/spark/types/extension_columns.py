@@ -136,8 +136,8 @@ def _identifier(crs: object) -> tuple[str, str] | None:
         string = crs.strip()
         if string.isdecimal():
             return "SRID", string
-        found = _IDENTIFIER.fullmatch(string) or _URN.fullmatch(string) or _END_OF_WKT.search(string[-100:])
-        return (found[1], found[2]) if found is not None else None
+        match = _IDENTIFIER.fullmatch(string) or _URN.fullmatch(string) or _END_OF_WKT.search(string[-100:])
+        return (match[1], match[2]) if match is not None else None
     if not isinstance(crs, dict):
         return None
     several = crs.get("ids")
@@ -164,20 +164,20 @@ def _refuse(what: str, path: str) -> NoReturn:
 
 def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
     """Return the extension of a column that is written."""
-    noted = metadata.get(EXTENSION_METADATA, "")
-    if metadata.get(EXTENSION_NAME) in NAMES and isinstance(noted, str):
+    metadata_string = metadata.get(EXTENSION_METADATA, "")
+    if metadata.get(EXTENSION_NAME) in NAMES and isinstance(metadata_string, str):
         # The metadata that it was read with may describe the CRS whole: they are written again if they name the same type.
         try:
-            fits = parse_spatial(noted, path).spark_type == spark_type
+            fits = parse_spatial(metadata_string, path).spark_type == spark_type
         except ArrowIpcError:
             # A user may have edited the metadata; the type says enough.
             fits = False
         if fits:
             return tuple((key, metadata[key]) for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata)
-    return _pairs(_described(spark_type))
+    return _pairs(_describe(spark_type))
 
 
-def _described(spark_type: s.SpatialType) -> str:
+def _describe(spark_type: s.SpatialType) -> str:
     """Return the metadata of the extension for a type without a noted CRS; empty without one."""
     is_geography = isinstance(spark_type, s.GeographyType)
     if spark_type.srid == spark_type.MIXED_SRID:

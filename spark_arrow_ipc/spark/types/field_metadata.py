@@ -86,7 +86,7 @@ def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
     """Return the type that a column goes back to by a note, which a user may have edited: it may raise ValueError."""
     if isinstance(note, t.DataType):
         return _along(note, usual)
-    return _along(_parsed(note), usual)
+    return _along(_parse(note), usual)
 
 
 def is_storage_of(type_: t.DataType, note: object) -> bool:
@@ -109,12 +109,12 @@ def readable(note: str | t.DataType) -> str:
 def _type_in(note: object) -> t.DataType | None:
     """Return the type that a note says; None if it says none."""
     try:
-        return _parsed(note) if isinstance(note, str) else None
+        return _parse(note) if isinstance(note, str) else None
     except ValueError:
         return None
 
 
-def _parsed(note: str) -> t.DataType:
+def _parse(note: str) -> t.DataType:
     try:
         return type_from_json(load(note.encode()))
     except ArrowIpcError as error:
@@ -124,7 +124,7 @@ def _parsed(note: str) -> t.DataType:
 def noted(type_: t.DataType) -> t.DataType:
     """Return a type without the parts that notes leave out; see the module."""
     row = _NOTED.get(type(type_))
-    return type_ if row is None else row(type_, _noted_item)
+    return type_ if row is None else row(type_, _annotate_item)
 
 
 def storage(type_: t.DataType) -> t.DataType:
@@ -137,7 +137,7 @@ _Item = Callable[[t.Field, str], t.Field]
 """Returns what is noted of a field that Spark has no field for; takes its usual name."""
 
 
-def _noted_item(field: t.Field, _name: str) -> t.Field:
+def _annotate_item(field: t.Field, _name: str) -> t.Field:
     return replace(field, type=noted(field.type), nullable=True)
 
 
@@ -153,13 +153,13 @@ _LISTS: Final = (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeLi
 _UNIONS: Final = (t.SparseUnion, t.DenseUnion)
 
 
-def _noted_map(type_: t.Map, item: _Item) -> t.DataType:
+def _annotate_map(type_: t.Map, item: _Item) -> t.DataType:
     key, value = replace(item(type_.key, "key"), nullable=False), item(type_.item, "value")
     entries = replace(type_.entries, type=t.Struct((key, value)), nullable=False)
     return t.Map(replace(item(entries, "entries"), type=entries.type, nullable=False), type_.keys_sorted)
 
 
-def _noted_runs(type_: t.RunEndEncoded, item: _Item) -> t.DataType:
+def _annotate_runs(type_: t.RunEndEncoded, item: _Item) -> t.DataType:
     run_ends = replace(item(type_.run_ends, "run_ends"), nullable=False)
     return t.RunEndEncoded(run_ends, item(type_.values, "values"))
 
@@ -168,64 +168,64 @@ _NOTED: Final[Mapping[type[t.DataType], Callable[[Any, _Item], t.DataType]]] = {
     **dict.fromkeys(_LISTS, lambda type_, item: replace(type_, value=item(type_.value, "item"))),
     **dict.fromkeys(_UNIONS, lambda type_, item: replace(type_, fields=_fields(type_, item))),
     t.Struct: lambda type_, item: t.Struct(_fields(type_, item)),
-    t.Map: _noted_map,
-    t.RunEndEncoded: _noted_runs,
+    t.Map: _annotate_map,
+    t.RunEndEncoded: _annotate_runs,
     t.Dictionary: lambda type_, item: replace(type_, value=item(t.Field("", type_.value), "").type),
 }
 """By type class: what is noted of types with children or values. All others are noted whole."""
 
 
-def _along(noted: t.DataType, usual: t.DataType) -> t.DataType:
-    row = _ALONG.get(type(noted))
-    return noted if row is None else row(noted, usual)
+def _along(annotated: t.DataType, usual: t.DataType) -> t.DataType:
+    row = _ALONG.get(type(annotated))
+    return annotated if row is None else row(annotated, usual)
 
 
-def _list_along(noted: Any, usual: t.DataType) -> t.DataType:
-    if usual == t.binary and vector_element(noted) is not None:
-        return noted  # type: ignore[no-any-return]  # a list that was read with vectors=binary
+def _list_along(annotated: Any, usual: t.DataType) -> t.DataType:
+    if usual == t.binary and vector_element(annotated) is not None:
+        return annotated  # type: ignore[no-any-return]  # a list that was read with vectors=binary
     if not isinstance(usual, t.List):
-        raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
-    return replace(noted, value=_item_along(noted.value, usual.value))  # type: ignore[no-any-return]
+        raise ValueError(str(annotated))  # noqa: TRY004 - the note is at fault
+    return replace(annotated, value=_item_along(annotated.value, usual.value))  # type: ignore[no-any-return]
 
 
-def _struct_along(noted: Any, usual: t.DataType) -> t.DataType:
+def _struct_along(annotated: Any, usual: t.DataType) -> t.DataType:
     by_name = {field.name: field for field in usual.children} if isinstance(usual, t.Struct) else {}
-    if sorted(field.name for field in noted.fields) != sorted(by_name):
-        raise ValueError(str(noted))
-    return t.Struct(tuple(_field_along(field, by_name[field.name]) for field in noted.fields))
+    if sorted(field.name for field in annotated.fields) != sorted(by_name):
+        raise ValueError(str(annotated))
+    return t.Struct(tuple(_field_along(field, by_name[field.name]) for field in annotated.fields))
 
 
-def _map_along(noted: Any, usual: t.DataType) -> t.DataType:
-    if not isinstance(usual, t.Map) or noted.keys_sorted:
-        raise ValueError(str(noted))
-    entries = t.Struct((_item_along(noted.key, usual.key), _item_along(noted.item, usual.item)))
-    return t.Map(replace(noted.entries, type=entries, nullable=usual.entries.nullable))
+def _map_along(annotated: Any, usual: t.DataType) -> t.DataType:
+    if not isinstance(usual, t.Map) or annotated.keys_sorted:
+        raise ValueError(str(annotated))
+    entries = t.Struct((_item_along(annotated.key, usual.key), _item_along(annotated.item, usual.item)))
+    return t.Map(replace(annotated.entries, type=entries, nullable=usual.entries.nullable))
 
 
-def _runs_along(noted: t.RunEndEncoded, usual: t.DataType) -> t.DataType:
-    return t.RunEndEncoded(noted.run_ends, replace(noted.values, type=_along(noted.values.type, usual)))
+def _runs_along(annotated: t.RunEndEncoded, usual: t.DataType) -> t.DataType:
+    return t.RunEndEncoded(annotated.run_ends, replace(annotated.values, type=_along(annotated.values.type, usual)))
 
 
-def _dictionary_along(noted: Any, usual: t.DataType) -> t.DataType:
-    if noted.ordered:
-        raise ValueError(str(noted))
-    return replace(noted, value=_along(noted.value, usual))  # type: ignore[no-any-return]
+def _dictionary_along(annotated: Any, usual: t.DataType) -> t.DataType:
+    if annotated.ordered:
+        raise ValueError(str(annotated))
+    return replace(annotated, value=_along(annotated.value, usual))  # type: ignore[no-any-return]
 
 
-def _no_way(noted: t.DataType, _usual: t.DataType) -> NoReturn:
-    raise ValueError(str(noted))
+def _no_way(annotated: t.DataType, _usual: t.DataType) -> NoReturn:
+    raise ValueError(str(annotated))
 
 
-def _field_along(noted: t.Field, usual: t.Field) -> t.Field:
-    return replace(usual, type=_along(noted.type, usual.type))
+def _field_along(annotated: t.Field, usual: t.Field) -> t.Field:
+    return replace(usual, type=_along(annotated.type, usual.type))
 
 
-def _item_along(noted: t.Field, usual: t.Field) -> t.Field:
+def _item_along(annotated: t.Field, usual: t.Field) -> t.Field:
     """Return the noted field, with the extension of the column where that has one of its own, such as a variant's."""
-    pairs = noted.custom_metadata
+    pairs = annotated.custom_metadata
     if usual.extension_name is not None:
         pairs = (*(pair for pair in pairs if not pair[0].startswith("ARROW:extension:")), *usual.custom_metadata)
-    return t.Field(noted.name, _along(noted.type, usual.type), usual.nullable, pairs)
+    return t.Field(annotated.name, _along(annotated.type, usual.type), usual.nullable, pairs)
 
 
 _ALONG: Final[Mapping[type[t.DataType], Callable[[Any, t.DataType], t.DataType]]] = {
@@ -265,7 +265,7 @@ def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMeta
     An extension's name and metadata are restored only if `written` is the noted storage type, or one that it may have.
     """
     pairs = [(k, v) for k, v in metadata.items() if k.startswith(ARROW_PREFIX) and isinstance(v, str)]
-    pairs += _listed_pairs(metadata.get(PAIRS_KEY))
+    pairs += _list_pairs(metadata.get(PAIRS_KEY))
     fits = is_storage_of(written, metadata.get(TYPE_KEY)) or is_extension(metadata.get(EXTENSION_NAME), written)
     if not fits:
         pairs = [pair for pair in pairs if pair[0] not in (EXTENSION_NAME, EXTENSION_METADATA)]
@@ -293,8 +293,8 @@ def _harmless(string: str | None, spark_type: s.DataType) -> tuple[dict[str, Any
         return {}, False
     if not isinstance(values, dict):
         return {}, False
-    kept = harmless(values, spark_type)
-    return kept, len(kept) == len(values)
+    values_kept = harmless(values, spark_type)
+    return values_kept, len(values_kept) == len(values)
 
 
 _ACTED_ON: Final = re.compile(
@@ -380,7 +380,7 @@ def _is_utf8(value: str) -> bool:
     return True
 
 
-def _listed_pairs(value: object) -> Iterator[tuple[str, str]]:
+def _list_pairs(value: object) -> Iterator[tuple[str, str]]:
     """Yield the pairs of `PAIRS_KEY`; malformed ones, which a user may have edited, are skipped."""
     for pair in value if isinstance(value, list) else ():
         if not isinstance(pair, dict) or not isinstance(pair.get("key"), str):

@@ -37,7 +37,7 @@ def _decimal(narrow: s.DecimalType, wide: s.DecimalType) -> bool:
     return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
 
 
-def _mixed(_narrow: s.DataType, wide: s.SpatialType) -> bool:
+def _mix(_narrow: s.DataType, wide: s.SpatialType) -> bool:
     """Geometries of any SRID are in one column of mixed SRIDs."""
     return bool(wide.srid == wide.MIXED_SRID)
 
@@ -62,8 +62,8 @@ WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
     (s.DateType, s.TimestampNTZType): _always,
     (s.DayTimeIntervalType, s.DayTimeIntervalType): _fields,
     (s.TimeType, s.TimeType): _digits,
-    (s.GeometryType, s.GeometryType): _mixed,
-    (s.GeographyType, s.GeographyType): _mixed,
+    (s.GeometryType, s.GeometryType): _mix,
+    (s.GeographyType, s.GeographyType): _mix,
 }
 """By (narrow, wide) type class: the check of a pair of types."""
 
@@ -116,8 +116,8 @@ class _Site:
         )
 
 
-def _structs(known: s.StructType, other: s.StructType, site: _Site) -> s.StructType:
-    fields = list(known.fields)
+def _structs(first: s.StructType, other: s.StructType, site: _Site) -> s.StructType:
+    fields = list(first.fields)
     absent = len(fields)
     positions = find_columns([field.name for field in fields], other.names, site.column or None, absent=absent)
     for position, field in zip(positions, other.fields, strict=True):
@@ -130,56 +130,56 @@ def _structs(known: s.StructType, other: s.StructType, site: _Site) -> s.StructT
     return s.StructType(fields)
 
 
-def _field(known: s.StructField, other: s.StructField, site: _Site) -> s.StructField:
-    type_ = _merged(known.dataType, other.dataType, site)
+def _field(first: s.StructField, other: s.StructField, site: _Site) -> s.StructField:
+    type_ = _merged(first.dataType, other.dataType, site)
     # Metadata notes the Arrow type that a column was read from, so it comes from the field that gives the type.
-    metadata = known.metadata if type_ == known.dataType else other.metadata if type_ == other.dataType else None
-    if any((field.metadata or {}).get(INEXACT_KEY) for field in (known, other)):
+    metadata = first.metadata if type_ == first.dataType else other.metadata if type_ == other.dataType else None
+    if any((field.metadata or {}).get(INEXACT_KEY) for field in (first, other)):
         metadata = {**(metadata or {}), INEXACT_KEY: True}
     # Notes that disagree, such as other names for the numbers of a label, are left out.
-    disagree = {note for note in NOTE_KEYS if (known.metadata or {}).get(note) != (other.metadata or {}).get(note)}
+    disagree = {note for note in NOTE_KEYS if (first.metadata or {}).get(note) != (other.metadata or {}).get(note)}
     if metadata and disagree:
         metadata = {key: value for key, value in metadata.items() if key not in disagree}
-    return s.StructField(known.name, type_, nullable=True, metadata=metadata)
+    return s.StructField(first.name, type_, nullable=True, metadata=metadata)
 
 
-def _merged(known: s.DataType, other: s.DataType, site: _Site) -> s.DataType:
-    if known == other or isinstance(other, s.NullType):
-        return known
-    if isinstance(known, s.NullType):
+def _merged(first: s.DataType, other: s.DataType, site: _Site) -> s.DataType:
+    if first == other or isinstance(other, s.NullType):
+        return first
+    if isinstance(first, s.NullType):
         return other
-    unite = _NESTED.get(type(known))
-    if unite is not None and type(known) is type(other):
-        return unite(known, other, site)
-    if widens(other, known):
-        return known
-    if widens(known, other):
+    unite = _NESTED.get(type(first))
+    if unite is not None and type(first) is type(other):
+        return unite(first, other, site)
+    if widens(other, first):
+        return first
+    if widens(first, other):
         return other
-    both = _common_decimal(known, other) or _common_interval(known, other)
-    return both if both is not None else site.refuse(known, other)
+    both = _common_decimal(first, other) or _common_interval(first, other)
+    return both if both is not None else site.refuse(first, other)
 
 
-def _common_decimal(known: s.DataType, other: s.DataType) -> s.DecimalType | None:
-    if not isinstance(known, s.DecimalType) or not isinstance(other, s.DecimalType):
+def _common_decimal(first: s.DataType, other: s.DataType) -> s.DecimalType | None:
+    if not isinstance(first, s.DecimalType) or not isinstance(other, s.DecimalType):
         return None
-    scale = max(known.scale, other.scale)
-    precision = scale + max(known.precision - known.scale, other.precision - other.scale)
+    scale = max(first.scale, other.scale)
+    precision = scale + max(first.precision - first.scale, other.precision - other.scale)
     return s.DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
 
 
-def _common_interval(known: s.DataType, other: s.DataType) -> s.DayTimeIntervalType | None:
-    if not isinstance(known, s.DayTimeIntervalType) or not isinstance(other, s.DayTimeIntervalType):
+def _common_interval(first: s.DataType, other: s.DataType) -> s.DayTimeIntervalType | None:
+    if not isinstance(first, s.DayTimeIntervalType) or not isinstance(other, s.DayTimeIntervalType):
         return None
-    return s.DayTimeIntervalType(min(known.startField, other.startField), max(known.endField, other.endField))
+    return s.DayTimeIntervalType(min(first.startField, other.startField), max(first.endField, other.endField))
 
 
-def _arrays(known: s.ArrayType, other: s.ArrayType, site: _Site) -> s.ArrayType:
-    return s.ArrayType(_merged(known.elementType, other.elementType, site.below("element")), containsNull=True)
+def _arrays(first: s.ArrayType, other: s.ArrayType, site: _Site) -> s.ArrayType:
+    return s.ArrayType(_merged(first.elementType, other.elementType, site.below("element")), containsNull=True)
 
 
-def _maps(known: s.MapType, other: s.MapType, site: _Site) -> s.MapType:
-    key = _merged(known.keyType, other.keyType, site.below("key"))
-    return s.MapType(key, _merged(known.valueType, other.valueType, site.below("value")), valueContainsNull=True)
+def _maps(first: s.MapType, other: s.MapType, site: _Site) -> s.MapType:
+    key = _merged(first.keyType, other.keyType, site.below("key"))
+    return s.MapType(key, _merged(first.valueType, other.valueType, site.below("value")), valueContainsNull=True)
 
 
 _NESTED: Mapping[type[s.DataType], Callable[[Any, Any, _Site], s.DataType]] = {

@@ -59,15 +59,15 @@ def with_pairs(spark_schema: s.StructType, arrow_schema: Schema) -> s.StructType
 
 def noted_pairs(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.CustomMetadata:
     """Return the pairs for the schema of the files of these columns, by what they note; `fields` are the written ones."""
-    made: list[tuple[str, str]] = list(_other_pairs(spark_schema))
+    pairs: list[tuple[str, str]] = list(_other_pairs(spark_schema))
     for key, parts in PARTS.items():
         value = parts.join([
             (field, _note_in(column, note_key(key)) or {})
             for column, field in zip(spark_schema.fields, fields, strict=True)
         ])  # fmt: skip
         if value is not None:
-            made.append((key, to_text(value)))
-    return (*made, *feature_pairs(spark_schema))
+            pairs.append((key, to_text(value)))
+    return (*pairs, *feature_pairs(spark_schema))
 
 
 def note_key(key: str) -> str:
@@ -130,8 +130,8 @@ def noted_features(pairs: t.CustomMetadata) -> Mapping[str, str]:
 def feature_pairs(schema: s.StructType) -> t.CustomMetadata:
     """Return the pair of a file's schema for the columns that note a feature; nothing without any."""
     values = {field.name: _value_in(field, FEATURE_KEY) for field in schema.fields}
-    noted = {name: feature for name, feature in values.items() if isinstance(feature, dict | list)}
-    return ((METADATA_KEY, to_text({"info": {"features": noted}})),) if noted else ()
+    features = {name: feature for name, feature in values.items() if isinstance(feature, dict | list)}
+    return ((METADATA_KEY, to_text({"info": {"features": features}})),) if features else ()
 
 
 def _is_inferred(feature: Any) -> bool:

@@ -77,8 +77,8 @@ _INTERVALS: Final = {
 
 def note_pairs(spark_schema: s.StructType) -> t.CustomMetadata:
     """Return the pair of a schema that notes a DataFrame's; nothing if the Arrow types say it all."""
-    noted: s.StructType = _cleaned(spark_schema)
-    return ((KEY, noted.json()),) if _says_more(noted) else ()
+    cleaned: s.StructType = _clean(spark_schema)
+    return ((KEY, cleaned.json()),) if _says_more(cleaned) else ()
 
 
 def note_in(pairs: t.CustomMetadata) -> str | None:
@@ -92,12 +92,12 @@ def believed(
 ) -> s.StructType:
     """Return the schema of a file with what its note says of fields that still have the noted types."""
     try:
-        noted = parse_json(note, most_memory=_MOST_MEMORY)
+        annotation = parse_json(note, most_memory=_MOST_MEMORY)
     except ValueError as error:
         _LOG.warning("the note of Spark's schema is ignored: %s", printable(str(error)[:200]))
         return natural
-    made = _struct(natural, written, noted, _Site({}, "", chosen))
-    return made if isinstance(made, s.StructType) else natural
+    restored = _struct(natural, written, annotation, _Site({}, "", chosen))
+    return restored if isinstance(restored, s.StructType) else natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,35 +112,35 @@ class _Site:
         return _Site(self.collations, f"{self.path}.{name}", self.chosen)
 
 
-def _believed(natural: s.DataType, written: s.DataType, noted: object, site: _Site) -> s.DataType | None:
+def _restore(natural: s.DataType, written: s.DataType, annotation: object, site: _Site) -> s.DataType | None:
     """Return the noted type of a field, or None if it is not the field's own."""
-    if isinstance(noted, dict) and noted.get("type") == "udt":
-        return _user_type(natural, noted)
+    if isinstance(annotation, dict) and annotation.get("type") == "udt":
+        return _user_type(natural, annotation)
     row = _NESTED.get(type(written))
     if row is not None:
         # With vectors=binary a list is binary.
-        return row(natural, written, noted, site) if type(natural) is type(written) else None
-    if not isinstance(noted, str):
+        return row(natural, written, annotation, site) if type(natural) is type(written) else None
+    if not isinstance(annotation, str):
         return None
-    found = _leaf(written, noted, site)
-    if found is None:
+    restored = _leaf(written, annotation, site)
+    if restored is None:
         return None
-    return found if type(found) is type(natural) or site.chosen(found) else natural
+    return restored if type(restored) is type(natural) or site.chosen(restored) else natural
 
 
-def _leaf(written: s.DataType, noted: str, site: _Site) -> s.DataType | None:
+def _leaf(written: s.DataType, annotation: str, site: _Site) -> s.DataType | None:
     if isinstance(written, s.StringType):
-        return _string(noted, site)
+        return _string(annotation, site)
     if isinstance(written, s.DayTimeIntervalType):
-        return _INTERVALS.get(noted)
+        return _INTERVALS.get(annotation)
     if isinstance(written, s.TimeType):
-        match = _TIME.fullmatch(noted)
+        match = _TIME.fullmatch(annotation)
         return s.TimeType(int(match[1])) if match is not None and int(match[1]) <= written.precision else None
-    return written if written.jsonValue() == noted else None
+    return written if written.jsonValue() == annotation else None
 
 
-def _string(noted: str, site: _Site) -> s.DataType | None:
-    if noted != _PLAIN.jsonValue():
+def _string(annotation: str, site: _Site) -> s.DataType | None:
+    if annotation != _PLAIN.jsonValue():
         return None
     collation = site.collations.get(site.path)
     if collation is None:
@@ -162,19 +162,19 @@ def is_collation(name: object) -> TypeGuard[str]:
     return match is not None and (match[1] is None or match[1] in LOCALES)
 
 
-def _user_type(natural: s.DataType, noted: Mapping[str, object]) -> s.DataType | None:
-    name = noted.get("class")
-    known = _USER_TYPES.get(name) if isinstance(name, str) else None
-    if known is None:
+def _user_type(natural: s.DataType, annotation: Mapping[str, object]) -> s.DataType | None:
+    name = annotation.get("class")
+    class_path = _USER_TYPES.get(name) if isinstance(name, str) else None
+    if class_path is None:
         return None
-    module, class_ = known
+    module, class_ = class_path
     # Both are of the table. Imported late: few files have vectors, and the modules take a second.
-    made: s.UserDefinedType = getattr(importlib.import_module(module), class_)()
-    return made if _nullable(made.sqlType()) == _nullable(natural) else None
+    user_type: s.UserDefinedType = getattr(importlib.import_module(module), class_)()
+    return user_type if _nullable(user_type.sqlType()) == _nullable(natural) else None
 
 
-def _struct(natural: Any, written: s.StructType, noted: object, site: _Site) -> s.DataType | None:
-    entries = noted.get("fields") if isinstance(noted, dict) and noted.get("type") == "struct" else None
+def _struct(natural: Any, written: s.StructType, annotation: object, site: _Site) -> s.DataType | None:
+    entries = annotation.get("fields") if isinstance(annotation, dict) and annotation.get("type") == "struct" else None
     if not isinstance(entries, list):
         return None
     by_name: dict[object, Any] = {}
@@ -193,7 +193,7 @@ def _field(natural: s.StructField, written: s.StructField, entry: Any, site: _Si
     metadata = metadata if isinstance(metadata, dict) else {}
     collations = metadata.get(_COLLATIONS_KEY)
     below = _Site(collations if isinstance(collations, dict) else {}, natural.name, site.chosen)
-    type_ = _believed(natural.dataType, written.dataType, entry.get("type"), below)
+    type_ = _restore(natural.dataType, written.dataType, entry.get("type"), below)
     if type_ is None:
         return natural
     arrows = {k: v for k, v in natural.metadata.items() if k.startswith((ARROW_PREFIX, OWN_PREFIX))}
@@ -202,18 +202,18 @@ def _field(natural: s.StructField, written: s.StructField, entry: Any, site: _Si
     return s.StructField(natural.name, type_, nullable=True, metadata={**arrows, **harmless(metadata, type_)})
 
 
-def _array(natural: Any, written: s.ArrayType, noted: object, site: _Site) -> s.DataType | None:
-    if not isinstance(noted, dict) or noted.get("type") != "array":
+def _array(natural: Any, written: s.ArrayType, annotation: object, site: _Site) -> s.DataType | None:
+    if not isinstance(annotation, dict) or annotation.get("type") != "array":
         return None
-    element = _believed(natural.elementType, written.elementType, noted.get("elementType"), site.below("element"))
+    element = _restore(natural.elementType, written.elementType, annotation.get("elementType"), site.below("element"))
     return None if element is None else s.ArrayType(element)
 
 
-def _map(natural: Any, written: s.MapType, noted: object, site: _Site) -> s.DataType | None:
-    if not isinstance(noted, dict) or noted.get("type") != "map":
+def _map(natural: Any, written: s.MapType, annotation: object, site: _Site) -> s.DataType | None:
+    if not isinstance(annotation, dict) or annotation.get("type") != "map":
         return None
-    key = _believed(natural.keyType, written.keyType, noted.get("keyType"), site.below("key"))
-    value = _believed(natural.valueType, written.valueType, noted.get("valueType"), site.below("value"))
+    key = _restore(natural.keyType, written.keyType, annotation.get("keyType"), site.below("key"))
+    value = _restore(natural.valueType, written.valueType, annotation.get("valueType"), site.below("value"))
     return None if key is None or value is None else s.MapType(key, value)
 
 
@@ -235,19 +235,19 @@ def _nullable(type_: s.DataType) -> s.DataType:
     return type_
 
 
-def _cleaned(type_: Any) -> Any:
+def _clean(type_: Any) -> Any:
     """Return a Spark type as it is noted: harmless metadata, and the storage of user-defined types that are not known."""
     if isinstance(type_, s.UserDefinedType):
-        known = _USER_TYPES.get(type_.scalaUDT())
+        class_path = _USER_TYPES.get(type_.scalaUDT())
         mine = (type(type_).__module__, type(type_).__name__)
-        return type_ if known == mine else _cleaned(type_.sqlType())
+        return type_ if class_path == mine else _clean(type_.sqlType())
     if isinstance(type_, s.StructType):
-        typed = [(field, _cleaned(field.dataType)) for field in type_.fields]
+        typed = [(field, _clean(field.dataType)) for field in type_.fields]
         return s.StructType([s.StructField(f.name, x, f.nullable, harmless(f.metadata or {}, x)) for f, x in typed])
     if isinstance(type_, s.ArrayType):
-        return s.ArrayType(_cleaned(type_.elementType), type_.containsNull)
+        return s.ArrayType(_clean(type_.elementType), type_.containsNull)
     if isinstance(type_, s.MapType):
-        return s.MapType(_cleaned(type_.keyType), _cleaned(type_.valueType), type_.valueContainsNull)
+        return s.MapType(_clean(type_.keyType), _clean(type_.valueType), type_.valueContainsNull)
     return _PLAIN if isinstance(type_, s.CharType | s.VarcharType) else type_
 
 

@@ -54,13 +54,13 @@ def written_pairs(
 ) -> t.CustomMetadata:
     """Return the custom metadata of the Arrow field of a Spark column."""
     pairs_of = _PAIRS.get(type(storage_type(spark_type)))
-    own = () if pairs_of is None else pairs_of(storage_type(spark_type), metadata, path)
+    extension_pairs = () if pairs_of is None else pairs_of(storage_type(spark_type), metadata, path)
     # An extension of the type itself replaces both pairs of one that the column was read with.
-    own_keys = {key for key, _ in own}
+    own_keys = {key for key, _ in extension_pairs}
     if extension_columns.EXTENSION_NAME in own_keys:
         own_keys.add(extension_columns.EXTENSION_METADATA)
-    kept = field_metadata.from_spark(metadata, written)
-    return (*(pair for pair in kept if pair[0] not in own_keys), *own)
+    annotations = field_metadata.from_spark(metadata, written)
+    return (*(pair for pair in annotations if pair[0] not in own_keys), *extension_pairs)
 
 
 def _just(type_: t.DataType) -> Callable[[Any, str], t.DataType]:
@@ -125,10 +125,10 @@ _CASTS: Mapping[type[s.DataType], str] = {
 
 
 def _variant_pairs(_spark_type: s.VariantType, metadata: Mapping[str, Any], _path: str) -> t.CustomMetadata:
-    own = {extension_columns.EXTENSION_NAME: _VARIANT_NAMES[0], extension_columns.EXTENSION_METADATA: ""}
+    pairs = {extension_columns.EXTENSION_NAME: _VARIANT_NAMES[0], extension_columns.EXTENSION_METADATA: ""}
     if metadata.get(extension_columns.EXTENSION_NAME) in _VARIANT_NAMES:  # as it was read
-        own = {key: value for key in own if isinstance(value := metadata.get(key), str)}
-    return tuple(own.items())
+        pairs = {key: value for key in pairs if isinstance(value := metadata.get(key), str)}
+    return tuple(pairs.items())
 
 
 _VARIANT_NAMES: Final = ("arrow.parquet.variant", "parquet.variant")

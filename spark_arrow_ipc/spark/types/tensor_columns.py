@@ -92,9 +92,9 @@ def tensor_of(field: t.Field, path: str) -> TensorColumn | None:
     dimensions = None if name == FIXED else _dimensions(field, path)
     tensor = parse_tensor(str(name), dict(field.custom_metadata).get(EXTENSION_METADATA, ""), dimensions, path)
     if name == FIXED:
-        wanted = f"a fixed-size list of {tensor.size:,} elements, for the shape {list(tensor.shape)}"
+        expected = f"a fixed-size list of {tensor.size:,} elements, for the shape {list(tensor.shape)}"
         if not isinstance(field.type, t.FixedSizeList) or field.type.list_size != tensor.size:
-            _invalid(path, wanted, str(field.type))
+            _invalid(path, expected, str(field.type))
     return tensor
 
 
@@ -133,30 +133,30 @@ def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> Ten
 
 
 def _permutation(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[int, ...] | None:
-    noted = values.get("permutation")
-    if noted is None:
+    axes = values.get("permutation")
+    if axes is None:
         return None
     usual = list(range(dimensions))
-    if not isinstance(noted, list) or not all(type(d) is int for d in noted) or sorted(noted) != usual:
-        _invalid(path, f"a permutation with each of the dimensions 0 to {dimensions - 1} once", _cut(str(noted)))
-    return None if noted == usual else tuple(noted)
+    if not isinstance(axes, list) or not all(type(d) is int for d in axes) or sorted(axes) != usual:
+        _invalid(path, f"a permutation with each of the dimensions 0 to {dimensions - 1} once", _cut(str(axes)))
+    return None if axes == usual else tuple(axes)
 
 
 def _dim_names(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[str, ...] | None:
-    noted = values.get("dim_names")
-    if noted is None:
+    names = values.get("dim_names")
+    if names is None:
         return None
-    if not isinstance(noted, list) or len(noted) != dimensions or not all(isinstance(name, str) for name in noted):
-        _invalid(path, f"dim_names, a list of {dimensions} strings", _cut(str(noted)))
-    return tuple(noted)
+    if not isinstance(names, list) or len(names) != dimensions or not all(isinstance(name, str) for name in names):
+        _invalid(path, f"dim_names, a list of {dimensions} strings", _cut(str(names)))
+    return tuple(names)
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 
-def _invalid(path: str, expected: str, found: str) -> NoReturn:
-    raise InvalidMetadataError(expected=expected, found=found or "nothing", field_path=path, spec=_SPEC)
+def _invalid(path: str, expected: str, actual: str) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=actual or "nothing", field_path=path, spec=_SPEC)
 
 
 def spark_tensor(value: s.DataType) -> s.StructType:

@@ -63,7 +63,7 @@ def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColu
     A new file begins where the schema changes.
     """
     if columns.given is not None:
-        usual = _grown_batches(batches, columns.given, columns.usual)
+        usual = _convert_growing_batches(batches, columns.given, columns.usual)
     else:
         usual = (written_batch(batch, columns.usual) for batch in batches)
     if columns.schema is columns.usual and not columns.sampled:
@@ -71,20 +71,26 @@ def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColu
     return _Columns(columns).written(usual)
 
 
-def _grown_batches(batches: Iterable[bridge.PyArrowBatch], given: Given, usual: Schema) -> Iterator[RecordBatch]:
+def _convert_growing_batches(
+    batches: Iterable[bridge.PyArrowBatch], spark_columns: Given, usual: Schema
+) -> Iterator[RecordBatch]:
     """Convert batches of fewer columns, or of narrower types, as a read converts the files that are older than others."""
     # Imported late: other writes need nothing of how files are read.
     from spark_arrow_ipc.spark.conform.conversion import nulls
     from spark_arrow_ipc.spark.conform.plan import compile_conform
 
-    own = arrow_schema_for(given.schema)
-    grown = [i for i, new in enumerate(given.written.fields) if i >= len(own) or new != given.schema.fields[i]]
-    wanted = s.StructType([given.written.fields[i] for i in grown])
-    conform = compile_conform(own, wanted, ReadOptions())
+    spark_schema = arrow_schema_for(spark_columns.schema)
+    grown = [
+        i
+        for i, new in enumerate(spark_columns.written.fields)
+        if i >= len(spark_schema) or new != spark_columns.schema.fields[i]
+    ]
+    target = s.StructType([spark_columns.written.fields[i] for i in grown])
+    conform = compile_conform(spark_schema, target, ReadOptions())
     for batch in batches:
-        narrow = written_batch(batch, own)
+        narrow = written_batch(batch, spark_schema)
         absent = nulls(narrow.num_rows)
-        columns = [*narrow.columns, *[absent] * (len(usual) - len(own))]
+        columns = [*narrow.columns, *[absent] * (len(usual) - len(spark_schema))]
         for i, conversion in zip(grown, conform.conversions, strict=True):
             with error_context(field_path=usual.fields[i].name):
                 columns[i] = _as_written(bridge.from_pyarrow(conversion.convert(columns[i], None)), usual.fields[i])
@@ -106,9 +112,9 @@ class _Columns:
             i for i in self.columns.sampled if dictionaries.is_worth_encoding([b.columns[i] for b in sample])
         ])  # fmt: skip
         for batch in chain(sample, batches):
-            made = self._as(batch, schema)
-            yield made
-            large = [i for i in encoded if dictionaries.outgrown(_dictionary_of(made.columns[i]))]
+            converted = self._as(batch, schema)
+            yield converted
+            large = [i for i in encoded if dictionaries.outgrown(_dictionary_of(converted.columns[i]))]
             if large:
                 schema, encoded = self._with_encoded([i for i in encoded if i not in large])
 
@@ -120,16 +126,16 @@ class _Columns:
         return Schema(tuple(fields), self.columns.schema.custom_metadata), positions
 
     def _as(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
-        made = []
+        columns = []
         for i, (array, written) in enumerate(zip(batch.columns, schema.fields, strict=True)):
             tensor = self.columns.tensors.get(i)
             with error_context(field_path=written.name):
                 if tensor is not None:
-                    made.append(tensor.convert(array, self.rows, self.dictionaries))
+                    columns.append(tensor.convert(array, self.rows, self.dictionaries))
                 else:
-                    made.append(restore(array, written.type, written.name, self.dictionaries))
+                    columns.append(restore(array, written.type, written.name, self.dictionaries))
         self.rows += batch.num_rows
-        return RecordBatch(schema, tuple(made), batch.num_rows)
+        return RecordBatch(schema, tuple(columns), batch.num_rows)
 
 
 def _first_rows(batches: Iterator[RecordBatch], rows: int) -> Iterator[RecordBatch]:

@@ -112,17 +112,17 @@ class WritePlan:
         if schema is None:
             return self
         grown = plan_write(schema, options)
-        given = Given(self.columns.given.schema if self.columns.given else self.schema, schema)
-        return replace(grown, columns=replace(grown.columns, given=given), order=self.order)
+        spark_columns = Given(self.columns.given.schema if self.columns.given else self.schema, schema)
+        return replace(grown, columns=replace(grown.columns, given=spark_columns), order=self.order)
 
     def new_schema(self, check: SchemaCheck) -> NewSchema:
         """Return the schema of the files as the commit needs it; `check` is the option of the write."""
-        own, taken = self.file_schema, self.schema.names
+        file_schema, names = self.file_schema, self.schema.names
 
         def beside(there: Schema, path: str) -> Schema:
-            return schema_beside(own, there, path, check, taken=taken, keeps_types=self.keeps_types)
+            return schema_beside(file_schema, there, path, check, taken=names, keeps_types=self.keeps_types)
 
-        return NewSchema(own, self.columns.schema, beside)
+        return NewSchema(file_schema, self.columns.schema, beside)
 
     @property
     def file_schema(self) -> Schema:
@@ -143,7 +143,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     positions = _positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
-    collated = _collated(schema)
+    collated = _collations(schema)
     for name in (schema.names[i] for i in positions):
         if name in collated:
             raise UnsupportedError(
@@ -155,7 +155,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         schema, options.tensor_columns or (), options.fixed_size_lists or (), restore_types=options.restore_types
     )
     tensors = {i: target for i, target in tensors.items() if i not in positions}
-    written = _written_schema(without_notes(schema, tensors), usual, options)
+    written = _file_schema(without_notes(schema, tensors), usual, options)
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
     targets: dict[int, TensorTarget | ListsBelow] = dict(tensors)
@@ -169,12 +169,12 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
             fields[i] = _encoded(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
-    given = tuple(pair for pair in options.metadata if pair[0] != spark_note.KEY)
+    user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_note.KEY)
     in_fields = [field for i, field in enumerate(fields) if i not in positions]
-    kept = (pair for pair in schema_pairs.noted_pairs(in_files, in_fields) if pair[0] not in dict(given))
-    own = (*given, *kept, *spark_note.note_pairs(in_files))
-    unchanged = not sampled and not own and tuple(fields) == usual.fields
-    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, targets)
+    annotations = (pair for pair in schema_pairs.noted_pairs(in_files, in_fields) if pair[0] not in dict(user_pairs))
+    pairs = (*user_pairs, *annotations, *spark_note.note_pairs(in_files))
+    unchanged = not sampled and not pairs and tuple(fields) == usual.fields
+    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), pairs), sampled, targets)
     partition = PartitionBy(positions) if positions else None
     if options.layout is Layout.HUGGINGFACE:
         check_features(columns.schema)
@@ -186,12 +186,12 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     return plan
 
 
-def _collated(schema: s.StructType) -> dict[str, str]:
+def _collations(schema: s.StructType) -> dict[str, str]:
     strings = [field for field in schema.fields if isinstance(field.dataType, s.StringType)]
     return {field.name: field.dataType.simpleString() for field in strings if field.dataType != s.StringType()}
 
 
-def _written_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:
+def _file_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:
     """Return the schema of the files: with the noted types of all columns, of vectors, or of none."""
     if options.restore_types:
         return restored_schema(schema)

@@ -209,7 +209,7 @@ def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         ) from error
 
 
-def _packed(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+def _pack_bits(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Pack the fields of a struct into intervals."""
     mask = array_data.validity_mask(array)
     packed = np.zeros(array.length, array_data.dtype_of(type_))
@@ -324,9 +324,9 @@ def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.FixedSizeList
     child = restoring.below("[]").restored(array.children[0], type_.value.type)
     if mask is not None:
         # In this layout a null list has elements too; they are null.
-        whole = concat([child, from_pylist.array([None], child.type)])
+        padded = concat([child, from_pylist.array([None], child.type)])
         elements = offsets[:-1, None] + np.arange(size)
-        child = take(whole, np.where(mask[:, None], elements, child.length).reshape(-1))
+        child = take(padded, np.where(mask[:, None], elements, child.length).reshape(-1))
     return Array(type_, array.length, array.null_count, (array.buffers[0],), (child,))
 
 
@@ -344,10 +344,10 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 def _map(restoring: _Restoring, array: Array, type_: t.Map) -> Array:
     array = compact(array)
-    usual, noted = array.children[0], type_.entries.type
+    usual, annotated = array.children[0], type_.entries.type
     # A file may call its keys and values otherwise.
-    fields = tuple(replace(a, name=b.name) for a, b in zip(usual.type.children, noted.children, strict=True))
-    entries = restoring.below("[]").restored(replace(usual, type=t.Struct(fields)), noted)
+    fields = tuple(replace(a, name=b.name) for a, b in zip(usual.type.children, annotated.children, strict=True))
+    entries = restoring.below("[]").restored(replace(usual, type=t.Struct(fields)), annotated)
     return replace(array, type=type_, children=(entries,))
 
 
@@ -396,8 +396,8 @@ def _is_count(usual: t.Int, _: Any) -> bool:
     return usual == t.int64
 
 
-def _same_names(usual: t.Struct, noted: t.Struct) -> bool:
-    return sorted(f.name for f in usual.fields) == sorted(f.name for f in noted.fields)
+def _same_names(usual: t.Struct, annotated: t.Struct) -> bool:
+    return sorted(f.name for f in usual.fields) == sorted(f.name for f in annotated.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,8 +410,8 @@ class Row:
     """True if `restore` converts the children itself, so that they need no rows of their own."""
 
 
-def _is_vector(_: Any, noted: Any) -> bool:
-    return vector_element(noted) is not None
+def _is_vector(_: Any, annotated: Any) -> bool:
+    return vector_element(annotated) is not None
 
 
 RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
@@ -430,8 +430,8 @@ RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
     (t.Duration, t.Duration): Row(_counts),
     (t.Int, t.Duration): Row(_numbers, _is_count),
     (t.Int, t.IntervalYearMonth): Row(_numbers, lambda usual, _: usual == t.int32),
-    (t.Struct, t.IntervalDayTime): Row(_packed, _day_time, is_whole=True),
-    (t.Struct, t.IntervalMonthDayNano): Row(_packed, _month_day_nano, is_whole=True),
+    (t.Struct, t.IntervalDayTime): Row(_pack_bits, _day_time, is_whole=True),
+    (t.Struct, t.IntervalMonthDayNano): Row(_pack_bits, _month_day_nano, is_whole=True),
     (t.Binary, t.LargeBinary): Row(_large),
     (t.Utf8, t.LargeUtf8): Row(_large),
     (t.Binary, t.BinaryView): Row(_views),

@@ -58,12 +58,12 @@ def check_names(schema: s.StructType, *, case_sensitive: bool) -> None:
 
 def _check_type(type_: s.DataType, path: str, *, case_sensitive: bool) -> None:
     if isinstance(type_, s.StructType):
-        known: dict[str, str] = {}
+        by_name: dict[str, str] = {}
         for name in type_.names:
             key = name if case_sensitive else name.lower()
-            if key in known:
-                raise _ambiguous(known[key], name, path)
-            known[key] = name
+            if key in by_name:
+                raise _ambiguous(by_name[key], name, path)
+            by_name[key] = name
         for field in type_.fields:
             _check_type(field.dataType, f"{path}.{field.name}" if path else field.name, case_sensitive=case_sensitive)
     elif isinstance(type_, s.ArrayType):
@@ -96,7 +96,7 @@ def fitting_schema(
     keeps_types: bool = False,
 ) -> s.StructType | None:
     """Return the schema with which a job is to be written beside files; None if its own one will do."""
-    grown = _grown(own, there, path, check, schema.names, keeps_types=keeps_types)
+    grown = _grow(own, there, path, check, schema.names, keeps_types=keeps_types)
     if grown is None:
         return None
     wider, added = grown
@@ -107,17 +107,17 @@ def schema_beside(
     own: Schema, there: Schema, path: str, check: SchemaCheck, *, taken: Sequence[str] = (), keeps_types: bool = False
 ) -> Schema:
     """Return the schema that a read has of new files beside others, which may lack what was added since they were planned."""
-    grown = _grown(own, there, path, check, taken, keeps_types=keeps_types)
+    grown = _grow(own, there, path, check, taken, keeps_types=keeps_types)
     return own if grown is None else united_schema((own, _HERE), (there, path))
 
 
-def _grown(
-    own: Schema, there: Schema, path: str, check: SchemaCheck, taken: Sequence[str], *, keeps_types: bool
+def _grow(
+    schema: Schema, there: Schema, path: str, check: SchemaCheck, taken: Sequence[str], *, keeps_types: bool
 ) -> tuple[dict[str, s.StructField], list[s.StructField]] | None:
     """Return the wider types and the columns that new files lack beside others; None if they have all, or may lack some."""
     if check is SchemaCheck.NONE:
         return None
-    in_files = spark_schema(own, ReadOptions())
+    in_files = spark_schema(schema, ReadOptions())
     try:
         existing = spark_schema(there, ReadOptions())
     except ArrowIpcError as error:
@@ -168,8 +168,8 @@ def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage
     if check is SchemaCheck.NONE:
         return True
     try:
-        there = spark_schema(_arrow_schema_of(file, storage), ReadOptions())
-        check_schema(spark_schema(own, ReadOptions()), there, file.path, SchemaCheck.EXACT)
+        existing = spark_schema(_arrow_schema_of(file, storage), ReadOptions())
+        check_schema(spark_schema(own, ReadOptions()), existing, file.path, SchemaCheck.EXACT)
     except (ArrowIpcError, OSError):
         return False
     return True
@@ -227,24 +227,24 @@ class _Stray:
         )
 
 
-def _strays(own: s.DataType, there: s.DataType, at: str = "") -> Iterator[_Stray]:
+def _strays(schema: s.DataType, existing: s.DataType, at: str = "") -> Iterator[_Stray]:
     """Yield where one struct lacks names of the other and has names that the other lacks."""
-    if isinstance(own, s.StructType) and isinstance(there, s.StructType):
-        absent = len(own)
-        positions = find_columns(own.names, there.names, absent=absent)
-        missing = [field for field, i in zip(there.fields, positions, strict=True) if i == absent]
-        new = [field for i, field in enumerate(own.fields) if i not in positions]
+    if isinstance(schema, s.StructType) and isinstance(existing, s.StructType):
+        absent = len(schema)
+        positions = find_columns(schema.names, existing.names, absent=absent)
+        missing = [field for field, i in zip(existing.fields, positions, strict=True) if i == absent]
+        new = [field for i, field in enumerate(schema.fields) if i not in positions]
         if missing and new:
             yield _Stray(missing, new, at)
-        pairs = [(own.fields[i], field) for i, field in zip(positions, there.fields, strict=True) if i != absent]
+        pairs = [(schema.fields[i], field) for i, field in zip(positions, existing.fields, strict=True) if i != absent]
         for a, b in pairs:
             if a != b:
                 yield from _strays(a.dataType, b.dataType, f"{at}{a.name}.")
-    if isinstance(own, s.ArrayType) and isinstance(there, s.ArrayType):
-        yield from _strays(own.elementType, there.elementType, f"{at}element.")
-    if isinstance(own, s.MapType) and isinstance(there, s.MapType):
-        yield from _strays(own.keyType, there.keyType, f"{at}key.")
-        yield from _strays(own.valueType, there.valueType, f"{at}value.")
+    if isinstance(schema, s.ArrayType) and isinstance(existing, s.ArrayType):
+        yield from _strays(schema.elementType, existing.elementType, f"{at}element.")
+    if isinstance(schema, s.MapType) and isinstance(existing, s.MapType):
+        yield from _strays(schema.keyType, existing.keyType, f"{at}key.")
+        yield from _strays(schema.valueType, existing.valueType, f"{at}value.")
 
 
 def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
@@ -280,7 +280,7 @@ def _refused(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
 # without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`noted_type`).
 def restored_schema(spark_schema: s.StructType) -> Schema:
     """Return the Arrow schema of a DataFrame's files, with the noted types."""
-    return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
+    return Schema.of(_restore_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
 
 def vector_notes(spark_schema: s.StructType) -> s.StructType:
@@ -300,7 +300,7 @@ def _vector_notes(field: s.StructField) -> s.StructField:
     return s.StructField(field.name, type_, field.nullable, metadata)
 
 
-def _restored_field(
+def _restore_field(
     name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, above: t.DataType | None = None
 ) -> t.Field:
     """Return the field of a column; `above` is its type in the note of its parent."""
@@ -316,13 +316,13 @@ def _restored_field(
     usual = arrow_field(name, spark_type, metadata, path)
     note = above if above is not None else metadata.get(field_metadata.TYPE_KEY)
     if isinstance(note, str | t.DataType):
-        type_ = _with_fields(_restored_type(note, usual.type, path), spark_type, path, is_noted=True)
+        type_ = _with_fields(_restore_type(note, usual.type, path), spark_type, path, is_noted=True)
     else:
         type_ = _with_fields(usual.type, spark_type, path, is_noted=False)
     return t.Field(name, type_, custom_metadata=written_pairs(spark_type, metadata, type_, path))
 
 
-def _restored_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.DataType:
+def _restore_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.DataType:
     try:
         type_ = noted_type(note, usual)
     except ValueError as error:
@@ -342,7 +342,7 @@ def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, is_not
             child = by_name[field.name]
             above = field.type if is_noted else None
             below = f"{path}.{field.name}"
-            fields.append(_restored_field(field.name, child.dataType, child.metadata or {}, below, above=above))
+            fields.append(_restore_field(field.name, child.dataType, child.metadata or {}, below, above=above))
         return t.Struct(tuple(fields))
     if isinstance(spark_type, s.ArrayType) and isinstance(type_, _LISTS):
         inner = _with_fields(type_.value.type, spark_type.elementType, f"{path}[]", is_noted=is_noted)
@@ -366,24 +366,24 @@ def _no_way_back(note: str | t.DataType, usual: t.DataType, path: str) -> Unsupp
     )
 
 
-def _can_restore(usual: t.DataType, noted: t.DataType) -> bool:
-    if usual == noted:
+def _can_restore(usual: t.DataType, annotated: t.DataType) -> bool:
+    if usual == annotated:
         return True
-    if isinstance(noted, t.Dictionary):
-        return _can_restore(usual, noted.value) and type(usual) in _WITH_KERNEL
-    if isinstance(noted, t.RunEndEncoded):
-        return _can_restore(usual, noted.values.type) and type(usual) in _WITH_KERNEL
-    row = RESTORED.get((type(usual), type(noted)))
-    if row is None or not row.fits(usual, noted):
+    if isinstance(annotated, t.Dictionary):
+        return _can_restore(usual, annotated.value) and type(usual) in _WITH_KERNEL
+    if isinstance(annotated, t.RunEndEncoded):
+        return _can_restore(usual, annotated.values.type) and type(usual) in _WITH_KERNEL
+    row = RESTORED.get((type(usual), type(annotated)))
+    if row is None or not row.fits(usual, annotated):
         return False
-    if row.is_whole or not noted.children:
+    if row.is_whole or not annotated.children:
         return True
     if isinstance(usual, t.Struct):
         types = {field.name: field.type for field in usual.fields}
-        return all(f.name in types and _can_restore(types[f.name], f.type) for f in noted.children)
-    if isinstance(usual, t.Map) and isinstance(noted, t.Map):  # a file may call its keys and values otherwise
-        return _can_restore(usual.key.type, noted.key.type) and _can_restore(usual.item.type, noted.item.type)
-    pairs = zip(usual.children, noted.children, strict=True)
+        return all(f.name in types and _can_restore(types[f.name], f.type) for f in annotated.children)
+    if isinstance(usual, t.Map) and isinstance(annotated, t.Map):  # a file may call its keys and values otherwise
+        return _can_restore(usual.key.type, annotated.key.type) and _can_restore(usual.item.type, annotated.item.type)
+    pairs = zip(usual.children, annotated.children, strict=True)
     return all(_can_restore(a.type, b.type) for a, b in pairs)
 
 

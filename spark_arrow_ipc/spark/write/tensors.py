@@ -71,12 +71,12 @@ class TensorTarget:
             values = replace(data, null_count=array.null_count, buffers=(array.buffers[0], *data.buffers[1:]))
             return restore(values, self.field.type, name, dictionaries)
         types = {f.name: f.type for f in self.field.type.children}
-        made = restore(data, types[DATA], f"{name}.{DATA}", dictionaries)
+        restored = restore(data, types[DATA], f"{name}.{DATA}", dictionaries)
         whole = np.zeros((array.length, len(self.column.shape)), np.int32)
         whole[shown] = rows
         sizes = Array(t.int32, whole.size, 0, (None, as_buffer(whole.reshape(-1))))
         shapes = Array(types[SHAPE], array.length, 0, (None,), (sizes,))
-        return Array(self.field.type, array.length, array.null_count, (array.buffers[0],), (made, shapes))
+        return Array(self.field.type, array.length, array.null_count, (array.buffers[0],), (restored, shapes))
 
     def _checked_shapes(self, shape: Array, data: Array, shown: npt.NDArray[np.bool_], first_row: int) -> NDArray:
         """Return the shapes of the rows that are not null, one row each."""
@@ -93,10 +93,10 @@ class TensorTarget:
         visible = np.flatnonzero(shown)
         places = offsets[visible][:, None] + np.arange(dimensions)
         rows = array_data.data_values(shape.children[0])[places].astype(np.int64)
-        known = array_data.validity_mask(shape.children[0])
-        rows = rows if known is None else np.where(known[places], rows, -1)
-        wanted = np.array([-1 if size is None else size for size in self.column.shape])
-        other = ((rows != wanted) & (wanted >= 0)) | (rows < 0) | (rows > _MOST_VALUES)
+        validity = array_data.validity_mask(shape.children[0])
+        rows = rows if validity is None else np.where(validity[places], rows, -1)
+        declared = np.array([-1 if size is None else size for size in self.column.shape])
+        other = ((rows != declared) & (declared >= 0)) | (rows < 0) | (rows > _MOST_VALUES)
         if other.any():
             at = int(other.any(axis=1).argmax())
             self._refuse(f"the shape {self.column.text()}", f"{rows[at].tolist()}", first_row + int(visible[at]))
@@ -119,10 +119,10 @@ class TensorTarget:
             expected = f"{self.column.size:,} values{shape}"
             self._refuse(expected, f"{lengths[row]:,}", first_row + row)
 
-    def _refuse(self, expected: str, found: str, row: int) -> NoReturn:
+    def _refuse(self, expected: str, actual: str, row: int) -> NoReturn:
         raise SchemaMismatchError(
             expected=f"{expected} in each row that is not null, as {self.origin}",
-            found=f"{found} in row {row:,} of this task",
+            found=f"{actual} in row {row:,} of this task",
         )
 
 
@@ -250,22 +250,22 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
             f"shape has at most {_MOST_VALUES:,}; write {'x'.join('?' for _ in shape)}"
         )
     values = _values_of(field.dataType)
-    wanted = "struct<shape: array<int>, data: array<...>>"
+    expected = "struct<shape: array<int>, data: array<...>>"
     if column.is_fixed:
-        wanted = f"array<...> or {wanted}"
+        expected = f"array<...> or {expected}"
     if values is None or not (column.is_fixed or _is_struct(field.dataType)):
         raise OptionError(
             f"the option tensorColumns: {field.name!r} is {storage_type(field.dataType).simpleString()}, and tensors of the "
-            f"shape {column.text()} are written from {wanted}, with numbers as values; make arrays in arrays one with "
+            f"shape {column.text()} are written from {expected}, with numbers as values; make arrays in arrays one with "
             "flatten, and vectors of pyspark.ml arrays with vector_to_array"
         )
     extension = column.pairs(FIXED if column.is_fixed else VARIABLE)
-    made = _target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
-    if not isinstance(_value_type(made.field.type), _VALUES):
+    target = _target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
+    if not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
             f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, no numbers"
         )
-    return made
+    return target
 
 
 def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
@@ -276,7 +276,7 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
     if values is None or (name == VARIABLE and not _is_struct(field.dataType)):
         return None
     try:
-        column = parse_tensor(str(name), text, _noted_dimensions(field) if name == VARIABLE else None, field.name)
+        column = parse_tensor(str(name), text, _annotated_dimensions(field) if name == VARIABLE else None, field.name)
     except InvalidMetadataError:
         return None
     if name == FIXED and column.size > _MOST_VALUES:
@@ -323,19 +323,19 @@ def _target(
         k: v for k, v in (field.metadata or {}).items() if k not in {EXTENSION_NAME, EXTENSION_METADATA, TYPE_KEY}
     }
     lists = s.StructField(field.name, s.ArrayType(values), metadata=metadata)
-    made = arrow_field(lists.name, lists.dataType, metadata, field.name)
-    noted = _noted_value(field) if restore_types else None
-    if noted is not None:
-        lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", noted)))
-        made = restored_schema(s.StructType([lists])).fields[0]
-    assert isinstance(made.type, t.List)
+    lists_field = arrow_field(lists.name, lists.dataType, metadata, field.name)
+    annotation = _annotated_value(field) if restore_types else None
+    if annotation is not None:
+        lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", annotation)))
+        lists_field = restored_schema(s.StructType([lists])).fields[0]
+    assert isinstance(lists_field.type, t.List)
     type_: t.DataType
     if extension.get(EXTENSION_NAME) != VARIABLE:
-        type_ = t.FixedSizeList(made.type.value, column.size)
+        type_ = t.FixedSizeList(lists_field.type.value, column.size)
     else:
         shape = t.FixedSizeList(t.Field("item", t.int32), len(column.shape))
-        type_ = t.struct([(DATA, made.type), (SHAPE, shape)])
-    pairs = (*extension.items(), *made.custom_metadata)
+        type_ = t.struct([(DATA, lists_field.type), (SHAPE, shape)])
+    pairs = (*extension.items(), *lists_field.custom_metadata)
     return TensorTarget(t.Field(field.name, type_, custom_metadata=pairs), column, origin)
 
 
@@ -381,15 +381,19 @@ def _noted(field: s.StructField) -> t.DataType | None:
     return None
 
 
-def _noted_value(field: s.StructField) -> t.DataType | None:
-    noted = _noted(field)
-    if noted is None:
+def _annotated_value(field: s.StructField) -> t.DataType | None:
+    annotation = _noted(field)
+    if annotation is None:
         return None
-    lists = noted if not isinstance(noted, t.Struct) else next(f.type for f in noted.fields if f.name == DATA)
+    lists = (
+        annotation
+        if not isinstance(annotation, t.Struct)
+        else next(f.type for f in annotation.fields if f.name == DATA)
+    )
     return lists.children[0].type if lists.children else None
 
 
-def _noted_dimensions(field: s.StructField) -> int | None:
-    noted = _noted(field)
-    shape = {f.name: f.type for f in noted.fields}.get(SHAPE) if isinstance(noted, t.Struct) else None
+def _annotated_dimensions(field: s.StructField) -> int | None:
+    annotation = _noted(field)
+    shape = {f.name: f.type for f in annotation.fields}.get(SHAPE) if isinstance(annotation, t.Struct) else None
     return shape.list_size if isinstance(shape, t.FixedSizeList) else None

@@ -253,8 +253,8 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
                     check_kept_files(self._dataset, self._plan.partition_fields, self._look)
         return self.__dict__
 
-    def _look(self, there: Schema, path: str) -> None:
-        self._tasks_plan = self._plan.beside(there, path, self._options)
+    def _look(self, existing: Schema, path: str) -> None:
+        self._tasks_plan = self._plan.beside(existing, path, self._options)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
