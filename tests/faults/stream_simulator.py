@@ -116,7 +116,7 @@ def window(world, storage):
 def log(world, storage):
     source = SourceFiles(storage, (SOURCE,), recursive=True)
     waiting = WaitingFiles(source, Admission(storage), seconds=lambda: world.now)
-    return LogMode(waiting, SourceLog(storage, "memory:/log", (SOURCE,)), LogOptions(), clock=world.clock)
+    return LogMode(waiting, SourceLog(storage, "memory:/log", (SOURCE,)), LogOptions())
 
 
 MODES = {"window": window, "log": log}

@@ -108,7 +108,7 @@ def streamed(place, _=None):
 
     source = SourceFiles(place.storage.inside(None), (place.root,), recursive=True)
     log = SourceLog(place.storage, f"{place.root}_log", (place.root,))
-    mode = LogMode(WaitingFiles(source, All(), seconds=lambda: 0), log, LogOptions(), None, clock=lambda: 0)
+    mode = LogMode(WaitingFiles(source, All(), seconds=lambda: 0), log, LogOptions(), None)
     start = mode.initial()
     files = mode.batch(start, mode.latest(start, ALL_AVAILABLE)).files
     return sorted(place.read(file.path) for file in files)

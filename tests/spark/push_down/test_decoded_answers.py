@@ -223,7 +223,7 @@ NEEDED = {
 @pytest.mark.parametrize("kind", ["file", "stream", "ours"])
 def test_a_query_of_few_columns_ends_where_the_frame_does(tmp_path, kind, needed):
     """Files are cut into parts, as the frame's are."""
-    small = {"maxPartitionBytes": "3000", "openCostInBytes": "0"}
+    small = {"maxPartitionBytes": "3000"}
     options = parse_read({"path": broken_lake(tmp_path, kind), "ignoreCorruptFiles": "true", **small})
     frame = read_spark_schema(options)
     counted = []

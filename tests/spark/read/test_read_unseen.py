@@ -23,12 +23,16 @@ def readable(batch):
     return batch.select(positions)
 
 
+CASES_READ = [case for case in CASES if case[0] != "map"][::4]
+"""Of the maps of the table some have a key twice, which Spark's do not; those of the way "in a null map" have not."""
+
+
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory):
     made = {}
     for name in ("broken", "clean"):
         made[name] = tmp_path_factory.mktemp(name)
-        for number, batch in enumerate(map(readable, batches(clean=name == "clean", cases=[*CASES][::4]))):
+        for number, batch in enumerate(map(readable, batches(clean=name == "clean", cases=CASES_READ))):
             (made[name] / str(number)).mkdir()
             with (made[name] / str(number) / "0.arrow").open("wb") as sink:
                 write_raw(sink, batch)
@@ -46,7 +50,7 @@ def counts(frame):
 @pytest.mark.parametrize("number", range(4))
 def test_rows_are_those_of_clean_files(spark, directories, tmp_path, number):
     def read(path, **options):
-        return spark.read.format("arrowipc").options(mapKeys="lastWins", **options).load(str(path))
+        return spark.read.format("arrowipc").options(**options).load(str(path))
 
     broken, clean = (read(directories[name] / str(number)) for name in ("broken", "clean"))
     expected = rows(clean)
@@ -54,5 +58,5 @@ def test_rows_are_those_of_clean_files(spark, directories, tmp_path, number):
     assert expected == rows(broken)
     assert counts(clean) == counts(broken)
     assert expected == rows(read(directories["broken"] / str(number), validation="structural"))
-    rewrite(spark, str(directories["broken"] / str(number)), str(tmp_path / "made"), mapKeys="lastWins")
+    rewrite(spark, str(directories["broken"] / str(number)), str(tmp_path / "made"))
     assert expected == rows(read(tmp_path / "made"))
