@@ -141,7 +141,7 @@ OURS_REFUSES = (
     ),
     Reason(
         "a compressed buffer is cut or too long; pyarrow does not read a bitmap without nulls, nor behind a frame",
-        r"^InvalidBodyError: .*(before compressed data|one (LZ4|zstd) frame|a whole (LZ4|zstd) frame|a frame of|uncompressed bytes"
+        r"^InvalidBodyError: .*(before compressed data|one (LZ4|zstd) frame|a (whole|complete) (LZ4|zstd) frame|the zstd frame is broken|a frame of|uncompressed bytes"
         r"|an uncompressed length of at least|bytes from an LZ4 frame)",
         "Each constituent buffer is first compressed with the indicated compressor, and then written with the "
         "uncompressed length in the first 8 bytes as a 64-bit little-endian signed integer followed by the compressed "
