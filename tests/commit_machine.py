@@ -195,6 +195,9 @@ class Process:
     def sync_file(self, file):
         pass
 
+    def check_takes_changes(self, path):
+        pass
+
     def check_put_if_absent(self, directory):
         pass
 

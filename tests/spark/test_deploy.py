@@ -327,7 +327,7 @@ def test_a_wheel_in_py_files_alone_is_not_enough_and_register_says_so(environmen
     assert NOT_FOUND == found
     assert "A wheel given to --py-files or addPyFile alone is not enough" in words
     assert "a copy of the wheel that ends in .zip" in words
-    assert "docs/deploy.md" in words
+    assert "in the documentation shows each" in words
     assert "No module named 'spark_arrow_ipc'" in words
 
 

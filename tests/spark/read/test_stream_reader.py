@@ -356,7 +356,7 @@ def test_a_mistake_in_a_stream_with_a_schema_reaches_the_person(spark, tmp_path)
     stream = spark.readStream.format("arrowipc").schema("n bigint").option("colums", "n").load(str(tmp_path))
     query = stream.writeStream.format("noop").start()
     with pytest.raises(
-        StreamingQueryException, match=r"OptionError: there is no option colums; did you mean columns\n"
+        StreamingQueryException, match=r"OptionError: there is no option colums; did you mean columns\?\n"
     ):
         query.awaitTermination(60)
 
