@@ -70,6 +70,7 @@ def test_values_take_at_most_the_memory_that_is_counted(text):
         parse_json(text, most_memory=int(peak / 1.35))
 
 
+@pytest.mark.slow
 def test_no_other_module_parses_json():
     elsewhere = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"

@@ -493,6 +493,7 @@ def changing(node, above=()):
         yield from changing(child, (*above, child.name) if named else above)
 
 
+@pytest.mark.slow
 def test_every_call_that_deletes_or_moves_has_a_reason():
     found = {
         path.relative_to(PACKAGE).as_posix(): set(places)

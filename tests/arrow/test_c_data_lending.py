@@ -158,6 +158,7 @@ SCHEMA = Schema.of([t.field("a", t.int64), t.field("l", t.list_(t.utf8))])
 BATCH = RecordBatch.from_pydict({"a": [1, None], "l": [["x"], None]}, SCHEMA)
 
 
+@pytest.mark.slow
 def test_nothing_leaks():
     """Of 10,000 exports and 1,000 imports, after some that warm up the allocators."""
     process = psutil.Process()

@@ -253,6 +253,7 @@ def test_sound_columns_are_the_same_objects():
     assert (array,) == validate.sound_columns((array,), (Field("f", array.type),))
 
 
+@pytest.mark.slow
 def test_random_bytes_raise_nothing_else():
     """Cleared or refused: no index leads outside of a buffer, whatever the integers are."""
     random = np.random.default_rng(0)

@@ -188,6 +188,7 @@ def test_a_path_that_is_not_resolved_exactly_says_why(schema, path, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resolving", [resolve_all, resolve_exactly])
 def test_resolving_many_paths_is_linear(resolving):
     """A look at all names for each path would take minutes."""

@@ -93,6 +93,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("type_", "values"), LONG.values(), ids=LONG)
 @pytest.mark.parametrize("work", [distinct.hashes, distinct.first_equal], ids=["hashed", "compared"])

@@ -119,6 +119,7 @@ def test_types_that_hold_other_values_differ_always():
     assert difference(a, b, types=False) == "the types are int8 and int16"
 
 
+@pytest.mark.slow
 def test_many_slots_are_compared_in_chunks():
     values = [str(i) * (i % 9) for i in range(200_000)]
     a = from_pylist.array(values, t.utf8)

@@ -54,6 +54,7 @@ def test_build_is_the_inverse_of_to_pylist(array):
     assert repr(values) == repr(rebuilt.to_pylist())
 
 
+@pytest.mark.slow
 @given(strategies.arrays(), st.integers(0, 40), st.integers(0, 40))
 def test_slice_holds_the_values_between(array, start, stop):
     start, stop = sorted(min(n, array.length) for n in (start, stop))
@@ -102,6 +103,7 @@ def test_rechunked_batches_have_the_rows_of_the_whole(made, cuts, rows):
     assert batch_difference(batch, concat.concat_batches(found)) is None
 
 
+@pytest.mark.slow
 @given(strategies.batches(), st.integers(1, 50), st.integers(1, 2000))
 def test_split_batches_keep_to_their_budgets(made, rows, nbytes):
     (batch,) = made

@@ -150,6 +150,7 @@ WRITTEN = {
 HAS_DICTIONARY = [case for case, (array, _) in CASES.items() if "dictionary<" in str(array.type)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", HAS_DICTIONARY, ids=" ".join)
 @pytest.mark.parametrize("form", WRITTEN)
 def test_batches_that_were_not_validated_are_written(case, form):
@@ -201,6 +202,7 @@ ADVANCES = {"dense_union"}
 """nanoarrow takes the next slot of a child for each row, wherever the row points, and finds no more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("read", "form", "least"), [(by_polars, "file", 45), (by_nanoarrow, "stream", 45)])
 def test_others_read_what_is_written_back(read, form, least):
     """Those of the types that they read right from clean files."""

@@ -77,6 +77,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.slow
 @given(clean_and_broken(ANY))
 @settings(max_examples=25, derandomize=True)
 def test_rows_are_those_of_the_clean_array(pair):
@@ -86,6 +87,7 @@ def test_rows_are_those_of_the_clean_array(pair):
     assert equality.difference(clean, broken) is None
 
 
+@pytest.mark.slow
 @given(clean_and_broken(WITH_DICTIONARIES), FORMS, st.sampled_from(["unify", "delta"]))
 @settings(max_examples=100, derandomize=True)
 def test_batches_that_were_not_validated_are_written(pair, form, dictionaries):

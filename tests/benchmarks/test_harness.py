@@ -122,6 +122,7 @@ def test_bars_name_contenders_of_their_case(name):
     assert {needed for bar in CASES[name].bars for needed in bar.contenders} <= set(names)
 
 
+@pytest.mark.slow
 def test_an_unknown_case_is_named():
     done = subprocess.run([sys.executable, RUN, "compare", "scna"], capture_output=True, text=True)
     assert 2 == done.returncode

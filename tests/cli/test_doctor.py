@@ -126,6 +126,7 @@ def test_a_person_gets_the_commands_below_the_table(monkeypatch, capsys):
     assert "Some of what Spark needs is missing." in out
 
 
+@pytest.mark.slow
 def test_doctor_runs_where_numpy_is_missing(tmp_path):
     """The command for broken environments imports nothing but the standard library by itself."""
     (tmp_path / "numpy.py").write_text("raise ImportError('no numpy here')\n")

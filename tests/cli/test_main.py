@@ -59,6 +59,7 @@ def test_a_missing_package_leads_to_the_doctor(monkeypatch, capsys):
     assert "No module named 'numpy'; 'arrowipc doctor' names" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_reader_that_closes_the_pipe_is_no_error():
     """As `arrowipc inspect FILE | head -0`; the interpreter must not complain at its end either."""
     code = f"import sys; from spark_arrow_ipc.cli.main import main; sys.exit(main(['inspect', {str(FILE)!r}]))"

@@ -51,6 +51,7 @@ NARROW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("command", "options", "first"), NARROW, ids=[c[0] for c in NARROW])
 def test_tables_are_cut_at_the_edge_of_a_terminal(path, command, options, first):

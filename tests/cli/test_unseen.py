@@ -55,6 +55,7 @@ def run(directory, arguments, capsys, monkeypatch):
     return status, SIZES.sub("", out), err, made, shown
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("command", COMMANDS)

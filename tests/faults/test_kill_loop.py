@@ -37,6 +37,7 @@ def test_killed_at_every_step_in_every_mode(tmp_path, publishing, points):
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("publishing", "jobs"),
     [pytest.param((), 15, id="renames"), pytest.param(("--copies",), 20, id="copies", marks=pytest.mark.nightly)],

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from stream_simulator import MODES, run
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("late_share", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)

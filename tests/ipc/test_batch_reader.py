@@ -128,6 +128,7 @@ def test_buffers_are_those_of_the_mapped_file(tmp_path):
         assert all(any(buffer.address in place for place in places) for buffer in buffers)
 
 
+@pytest.mark.slow
 def test_the_mapping_lives_as_long_as_what_others_hold(tmp_path):
     path = written(tmp_path, "x.arrow")
     reader = ipc.open(open_mapped(str(path)))

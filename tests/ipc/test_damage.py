@@ -335,6 +335,7 @@ AMPLIFIERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AMPLIFIERS)
 def test_metadata_takes_memory_in_proportion_to_its_bytes(name):
     """Copied for each field, these names would be 300 MB."""
@@ -353,6 +354,7 @@ def open_files():
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files in /proc")
 def test_an_unclosed_file_is_closed_when_it_is_collected():
     before = open_files()

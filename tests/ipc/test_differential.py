@@ -157,6 +157,7 @@ def test_a_worker_that_dies_costs_its_case_only(cases, monkeypatch):
     assert second.theirs.startswith(f"{CRASH} SIGABRT")
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("form", ["file", "stream"])

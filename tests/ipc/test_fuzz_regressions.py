@@ -72,6 +72,7 @@ def outcomes():
     return {path: (seconds, outcome) for path, seconds, outcome in map(json.loads, child.stdout.splitlines())}
 
 
+@pytest.mark.slow
 def test_fuzz_files_are_decoded_or_refused_soon_and_in_little_memory(outcomes):
     assert len(fuzz_entries()) >= 73
     assert {str(entry.path) for entry in fuzz_entries()} == set(outcomes)
@@ -152,6 +153,7 @@ def test_mutants_leak_nothing():
     assert 30 < sound < 270
 
 
+@pytest.mark.slow
 def test_mutants_of_tensors_leak_nothing():
     """A sample; `python tests/fuzz/mutants.py --tensors --count 100000` runs more."""
     sound, leaks = mutants.run(0, 300, of_tensors=True)
@@ -159,6 +161,7 @@ def test_mutants_of_tensors_leak_nothing():
     assert 30 < sound < 270
 
 
+@pytest.mark.slow
 def test_a_mutant_is_its_number():
     assert mutants.mutant(7) == mutants.mutant(7)
     assert len({mutants.mutant(number)[1] for number in range(20)}) == 20
@@ -172,6 +175,7 @@ LEAKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("program", "says"), [leak[1:] for leak in LEAKS], ids=[leak[0] for leak in LEAKS])
 def test_a_leak_is_found_and_costs_its_mutant_only(monkeypatch, program, says):

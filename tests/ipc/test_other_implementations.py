@@ -198,6 +198,7 @@ def unread(found):
 needs_goldens = pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} is not set")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacks", [ARROW_JS_LACKS, ARROW_JAVA_LACKS], ids=["arrow-js", "Arrow Java"])
 def test_some_content_holds_what_is_listed_as_unreadable(lacks):
     held = [type_ for name in documents() for type_ in types_of(name)]

@@ -45,6 +45,7 @@ def recovered(data, **options):
     return [batch.to_pylist() for batch in found], found.lost
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(4))

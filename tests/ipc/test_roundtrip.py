@@ -157,6 +157,7 @@ def test_integration_json_is_written_and_read(made, cuts):
         assert batch_difference(ours, theirs) is None
 
 
+@pytest.mark.slow
 @given(strategies.batches(count=2))
 def test_integration_json_refuses_only_replaced_dictionaries(made):
     try:

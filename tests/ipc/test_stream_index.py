@@ -137,6 +137,7 @@ class Counting(io.BytesIO):
         return data
 
 
+@pytest.mark.slow
 def test_index_passes_bodies_by_with_one_read_a_message():
     table = pa.table({"a": range(1_000_000)})
     sink = io.BytesIO()
@@ -178,6 +179,7 @@ def test_an_index_has_a_budget_and_headers_one_by_one_need_none():
         assert 9 == len(list(reader))
 
 
+@pytest.mark.slow
 def test_every_cut_is_said_as_reading_says_it():
     """The walk knows framing as well as the reader: the same class, message number and offset."""
     data = plain()

@@ -136,6 +136,7 @@ def test_a_file_is_a_stream_between_its_magic_and_its_footer():
     assert inside.endswith(b"\xff\xff\xff\xff\0\0\0\0")
 
 
+@pytest.mark.slow
 def test_the_same_batches_give_the_same_bytes():
     again = every_type()
     for _, options in VARIANTS:
@@ -148,6 +149,7 @@ def test_the_same_batches_give_the_same_bytes():
         assert is_same is not options.get("checksums", False), options
 
 
+@pytest.mark.slow
 def test_compression_makes_smaller_and_levels_differ():
     batch = ints(0, 20_000)
     sizes = [len(written([batch], **o)) for o in ({}, {"compression": "lz4"}, {"compression": "zstd"}, {"compression": "zstd", "compression_level": 19})]  # fmt: skip

@@ -88,6 +88,7 @@ def in_process(program: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.slow
 def test_where_a_thread_runs_it_becomes_sparks_own():
     done = in_process(
         "import threading, time\n"
@@ -100,11 +101,13 @@ def test_where_a_thread_runs_it_becomes_sparks_own():
     assert b"OMP_NUM_THREADS=1" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_that_cannot_be_imported_stops_nobody():
     done = in_process("daemon._MODULES = ('no_such_module', 'pyspark.worker')\ndaemon.main()", OMP_NUM_THREADS="1")
     assert (len(done.stdout), done.stderr) == (4, b"")
 
 
+@pytest.mark.slow
 def test_forks_draw_random_numbers_of_their_own():
     program = """
 import os, sys

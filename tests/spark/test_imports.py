@@ -130,6 +130,7 @@ def test_a_schema_does_without_pyarrow_and_a_plan_without_its_kernels(tmp_path, 
     assert run(PLAN, {"path": str(tmp_path)} | options) == [1]
 
 
+@pytest.mark.slow
 def test_an_import_would_be_seen(tmp_path):
     with pytest.raises(AssertionError, match="pandas is imported"):
         run("import pyarrow as pa\npa.scalar(1)", {})

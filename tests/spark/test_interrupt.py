@@ -276,6 +276,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 def test_a_write_that_is_stopped_publishes_nothing_and_a_repeated_one_does_not_double(tmp_path):
     environment = quick_spark.environment() | {
         "PYSPARK_PYTHON": sys.executable,

@@ -153,6 +153,7 @@ def texts(folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_no_text_of_sparks_shows_a_value(tmp_path):
     found = texts(tmp_path)
     assert [] == [name for name, text in found.items() if "hunter2" in text]

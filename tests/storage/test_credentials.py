@@ -148,6 +148,7 @@ NOTHING = """
 """
 
 
+@pytest.mark.slow
 def test_no_credentials_are_one_sentence_within_seconds(machine):
     """In a process of its own, as a user meets it; the variable says that the machine is none of a cloud."""
     _, home, visitors = machine

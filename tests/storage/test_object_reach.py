@@ -117,6 +117,7 @@ def test_https_where_a_server_speaks_http():
     assert "write http://" in text
 
 
+@pytest.mark.slow
 def test_a_certificate_that_nothing_here_trusts(strangers_certificate):
     with server(strangers_certificate) as port:
         text = sentence("s3://bucket/d", endpoint=f"https://127.0.0.1:{port}")

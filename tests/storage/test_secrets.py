@@ -130,6 +130,7 @@ def test_paths_of_several_kinds_are_not_shown_with_their_secrets(other):
         assert_hidden(texts(caught.value))
 
 
+@pytest.mark.slow
 def test_options_of_spark_are_not_shown_with_urls_secrets():
     pytest.importorskip("pyspark")
     from spark_arrow_ipc.spark.options.options import OPTIONS, parse_read, parse_stream, parse_write

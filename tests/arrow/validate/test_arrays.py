@@ -247,6 +247,7 @@ def outcome(array, few):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", [t.utf8, t.binary, t.large_utf8, t.large_binary], ids=str)
 def test_a_few_strings_are_judged_as_many_are(type_):
     random = np.random.default_rng(0)

@@ -106,6 +106,7 @@ SLOW_ONCE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize(("pattern", "names", "expected"), [c[1:] for c in SLOW_ONCE], ids=[c[0] for c in SLOW_ONCE])
 def test_no_pattern_takes_long(pattern, names, expected):

@@ -127,6 +127,7 @@ def test_refusals_name_the_file_and_what_is_wrong(tmp_path, case):
         discovered(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_long_list_of_shards_is_not_a_list_of_names(tmp_path):
     """Each number of the JSON became a name of 300 characters, before the first was looked for."""
     plant(tmp_path, cache("x" * 255, shards=[0] * 200_000))

@@ -147,6 +147,7 @@ def counted(monkeypatch):
     return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_who_stops_early_reads_fewer_than_three_batches(tmp_path, monkeypatch, kind):
     """As ``take(5)`` does: one batch is pulled, and the iterator closed."""

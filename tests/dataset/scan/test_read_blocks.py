@@ -58,6 +58,7 @@ def test_pieces_are_the_rows_of_the_file(tmp_path, memory_map):
         assert max(i for i, start in starts.items() if start <= piece.first_row and LENGTHS[i]) == piece.first_block or not piece.batch.num_rows  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"compression": "lz4"}], ids=["apart", "whole"])
 def test_ranges_of_rows_are_together_the_batch(tmp_path, options):
     file = write(tmp_path / "a.arrow", **options)

@@ -172,6 +172,7 @@ def test_cleaning_comes_with_the_commit_is_idempotent_and_spares_what_has_change
     assert "has changed since it was read" in caplog.text
 
 
+@pytest.mark.slow
 def test_offsets_that_grow_are_named_once_with_what_keeps_them_small(caplog):
     query = Query()
     for i in range(16_000):

@@ -73,6 +73,7 @@ def test_partitioned_job_without_rows_stages_no_empty_file(tmp_path):
         assert expected == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [False, True], ids=["local disk", "network storage"])
 def test_many_files_are_published(tmp_path, monkeypatch, slow):
     monkeypatch.setattr("spark_arrow_ipc.storage.storage._SLOW_SECONDS", 0 if slow else 1)

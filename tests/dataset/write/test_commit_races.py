@@ -96,6 +96,7 @@ def test_appends_against_overwrites_are_never_torn(tmp_path, mode):
     assert foreign(tmp_path) == ours(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize(
     "point", ["C3.checked", "C3.linked", "C4.directories", "C4.renamed", "C5.synced", "C6.success", "C6.done"]

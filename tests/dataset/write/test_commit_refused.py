@@ -149,6 +149,7 @@ def test_an_overwrite_of_a_partition_that_this_user_may_not_write_to_is_refused_
     assert ["k=1:old"] == ours(data)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
 @pytest.mark.parametrize("mode", [0o777, 0o1777], ids=oct)
 def test_two_users_write_to_a_directory_that_both_may_write_to(shared, mode):

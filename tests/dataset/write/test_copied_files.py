@@ -48,6 +48,7 @@ NOTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("damage", NOTES)
 def test_what_an_earlier_run_staged_is_read_before_it_is_believed(places, damage):

@@ -37,6 +37,7 @@ def pair(tmp_path):
         yield found
 
 
+@pytest.mark.slow
 def test_a_copy_has_the_files_and_the_records(places):
     source, target = places
     source.save(APPEND, "a", "k=1:b", "k=2:c", commit_token="first", commit_retention=HOUR)
@@ -68,6 +69,7 @@ def test_a_copy_has_the_files_and_the_records(places):
     assert everything == source.ours()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
@@ -90,6 +92,7 @@ def test_a_job_that_is_not_in_place_is_in_the_copy(places, mode, point):
 KILLS = ["K1.listed", "K2.copied", "K3.carried", "C1.checked", "C3.checked", "C3.linked", "C4.synced", "C6.done"]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", KILLS)
 def test_a_copy_that_dies_shows_nothing_or_all_and_goes_on(places, point):
@@ -116,6 +119,7 @@ def test_a_copy_that_dies_shows_nothing_or_all_and_goes_on(places, point):
     assert [1, 2, 3] == [read_kept(target.dataset, n).seq for n in (1, 2, 3)]
 
 
+@pytest.mark.slow
 def test_the_mark_of_the_sources_record_comes_before_it(pair, monkeypatch):
     """A record without a mark would be a pending job, whose files are not there."""
     source, target = pair
@@ -134,6 +138,7 @@ def test_the_mark_of_the_sources_record_comes_before_it(pair, monkeypatch):
     assert [] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("when", ["K1.listed", "K2.copied", "K3.carried"])
 def test_a_job_that_replaces_everything_meanwhile(places, when):
@@ -148,6 +153,7 @@ def test_a_job_that_replaces_everything_meanwhile(places, when):
     assert [] == target.leftovers()
 
 
+@pytest.mark.slow
 def test_a_replaced_file_that_lives_on_is_copied(places):
     source, target = places
     source.save(APPEND, "a", "b")
@@ -156,6 +162,7 @@ def test_a_replaced_file_that_lives_on_is_copied(places):
     assert ["a", "b"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_jobs_that_replace_files_faster_than_they_are_copied(places, monkeypatch):
     source, target = places
     source.save(APPEND, "a")
@@ -178,6 +185,7 @@ def test_jobs_that_replace_files_faster_than_they_are_copied(places, monkeypatch
     assert ["b"] == target.ours()
 
 
+@pytest.mark.slow
 def test_a_file_of_others_that_changes_meanwhile_is_copied_as_it_is_then(places):
     source, target = places
     source.save(APPEND, "a", "b")
@@ -197,6 +205,7 @@ def test_a_file_of_others_that_changes_meanwhile_is_copied_as_it_is_then(places)
     assert 2 == len(listed), "it is not what was listed"
 
 
+@pytest.mark.slow
 def test_a_file_of_another_program_that_grows_all_the_time_is_named(pair, monkeypatch):
     source, target = pair
     source.save(APPEND, "a")
@@ -216,6 +225,7 @@ def test_a_file_of_another_program_that_grows_all_the_time_is_named(pair, monkey
     assert ["a", "k=1:xyyy"] == target.ours()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["k=9", "a.arrow"])
 @pytest.mark.parametrize("way", [("s3", "local"), ("s3", "s3"), ("memory", "local")], ids=" to ".join)
 def test_an_object_that_is_a_directory_of_others_is_named_at_once(way, name, tmp_path):
@@ -241,6 +251,7 @@ def test_an_object_that_is_a_directory_of_others_is_named_at_once(way, name, tmp
         assert 1 == listed.count("K1.listed")
 
 
+@pytest.mark.slow
 def test_a_directory_without_records(places):
     source, target = places
     source.put("k=1/a.arrow", "1")
@@ -251,6 +262,7 @@ def test_a_directory_without_records(places):
     assert ["c"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_the_same_copy_again(places):
     source, target = places
     source.save(APPEND, "a")
@@ -270,6 +282,7 @@ def test_the_same_copy_again(places):
     assert ["a", "c"] == target.ours()
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_copy(places):
     source, target = places
     source.save(APPEND, "a", commit_token="t")
@@ -293,6 +306,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_targets_that_are_refused(pair, tmp_path, name):
     source = pair[0]
@@ -320,6 +334,7 @@ SOURCES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_sources_that_are_refused(pair, name):
     source, target = pair
@@ -330,6 +345,7 @@ def test_sources_that_are_refused(pair, name):
     assert LOCAL.status(target.root) is None or [] == target.plain()
 
 
+@pytest.mark.slow
 def test_two_copies_at_once_into_one_target(places):
     """One is whole, and the other says so or finds it done."""
     source, target = places
@@ -344,6 +360,7 @@ def test_two_copies_at_once_into_one_target(places):
     assert [] == target.leftovers()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [False, True], ids=["that dies before its commit", "that is whole"])
 def test_copies_of_two_states_into_one_target(places, ends):
     source, target = places
@@ -361,6 +378,7 @@ def test_copies_of_two_states_into_one_target(places, ends):
     assert ["a", "b"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_a_copy_that_a_vacuum_withdraws_begins_anew(places):
     source, target = places
     source.save(APPEND, "a", "b")
@@ -376,6 +394,7 @@ def test_a_copy_that_a_vacuum_withdraws_begins_anew(places):
     assert ["a", "b", "c", "d"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_names_with_special_characters_are_no_patterns(tmp_path):
     source, other = Place(LOCAL, f"{tmp_path}/a[1]"), Place(LOCAL, f"{tmp_path}/a1")
     source.save(APPEND, "mine", "k={x,*}:too")
@@ -385,6 +404,7 @@ def test_names_with_special_characters_are_no_patterns(tmp_path):
     assert ["k={x,*}:too", "mine"] == target.ours()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -406,6 +426,7 @@ def test_names_that_an_object_store_cannot_have_are_refused_before_anything_is_c
         assert ["k=1:a"] == target.ours()
 
 
+@pytest.mark.slow
 def test_a_single_file_of_a_copy_is_no_placeholder(pair):
     """The record of a copy counts no rows, so that none is believed to be 0."""
     source, target = pair
@@ -416,6 +437,7 @@ def test_a_single_file_of_a_copy_is_no_placeholder(pair):
     assert ["PAR1"] == target.ours()
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_in_the_copy(places):
     source, target = places
     source.save(APPEND, "a", commit_retention=HOUR)
@@ -438,6 +460,7 @@ def test_a_stream_goes_on_in_the_copy(places):
     assert ["d"] == read(target, at)[1]
 
 
+@pytest.mark.slow
 def test_links_are_read_through_and_none_is_written_through(pair, tmp_path):
     source, target = pair
     source.save(APPEND, "a")
@@ -456,6 +479,7 @@ def test_links_are_read_through_and_none_is_written_through(pair, tmp_path):
     assert not (tmp_path / "target" / "k=1").is_symlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_there", [False, True], ids=["a new target", "an empty target"])
 @pytest.mark.parametrize("name", ["k={}/a.arrow", "k=1/{}.arrow"])
 def test_a_name_that_a_disk_cannot_have_is_refused_before_anything_is_copied(tmp_path, name, is_there):
@@ -474,6 +498,7 @@ def test_a_name_that_a_disk_cannot_have_is_refused_before_anything_is_copied(tmp
         assert 2 == len(target.ours())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [("local", "s3"), ("s3", "s3")], ids="-".join)
 def test_long_names_are_copied_into_an_object_store(tmp_path, way):
     with two_places(way, tmp_path) as (source, target):

@@ -66,6 +66,7 @@ def move(place, old, new):
 # What is sound
 
 
+@pytest.mark.slow
 def test_a_sound_data_set_has_no_findings(place):
     before = place.contents()
     report = looked(place)
@@ -76,6 +77,7 @@ def test_a_sound_data_set_has_no_findings(place):
     assert before == place.contents()
 
 
+@pytest.mark.slow
 def test_a_copy_and_what_follows_it_is_sound(places):
     place, other = places
     place.copied_to(other)
@@ -84,11 +86,13 @@ def test_a_copy_and_what_follows_it_is_sound(places):
     assert (True, ()) == (looked(other).is_whole, looked(other).findings)
 
 
+@pytest.mark.slow
 def test_what_is_no_directory(place):
     with pytest.raises(NoFilesError):
         fsck(join(place.root, "none"), place.storage)
 
 
+@pytest.mark.slow
 def test_a_directory_without_records(places):
     _, other = places
     other.put("a.arrow", "1")
@@ -96,6 +100,7 @@ def test_a_directory_without_records(places):
     assert (0, 1, 1, None, ()) == (report.record, report.files, report.nbytes, report.is_whole, report.findings)
 
 
+@pytest.mark.slow
 def test_files_of_other_programs_are_a_note(place):
     place.put("k=1/part-0.arrow", "x")
     assert looked(place).is_sound
@@ -103,6 +108,7 @@ def test_files_of_other_programs_are_a_note(place):
     assert () == repair(place.root, place.storage).done
 
 
+@pytest.mark.slow
 def test_files_that_are_older_than_the_chain_cannot_be_counted(places):
     _, other = places
     other.put(OTHER_NAME, "0")
@@ -181,6 +187,7 @@ MENDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(("make", "words", "rows"), MENDED, ids=[case[0].__name__ for case in MENDED])
 def test_what_is_too_much_is_moved_aside(place, make, words, rows):
@@ -204,6 +211,7 @@ def test_what_is_too_much_is_moved_aside(place, make, words, rows):
     assert looked(place).is_whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", ["local", "memory"], indirect=True)  # where times are finer than seconds
 def test_the_youngest_files_are_known_by_their_times(place):
     younger_files(place)
@@ -213,6 +221,7 @@ def test_the_youngest_files_are_known_by_their_times(place):
     assert ROWS == place.ours()
 
 
+@pytest.mark.slow
 def test_what_is_taken_aside_twice_is_kept_twice(place):
     for _ in range(2):
         place.put(OTHER_NAME, "x")
@@ -221,6 +230,7 @@ def test_what_is_taken_aside_twice_is_kept_twice(place):
     assert [f"{ASIDE_DIRECTORY}/{OTHER_NAME}{end}" for end in (".1.staged", ".staged")] == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C4.directories", "C4.renamed", "C5.unlinked", "C6.success"])
 def test_a_job_whose_process_died_is_brought_to_its_end(point, tmp_path):
     with PLACES["local"](tmp_path) as (place, _):
@@ -236,6 +246,7 @@ def test_a_job_whose_process_died_is_brought_to_its_end(point, tmp_path):
         assert () == looked(place).findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C4.directories", "C5.unlinked", "C6.success"])
 def test_what_older_jobs_removed_is_seen_beside_a_pending_one(point, tmp_path):
     """A reader leaves out what the pending record removes, and not what older ones have removed."""
@@ -254,6 +265,7 @@ def test_what_older_jobs_removed_is_seen_beside_a_pending_one(point, tmp_path):
         assert ["3"] == place.ours() == place.plain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", ["local", "memory"], indirect=True)  # elsewhere a writer waits for the dead one
 def test_the_mark_of_another_job_is_replaced(place):
     place.put(f"_ipc_commits/{2:020d}.done", "f" * 32)
@@ -272,6 +284,7 @@ SPOILT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", SPOILT)
 def test_the_newest_record_is_written_from_its_copy(place, case):
@@ -324,6 +337,7 @@ BACK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(("make", "words"), BACK, ids=[case[0].__name__ for case in BACK])
 def test_the_newest_state_is_not_there_and_an_older_one_is(place, make, words):
@@ -347,6 +361,7 @@ def test_the_newest_state_is_not_there_and_an_older_one_is(place, make, words):
     assert looked(place).is_whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_mark", [True, False])
 def test_going_back_deletes_no_file_of_other_programs(has_mark, tmp_path):
     """As `cp -a` copies it while jobs run: what record 2 removed is there with its time, and its mark may not be."""
@@ -370,6 +385,7 @@ def test_going_back_deletes_no_file_of_other_programs(has_mark, tmp_path):
         assert b"foreign" == place.contents()[f"{ASIDE_DIRECTORY}/part-0.arrow.staged"]
 
 
+@pytest.mark.slow
 def test_going_back_to_a_copy_whose_mark_is_lost(tmp_path):
     """A copy names files of other programs, too, which may be gone by now: its record is not applied once more."""
     with PLACES["local"](tmp_path) as (source, place):
@@ -385,6 +401,7 @@ def test_going_back_to_a_copy_whose_mark_is_lost(tmp_path):
         assert ["1", "4"] == place.ours()
 
 
+@pytest.mark.slow
 def test_only_a_state_that_is_there_is_gone_back_to(place):
     newest_files_gone(place)
     before = place.contents()
@@ -395,6 +412,7 @@ def test_only_a_state_that_is_there_is_gone_back_to(place):
     assert before == place.contents()
 
 
+@pytest.mark.slow
 def test_a_job_that_commits_meanwhile_is_not_undone(place):
     newest_files_gone(place)
     patched = pytest.MonkeyPatch()
@@ -432,6 +450,7 @@ def partition_copied_late(place):
     place.put(f"k=1/{OTHER_NAME}", "of a later job")
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("make", [old_file_gone, file_cut, partition_copied_late])
 def test_rows_that_are_not_there_are_no_state(place, make):
@@ -450,12 +469,14 @@ def test_rows_that_are_not_there_are_no_state(place, make):
         go_back(place.root, 4, place.storage)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_is_named(place):
     file_cut(place)
     words = {finding.what for finding in faults(place) if name_of(finding.path) == name_of(own(place, "k=2/")[0])}
     assert {"a committed file has 0 bytes, and had others when it was committed"} == words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_records_that_are_all_gone_are_missed(is_kept, tmp_path):
     """As a copy that listed the names of a chain, which jobs had replaced before it read them; beside a log of records."""
@@ -475,6 +496,7 @@ def test_records_that_are_all_gone_are_missed(is_kept, tmp_path):
 # Datasets in datasets, links, and what is left of jobs
 
 
+@pytest.mark.slow
 def test_a_data_set_inside_is_named_from_both(places):
     place, other = places
     other.save(APPEND, "x")
@@ -487,6 +509,7 @@ def test_a_data_set_inside_is_named_from_both(places):
     assert any(f"this lies in the dataset {place.root}" in finding.what for finding in faults(inner))
 
 
+@pytest.mark.slow
 def test_what_a_refused_first_job_leaves_inside_is_no_data_set(places):
     place, other = places
     abort(other.planned(APPEND, "x")[0].staging)
@@ -512,6 +535,7 @@ def run(command):
     return partial(give_up, root, jobid)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 def test_a_job_whose_files_are_gone_is_given_up_where_the_state_before_is_whole(place, mode):
@@ -528,6 +552,7 @@ def test_a_job_whose_files_are_gone_is_given_up_where_the_state_before_is_whole(
     assert looked(place).is_whole
 
 
+@pytest.mark.slow
 def test_a_job_whose_files_are_gone_in_part_and_the_first_of_all(tmp_path):
     with PLACES["local"](tmp_path) as (place, other):
         place.save(APPEND, "1")
@@ -541,18 +566,21 @@ def test_a_job_whose_files_are_gone_in_part_and_the_first_of_all(tmp_path):
         assert (["1"], []) == (place.ours(), other.ours())
 
 
+@pytest.mark.slow
 def test_a_job_is_not_given_up_where_the_state_before_is_lost(place):
     stuck(place, OVERWRITE)
     place.storage.delete(join(place.root, own(place, "k=1/")[0]))
     assert not any("--give-up" in finding.mend for finding in faults(place))
 
 
+@pytest.mark.slow
 def test_a_job_is_not_given_up_where_an_older_file_is_gone(place):
     stuck(place, APPEND)
     place.storage.delete(join(place.root, own(place, "k=1/")[0]))
     assert not any("--give-up" in finding.mend for finding in faults(place))
 
 
+@pytest.mark.slow
 def test_where_a_process_may_remove_old_files_the_command_is_for_a_person_who_knows(tmp_path):
     with PLACES["local"](tmp_path) as (place, _):
         place.save(APPEND, "1")
@@ -571,6 +599,7 @@ def test_where_a_process_may_remove_old_files_the_command_is_for_a_person_who_kn
         assert [] == faults(place)
 
 
+@pytest.mark.slow
 def test_a_copy_whose_files_are_gone_is_made_again(places):
     place, other = places
     with dying("C4.directories" if place.storage.traits.directories else "C3.synced", 1):
@@ -579,6 +608,7 @@ def test_a_copy_whose_files_are_gone_is_made_again(places):
     assert not any("--give-up" in finding.mend for finding in faults(other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", ["local", "memory"], indirect=True)
 def test_a_copy_that_was_withdrawn_is_told_by_its_mark(places):
     place, other = places
@@ -592,6 +622,7 @@ def test_a_copy_that_was_withdrawn_is_told_by_its_mark(places):
     assert (True, ROWS) == (looked(other).is_whole, other.ours())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["K2.copied", "K3.carried"])
 def test_a_copy_that_was_begun_is_gone_on_with(places, point):
     """Its records are those of the source, and its files have no names yet: none is gone."""
@@ -609,6 +640,7 @@ def test_a_copy_that_was_begun_is_gone_on_with(places, point):
     assert [] == faults(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", ["local", "memory"], indirect=True)  # where the newest record is not waited for
 def test_a_copy_that_was_given_up_is_made_anew_without_a_fault(places):
     """Vacuum withdrew the first run by a record, which is of no other dataset."""
@@ -621,6 +653,7 @@ def test_a_copy_that_was_given_up_is_made_anew_without_a_fault(places):
     assert ((), True) == (looked(other).findings, looked(other).is_whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["local"])
 def test_links(kind, tmp_path):
     with PLACES[kind](tmp_path) as (place, other):
@@ -640,6 +673,7 @@ def test_links(kind, tmp_path):
         assert before == sorted(tmp_path.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", ["local", "s3"], indirect=True)  # the memory's clock is none
 def test_what_jobs_have_left_is_a_note(place):
     plan, _ = place.planned(APPEND, "staged")
@@ -649,6 +683,7 @@ def test_what_jobs_have_left_is_a_note(place):
     assert looked(place).is_sound
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 def test_jobs_that_commit_while_it_is_listed(place):
     """It looks again; and if they never stop it says so."""
@@ -671,6 +706,7 @@ def test_jobs_that_commit_while_it_is_listed(place):
                 looked(place)
 
 
+@pytest.mark.slow
 def test_commands_can_be_pasted(tmp_path):
     with PLACES["local"](tmp_path / "a b;c") as (place, _):
         place.save(APPEND, "1")

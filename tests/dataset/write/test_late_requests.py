@@ -61,6 +61,7 @@ def is_tidy(place, expected):
     return sorted([*expected, "y", "z"]) == place.ours() == place.plain()
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("settle", [abort, given_up])
@@ -80,6 +81,7 @@ def test_a_record_that_comes_after_its_job_is_withdrawn_does_not_count(place, mo
     assert is_tidy(place, seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comes", ["before", "after", "never"])
 def test_a_job_with_a_token_is_run_again_and_committed_once(place, comes):
     plan = plan_job(place.root, APPEND, storage=place.storage, commit_token="load")
@@ -99,6 +101,7 @@ def test_a_job_with_a_token_is_run_again_and_committed_once(place, comes):
     assert is_tidy(place, after(APPEND))
 
 
+@pytest.mark.slow
 @MODES
 def test_a_record_that_comes_before_its_job_is_aborted_counts(place, mode):
     staging = unconfirmed(place, mode)
@@ -109,6 +112,7 @@ def test_a_record_that_comes_before_its_job_is_aborted_counts(place, mode):
     assert is_tidy(place, after(mode))
 
 
+@pytest.mark.slow
 @MODES
 def test_a_record_that_comes_before_its_job_is_given_up_is_taken_back(place, mode):
     staging = unconfirmed(place, mode)
@@ -119,6 +123,7 @@ def test_a_record_that_comes_before_its_job_is_given_up_is_taken_back(place, mod
     assert is_tidy(place, OLD)
 
 
+@pytest.mark.slow
 @MODES
 def test_a_job_that_is_in_place_is_not_given_up(place, mode):
     staging = unconfirmed(place, mode)
@@ -131,6 +136,7 @@ def test_a_job_that_is_in_place_is_not_given_up(place, mode):
     assert after(mode) == place.ours() == place.plain()
 
 
+@pytest.mark.slow
 @MODES
 def test_an_abort_that_the_store_does_not_confirm_either_says_so(place, caplog, mode):
     staging = unconfirmed(place, mode)
@@ -143,6 +149,7 @@ def test_an_abort_that_the_store_does_not_confirm_either_says_so(place, caplog, 
     assert is_tidy(place, after(mode))
 
 
+@pytest.mark.slow
 def test_a_withdrawal_that_comes_late_withdraws(place):
     plan = plan_job(place.root, APPEND, storage=place.storage)
     place.stage(plan, "new")
@@ -165,6 +172,7 @@ ANSWERS = {
 """What a client is told of a copy that it then asks for again, and how long a copy of before may be under way."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "seconds"), ANSWERS.values(), ids=ANSWERS)
 def test_a_copy_that_was_asked_for_again_is_waited_for_if_the_first_may_be_under_way(place, clock, fault, seconds):
     """It ends after the whole job: were it not waited for, an overwrite would be undone."""
@@ -196,6 +204,7 @@ def repeat_all(place, later):
         place.save(mode, [str(number)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("later", "expected"), LATER.values(), ids=LATER)
 def test_requests_that_are_repeated_after_later_jobs_bring_nothing_back(place, later, expected):
     repeat_all(place, later)
@@ -207,6 +216,7 @@ def test_requests_that_are_repeated_after_later_jobs_bring_nothing_back(place, l
     assert is_tidy(place, expected)
 
 
+@pytest.mark.slow
 def test_what_remains_an_upload_that_is_repeated_and_then_its_copy(place):
     """ADR 22 says so: the proxy makes the staged file anew, and then the one that was replaced."""
     repeat_all(place, [OVERWRITE])

@@ -93,6 +93,7 @@ PARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_in_a_directory_of_a_data_set_is_refused_and_leaves_nothing(lake, job):
@@ -107,6 +108,7 @@ def test_a_job_in_a_directory_of_a_data_set_is_refused_and_leaves_nothing(lake, 
         assert before == lake.contents()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("directory", ["../source2", "../sourc", "../other/k=1", "_tables/x", ".cache/k=1/x"])
 def test_a_directory_beside_a_data_set_or_hidden_in_it_is_not_inside(lake, directory):
@@ -129,6 +131,7 @@ class Slashes(MemoryStorage):
         return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", ["/", "a bucket"])
 def test_the_root_of_a_storage_may_be_the_data_set(tmp_path, root):
     with PLACES["s3"](tmp_path) as (place, _):
@@ -149,6 +152,7 @@ def test_the_root_of_a_storage_may_be_the_data_set(tmp_path, root):
 # Jobs above a dataset
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
@@ -184,6 +188,7 @@ def test_a_job_above_a_data_set_is_refused_and_changes_nothing(lake, job, part):
     assert f"{part}:a" not in lake.ours() or "=" not in part
 
 
+@pytest.mark.slow
 def test_a_first_job_that_was_withdrawn_makes_no_data_set(lake):
     abort(inside(lake, "k=1").planned(APPEND, "x")[0].staging)
     assert any("k=1/_ipc_commits/" in name for name in lake.names())
@@ -195,6 +200,7 @@ def test_a_first_job_that_was_withdrawn_makes_no_data_set(lake):
     assert ["d"] == inside(lake, "k=1").ours()
 
 
+@pytest.mark.slow
 def test_a_data_set_in_which_a_damaged_record_lies_counts(lake):
     lake.put(f"k=1/_ipc_commits/{1:020d}.json", "{")
     with pytest.raises(CommitError, match=r"k=1 in it is a dataset of its own"):
@@ -206,6 +212,7 @@ def test_a_data_set_in_which_a_damaged_record_lies_counts(lake):
 # At the same time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("begins", ["above", "below"])
 def test_a_data_set_that_begins_after_a_job_was_planned_stops_it_before_anything_is_removed(lake, mode, begins):
@@ -225,6 +232,7 @@ def test_a_data_set_that_begins_after_a_job_was_planned_stops_it_before_anything
     assert ["y"] == [text.rpartition(":")[2] for text in lake.ours() if not text.endswith("old")]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", ["above", "below"])
 @pytest.mark.parametrize(
@@ -270,6 +278,7 @@ def test_of_two_first_jobs_one_above_the_other_one_is_committed(lake, first, poi
     assert 1 == len(lake.ours())
 
 
+@pytest.mark.slow
 def test_a_first_job_that_died_below_is_cleared_as_the_error_says(lake):
     inner = inside(lake, "k=1")
     inner.planned(APPEND, "dead")
@@ -295,6 +304,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", STEPS)
 @pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
@@ -335,6 +345,7 @@ def found(place):
         return []
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_directory_minds_that_the_one_above_becomes_a_data_set_meanwhile(lake):
     lake.put("k=1/part-a", "old")
     lake.put("k=1/part-b", "old")
@@ -354,6 +365,7 @@ def test_a_reader_of_a_directory_minds_that_the_one_above_becomes_a_data_set_mea
     assert done
 
 
+@pytest.mark.slow
 def test_a_directory_of_a_data_set_is_copied_as_its_records_say(lake):
     lake.save(APPEND, "k=1:a", "k=2:b")
     with dying("C4.directories"):
@@ -367,6 +379,7 @@ def test_a_directory_of_a_data_set_is_copied_as_its_records_say(lake):
 # What older builds have left
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("dead", ["inner", "outer", "neither"])
 def test_readers_see_both_chains_of_a_data_set_in_another(lake, unminded, dead):
@@ -388,6 +401,7 @@ def test_readers_see_both_chains_of_a_data_set_in_another(lake, unminded, dead):
     assert state == plain(lake)
 
 
+@pytest.mark.slow
 def test_two_jobs_that_are_put_in_place_one_in_the_other_are_refused_to_readers(lake, unminded):
     lake.save(APPEND, "k=1:a", "k=2:b")
     inner = inside(lake, "k=1")
@@ -404,6 +418,7 @@ def test_two_jobs_that_are_put_in_place_one_in_the_other_are_refused_to_readers(
     assert "k=1:x" in lake.ours()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["overwrite", "dynamic", "rewrite", "ifExists=error"])
 def test_jobs_of_both_are_refused_and_mended_as_the_errors_say(lake, unminded, job):
     lake.save(APPEND, "k=1:a")
@@ -420,6 +435,7 @@ def test_jobs_of_both_are_refused_and_mended_as_the_errors_say(lake, unminded, j
     assert ["k=1:x"] == lake.ours() == plain(lake)
 
 
+@pytest.mark.slow
 def test_vacuum_of_a_directory_of_a_data_set_names_the_data_set(lake):
     lake.save(APPEND, "k=1:a")
     with pytest.raises(
@@ -444,6 +460,7 @@ def linked(tmp_path):
         yield lake, tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["alias/k=1", "part", "part/j=1", "chain", "source/k=3", "alias/k=3"])
 def test_a_job_in_a_data_set_is_refused_by_whatever_links(linked, path):
     lake, folder = linked
@@ -452,6 +469,7 @@ def test_a_job_in_a_data_set_is_refused_by_whatever_links(linked, path):
     assert {"a", "b"} == {text.rpartition(":")[2] for text in lake.ours()} - {"x"}
 
 
+@pytest.mark.slow
 def test_the_data_set_itself_may_be_named_by_a_link(linked):
     lake, folder = linked
     (folder / "source/k=3").unlink()
@@ -463,6 +481,7 @@ def test_the_data_set_itself_may_be_named_by_a_link(linked):
     assert ["B"] == inside(alias, "k=1").ours()
 
 
+@pytest.mark.slow
 def test_a_link_into_a_data_set_is_read_but_while_a_job_is_put_in_place(linked):
     lake, folder = linked
     (folder / "source/k=3").unlink()
@@ -479,6 +498,7 @@ def test_a_link_into_a_data_set_is_read_but_while_a_job_is_put_in_place(linked):
     assert ["A"] == part.ours()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C3.synced", "C5.unlinked", "C6.done"])
 def test_a_link_into_a_data_set_shows_one_state_while_jobs_commit(linked, point):
     lake, folder = linked
@@ -502,6 +522,7 @@ def test_a_link_into_a_data_set_shows_one_state_while_jobs_commit(linked, point)
     assert done
 
 
+@pytest.mark.slow
 def test_a_directory_above_that_may_not_be_read_is_no_data_set(lake):
     real = type(lake.storage).list
 

@@ -95,6 +95,7 @@ ZONES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("name", ZONES)
 def test_an_instant_names_a_directory_exactly_if_its_local_time_is_read_as_that_instant(name):
@@ -164,6 +165,7 @@ def test_every_type_of_partition_columns_is_drawn():
     assert {type(type_) for type_ in NAMED} | also == PARTITIONABLE
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), name=st.sampled_from(["+00:20", "Europe/Berlin", "America/New_York"]))

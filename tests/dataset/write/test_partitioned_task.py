@@ -84,6 +84,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("durable", [True, False], ids=["fsync", "none"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
@@ -128,6 +129,7 @@ def test_only_few_partitions_are_written_before_the_buffer_is_full(staging, monk
     assert [blocks] * partitions == [len(ipc.open_file(staging.path(file.staged))) for file in output.files]
 
 
+@pytest.mark.slow
 def test_a_task_of_few_partitions_holds_a_small_part_of_its_rows(staging):
     schema = Schema.of([field("k", types.int32), field("a", types.int64)])
 

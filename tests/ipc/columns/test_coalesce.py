@@ -171,6 +171,7 @@ def outcome(read):
     return repr(rows), None, None
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("kind", ["file", "stream"])

@@ -182,6 +182,7 @@ ONE_MORE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ONE_MORE)
 def test_frames_and_blocks_without_number_are_refused(kind):
     """Each costs time, and none makes a byte."""
@@ -219,6 +220,7 @@ except InvalidBodyError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)

@@ -375,6 +375,7 @@ def test_damage_of_every_byte_is_contained(name, mask):
         damaged[i] ^= mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MESSAGES)
 def test_noise_in_every_word_is_contained(name):
     """Whole references, lengths and vtable entries become extreme values."""

@@ -107,6 +107,7 @@ def outcome(batches, dictionaries, limits, few):
         return found.record_batches, found.dictionaries, found.uncovered
 
 
+@pytest.mark.slow
 def test_a_few_blocks_are_judged_as_many_are():
     random = np.random.default_rng(0)
     seen = set()

@@ -188,6 +188,7 @@ SHAPE = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(JSON | st.just(MISSING), max_size=6), SHAPE)
 @settings(max_examples=60, deadline=None)
 def test_any_values_in_any_shape(values, shape):

@@ -66,7 +66,7 @@ def test_the_answer_and_its_types_are_sparks(spark, lake, keys, texts, options):
 
 @pytest.mark.smoke("aggregate")
 def test_what_crosses_is_a_row_for_each_group_and_task(spark, lake):
-    ours = aggregate(spark, lake, group_by=["k"], aggregates={"rows": "count(*)"}, maxPartitionBytes=1)
+    ours = aggregate(spark, lake, group_by=["k"], aggregates={"rows": "count(*)"})
     ours.collect()
     node = ours._jdf.queryExecution().executedPlan().toString()
     assert "k0" in node

@@ -37,6 +37,7 @@ def test_what_agrees_is_not_copied():
     assert given["id"].buffers()[1].address == made["id"].buffers()[1].address
 
 
+@pytest.mark.slow
 def test_large_batches_are_cut():
     text = "x" * (1 << 20)
     pieces = list(OutputCheck(SCHEMA, "f").convert(batch(range(150), [text] * 150)))

@@ -242,6 +242,7 @@ def rows_in_process(path, schema=None, **options):
     return sum(batch.num_rows for partition in reader.partitions() for batch in reader.read(partition))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("name", [name for name in SOUND if name != "void"])
 def test_what_is_skipped_as_null_is_null(sound, name, options):

@@ -232,6 +232,7 @@ LEAVING_OUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LEAVING_OUT)
 def test_columns_that_a_read_leaves_out_are_named_once(tmp_path, caplog, case):
     """By the first of its tasks, which has opened the files anyway: some files of another age are enough."""

@@ -216,6 +216,7 @@ def test_what_is_in_place(own, source, expected):
 # ---- attempts
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("seed", range(5))
 def test_of_a_task_that_ran_thrice_one_result_counts(lake, tmp_path, seed):

@@ -26,6 +26,7 @@ def test_every_type_is_the_storage_of_its_note(type_):
     assert str(noted(type_)) == readable(note)
 
 
+@pytest.mark.slow
 @given(strategies.types(), strategies.types())
 def test_two_types_have_one_note_only_if_all_that_is_noted_is_one(a, b):
     assert (noted(a) == noted(b)) == (note_of(a) == note_of(b))

@@ -242,6 +242,7 @@ RACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("race", RACES, ids=lambda race: race.__name__)
 def test_no_column_is_hidden_by_what_commits_at_the_same_time(lake, race):
@@ -424,6 +425,7 @@ def test_files_that_are_named_have_the_columns_of_the_newest_of_them(lake):
         assert "a:bigint" == lake.source(path=path).schema().simpleString()[7:-1]
 
 
+@pytest.mark.slow
 def test_a_copy_is_read_as_the_data_set(lake, tmp_path):
     a_late_clock(lake)
     target = f"{lake.root}-copy"

@@ -120,6 +120,7 @@ def age(path, seconds):
         os.utime(file, (status.st_atime - seconds, status.st_mtime - seconds))
 
 
+@pytest.mark.slow
 def test_the_schema_that_is_read_is_the_newest_and_never_chance(tmp_path):
     """Names of files are random, and the first one gave the schema."""
     for i in range(8):

@@ -126,6 +126,7 @@ MANY_FILES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MANY_FILES)
 def test_a_job_of_many_small_files_says_so_once(tmp_path, monkeypatch, caplog, case):
     tasks, keys, small_nbytes, advice = MANY_FILES[case]
