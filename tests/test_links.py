@@ -456,6 +456,7 @@ ORIGINS = {
         "ObjectStorage._delete_batch.delete": NO_LINKS,
         "ObjectStorage._delete_batch": NO_LINKS,
     },
+    "table/log.py": {"prune": INSIDE},
 }
 """For each module and function that deletes or moves, the origin of the paths. A new one needs its row here."""
 

@@ -1,0 +1,342 @@
+"""The log of a table: read its state, append entries, write checkpoints, and prune what is no longer needed.
+
+How it works
+------------
+The table's id is put if absent before the first job makes any file, so that all files of the table have it in their
+names. Entries are put if absent: of all processes that put one number, one succeeds, and that put is the commit.
+
+A read takes the newest checkpoint and the entries after it. It accepts them only as an **unbroken run**: each entry names
+the one before it, and the entry after a checkpoint names the checkpoint's. A process that paused for long may put an
+entry at a number that was pruned meanwhile; nothing names such an entry, so nobody reads it, and it stays until it is
+pruned. (Deleting it could delete a committed entry: the process cannot tell the two apart.)
+
+A listing may be older than the entries that are read after it, and entries may be pruned while they are read. So a run
+that is broken is read again, from the id on, before it is an error.
+
+A checkpoint is written after each `CHECKPOINT_INTERVAL` entries. It is a function of entries only and is put if absent,
+so that it does not matter who writes it, nor how often. A damaged one is passed over with a warning: the one before it and
+the entries after that give the same state, which is why the second newest checkpoint, and all after it, are never pruned.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    CommitError,
+    LimitError,
+    NoFilesError,
+    UnsupportedError,
+    error_context,
+    printable,
+)
+from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.storage import Status, each
+from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
+from spark_arrow_ipc.table.names import TableDirectory, is_table_id, new_table_id, parse_number
+from spark_arrow_ipc.table.state import State
+
+CHECKPOINT_INTERVAL: Final = 32
+"""A read opens at most so many entries; a checkpoint costs about as much as reading as many."""
+
+CHECKPOINT_NBYTES: Final = 10 << 20
+"""Entries of so many bytes are worth a checkpoint, however few they are."""
+
+DEFAULT_RETENTION: Final = 7 * 24 * 3600
+"""Seconds; streams and time travel reach as far back."""
+
+LEAST_RETAINED: Final = 1000
+"""So many of the newest entries are retained, however old they are."""
+
+_ATTEMPTS: Final = 6
+_MAX_ID_NBYTES: Final = 1024
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The entries and checkpoints of a table, by number, as one listing has them."""
+
+    entries: dict[int, Status]
+    checkpoints: dict[int, Status]
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest entry, 0 without any."""
+        return max((*self.entries, *self.checkpoints), default=0)
+
+
+class _BrokenRun(Exception):  # noqa: N818 - tells a read to begin again, and is never seen
+    """The entries are no unbroken run; the text says where."""
+
+
+def read_table_id(directory: TableDirectory) -> str | None:
+    """Return the id of a table, or None if there is no table. One read.
+
+    Raises
+    ------
+    UnsupportedError
+        The table is of a newer version of the protocol.
+    CommitError
+        The file is damaged.
+    """
+    path = directory.id_file
+    try:
+        data = directory.storage.read(path, _MAX_ID_NBYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except LimitError as error:
+        raise CommitError(f"this is no table id: {error}", path=path) from error
+    with error_context(path=path):
+        try:
+            values = parse_json(data)
+            version, table = values["format"], values["table"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise CommitError(
+                "the id of the table is damaged, and without it no entry is found: restore this file; the name of the "
+                "directory with the entries beside it is the id"
+            ) from error
+        if type(version) is int and version > FORMAT:
+            raise UnsupportedError(
+                f"this table is of version {version}, and this build of spark-arrow-ipc reads version {FORMAT}; read it "
+                "with a newer one"
+            )
+        if version != FORMAT or not is_table_id(table):
+            raise CommitError(expected="the id of a table", found=repr(table)[:100])
+    return str(table)
+
+
+def create_table(directory: TableDirectory) -> str:
+    """Return the id of a table, which is made if there is none.
+
+    The id is durable when this returns: a power loss must not take it once a file has it in its name.
+    """
+    storage = directory.storage
+    storage.make_directory(directory.log)
+    data = json.dumps({"format": FORMAT, "table": new_table_id()}).encode() + b"\n"
+    with suppress(OSError):  # it may have been put all the same; the read decides
+        storage.put_if_absent(directory.id_file, data, durable=True)
+    table = read_table_id(directory)
+    if table is None:
+        raise CommitError("the id of the table could not be put; nothing is published", path=directory.id_file)
+    storage.make_directory(directory.entries(table))
+    storage.sync(directory.log)
+    storage.sync(directory.root)
+    return table
+
+
+def list_log(directory: TableDirectory, table: str) -> Listing:
+    """Return the entries and checkpoints of a table. One listing."""
+    listing = Listing({}, {})
+    with suppress(FileNotFoundError):
+        for status in directory.storage.list(directory.entries(table)):
+            parsed = parse_number(name_of(status.path))
+            if parsed is not None:
+                number, suffix = parsed
+                (listing.entries if suffix == "json" else listing.checkpoints)[number] = status
+    return listing
+
+
+def read_entry(directory: TableDirectory, table: str, number: int) -> Entry:
+    """Read and check one entry.
+
+    Raises
+    ------
+    FileNotFoundError
+        It is not there.
+    CommitError
+        It is damaged.
+    """
+    path = directory.entry(table, number)
+    with error_context(path=path):
+        try:
+            data = directory.storage.read(path, MAX_ENTRY_NBYTES)
+        except LimitError as error:
+            raise CommitError(f"this is no log entry: {error}") from error
+        return Entry.from_bytes(data, number)
+
+
+def read_state(directory: TableDirectory, number: int | None = None) -> State | None:
+    """Return the state of a table after its newest entry, or after the entry of a number; None if there is no table.
+
+    Three requests and one for each entry after the checkpoint. A table without entries has the state of number 0.
+
+    Raises
+    ------
+    NoFilesError
+        There is no entry of that number, or it is no longer retained.
+    UnsupportedError
+        The log is of a newer version of the protocol.
+    CommitError
+        An entry is damaged or missing.
+    """
+    for attempt in range(_ATTEMPTS):
+        table = read_table_id(directory)
+        if table is None:
+            return None
+        listing = list_log(directory, table)
+        last = listing.newest if number is None else number
+        if last > listing.newest:
+            raise NoFilesError(
+                expected=f"an entry {last} in the log of this table", found=f"entries up to {listing.newest}",
+                path=directory.root,
+            )  # fmt: skip
+        try:
+            return _read_run(directory, table, listing, last)
+        except _BrokenRun as error:
+            if attempt == _ATTEMPTS - 1:
+                raise _broken(directory, table, listing, last, str(error)) from None
+    raise AssertionError
+
+
+def read_entries(directory: TableDirectory, after: State, last: int) -> tuple[Entry, ...] | None:
+    """Return the entries after a state up to a number; None if they are no unbroken run, as some are pruned."""
+    try:
+        return _read_entries(directory, after.table, range(after.number + 1, last + 1), after.entry)
+    except _BrokenRun:
+        return None
+
+
+def append(directory: TableDirectory, state: State, entry: Entry) -> bool:
+    """Put the entry that follows a state, and return whether this call put it: then it is the commit.
+
+    False says that another process has put that number, or that an earlier request of this call has: the log tells.
+    After an OSError the entry may be there, or may still come.
+    """
+    assert (entry.number, entry.previous) == (state.number + 1, state.entry)
+    storage, path = directory.storage, directory.entry(state.table, entry.number)
+    # An entry that survives a power loss, while the one before it does not, would break the log for ever.
+    storage.sync(directory.entries(state.table))
+    is_put = storage.put_if_absent(path, entry.to_bytes(), durable=True)
+    if is_put:
+        storage.sync(directory.entries(state.table))
+    return is_put
+
+
+def is_checkpoint_due(listing: Listing) -> bool:
+    """Return whether the entries after the newest checkpoint are many, or large."""
+    newest = max(listing.checkpoints, default=0)
+    since = [status.nbytes for number, status in listing.entries.items() if number > newest]
+    return len(since) >= CHECKPOINT_INTERVAL or sum(since) >= CHECKPOINT_NBYTES
+
+
+def write_checkpoint(directory: TableDirectory, state: State) -> None:
+    """Write the checkpoint of a state if there is none."""
+    storage = directory.storage
+    storage.sync(directory.entries(state.table))  # all that it stands for is durable before it
+    storage.put_if_absent(directory.checkpoint(state.table, state.number), encode_checkpoint(state), durable=True)
+    storage.sync(directory.entries(state.table))
+
+
+def prune(directory: TableDirectory, state: State) -> list[str]:
+    """Delete entries and checkpoints that are older than the retention, and return their paths. One listing.
+
+    The second newest checkpoint and all after it stay, and the newest `LEAST_RETAINED` entries. Ages are those of the
+    storage, relative to the youngest entry: no clock of this machine decides.
+    """
+    listing = list_log(directory, state.table)
+    if len(listing.checkpoints) < 2:
+        return []
+    second = sorted(listing.checkpoints)[-2]
+    retention = DEFAULT_RETENTION if state.retention is None else state.retention
+    youngest = max((status.mtime_ns for status in listing.entries.values()), default=0)
+    oldest = youngest - retention * 10**9
+    old = 0
+    for number in sorted(listing.entries):
+        if number > min(second, listing.newest - LEAST_RETAINED) or listing.entries[number].mtime_ns >= oldest:
+            break
+        old = number
+    # The log then begins with a checkpoint: every entry that stays can be reached.
+    first = max((number for number in listing.checkpoints if number <= old), default=0)
+    paths = [status.path for number, status in listing.entries.items() if number <= first]
+    paths += [status.path for number, status in listing.checkpoints.items() if number < first]
+    if paths:
+        directory.storage.sync(directory.entries(state.table))
+        directory.storage.delete_all(paths)
+    return paths
+
+
+# ---- an unbroken run
+
+
+def _read_run(directory: TableDirectory, table: str, listing: Listing, last: int) -> State:
+    for number in sorted((n for n in listing.checkpoints if n <= last), reverse=True):
+        state = _read_checkpoint(directory, table, number)
+        if state is None:
+            continue
+        entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry)
+        # The checkpoint is one of this log if the next entry names its entry; the newest of all has nothing after it.
+        if not entries and number < listing.newest:
+            _read_entries(directory, table, range(number + 1, number + 2), state.entry)
+        return state.after(*entries)
+    return State(table).after(*_read_entries(directory, table, range(1, last + 1), ""))
+
+
+def _read_entries(directory: TableDirectory, table: str, numbers: range, previous: str) -> tuple[Entry, ...]:
+    """Read entries, several at once where that waits, and check that each names the one before it."""
+    entries: dict[int, Entry] = {}
+
+    def read(number: int) -> None:
+        with suppress(FileNotFoundError):
+            entries[number] = read_entry(directory, table, number)
+
+    each(read, numbers, waits=directory.storage.traits.waits)
+    for number in numbers:
+        if number not in entries:
+            raise _BrokenRun(f"entry {number} is missing")
+        if entries[number].previous != previous:
+            raise _BrokenRun(f"entry {number} does not follow the one before it")
+        previous = entries[number].id
+    return tuple(entries[number] for number in numbers)
+
+
+def _read_checkpoint(directory: TableDirectory, table: str, number: int) -> State | None:
+    """Return the state of a checkpoint; None, with a warning, if it is damaged."""
+    path = directory.checkpoint(table, number)
+    try:
+        with error_context(path=path):
+            return decode_checkpoint(directory.storage.read(path, MAX_CHECKPOINT_NBYTES), table, number)
+    except FileNotFoundError:
+        raise _BrokenRun(f"checkpoint {number} is missing") from None
+    except UnsupportedError:
+        raise
+    except ArrowIpcError as error:
+        _log.warning("%s; the checkpoint before it and the entries since then are read instead", printable(str(error)))
+        return None
+
+
+def _broken(directory: TableDirectory, table: str, listing: Listing, last: int, why: str) -> ArrowIpcError:
+    """Return the error of a log that cannot be read up to a number."""
+    if last < listing.newest and not _reaches(listing, last):
+        oldest = min((*listing.checkpoints, *listing.entries))
+        return NoFilesError(
+            f"entry {last} of this table is no longer retained; the oldest that can be read is {oldest}",
+            path=directory.root,
+        )
+    return CommitError(
+        f"the log of this table is broken: {why}. Nothing is read or written by it; restore {directory.entries(table)} "
+        "from a copy, or see 'arrowipc fsck'",
+        path=directory.root,
+    )
+
+
+def _reaches(listing: Listing, last: int) -> bool:
+    """Return whether a checkpoint, or the first entry, is followed by entries without gaps up to a number."""
+    starts = [0, *(number for number in listing.checkpoints if number <= last)]
+    return any(all(number in listing.entries for number in range(start + 1, last + 1)) for start in starts)
+
+
+def iter_entries(directory: TableDirectory, table: str, numbers: Sequence[int]) -> Iterator[Entry]:
+    """Yield the entries of some numbers in order, for the history; missing ones are left out."""
+    for number in numbers:
+        with suppress(FileNotFoundError):
+            yield read_entry(directory, table, number)

@@ -1,0 +1,162 @@
+"""The names in the directory of a table.
+
+=====================================  ==============================================================================
+``_ipc_log/table``                     the table's id
+``_ipc_log/<id>/<20 digits>.json``     log entries
+``_ipc_log/<id>/<20 digits>.checkpoint``  checkpoints: the state after the entry of that number
+``_ipc_stage/<job id>/``               files of a job that has not committed, with the mark ``.begin``
+``_ipc_replaced/<number>/<path>``      files that the entry of that number removed and that are retained
+``.../part-<task>-<table id>-<job id>[-<n>].arrow``  managed data files
+=====================================  ==============================================================================
+
+Rules
+-----
+**A name is used once.** A job id is random and a job never makes two files of one name, so a removed file never comes
+back under its name, and whoever finds a removed file may delete it, at any time and twice.
+
+**The id is in the names.** A file with another id, or a name of another form, is unmanaged: a copy from another table, or
+a file of another program. A directory that was removed and made anew has another id and so another directory of
+entries: no late request of an old process reaches it.
+
+**Names from a log are relative and visible.** No entry can name a file outside the directory, or one that readers skip.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
+from spark_arrow_ipc.storage.storage import Storage
+
+LOG_DIRECTORY: Final = "_ipc_log"
+STAGING_DIRECTORY: Final = "_ipc_stage"
+REPLACED_DIRECTORY: Final = "_ipc_replaced"
+
+STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
+"""Recursive patterns of other readers match ``.arrow`` files in directories that begin with ``_``."""
+
+MAX_NUMBER: Final = (1 << 63) - 1
+"""Entry numbers are 64-bit integers in checkpoints."""
+
+_NUMBERED: Final = re.compile(r"([0-9]{20})\.(json|checkpoint)")
+_TABLE_ID: Final = re.compile(r"[0-9a-f]{8}")
+_JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
+_MANAGED: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-([0-9a-f]{8})-([0-9a-f]{32})(?:-[0-9]+)?\.arrows?", re.DOTALL)
+
+_PART: Final = r"(?:[^/\0._][^/\0]*|_[^/\0]*=[^/\0]*)"
+_RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
+"""A path that readers see, by Spark's rule of hidden names."""
+
+
+class ManagedName(NamedTuple):
+    """The ids in the name of a managed file."""
+
+    table: str
+    job: str
+
+
+def managed_name(path: str) -> ManagedName | None:
+    """Return the ids in the name of a data file; None for names of another form."""
+    match = _MANAGED.fullmatch(path)
+    return None if match is None else ManagedName(match[1], match[2])
+
+
+def data_file_name(task: int, table: str, job: str, number: int = 0, suffix: str = ".arrow") -> str:
+    """Return the name of a job's data file; `number` counts the files of one task in one directory."""
+    return f"part-{task:05d}-{table}-{job}{f'-{number}' if number else ''}{suffix}"
+
+
+def is_table_id(text: object) -> bool:
+    """Return whether a value has the form of a table's id."""
+    return isinstance(text, str) and _TABLE_ID.fullmatch(text) is not None
+
+
+def is_job_id(text: object) -> bool:
+    """Return whether a value has the form of the id of a job or of an entry."""
+    return isinstance(text, str) and _JOB_ID.fullmatch(text) is not None
+
+
+def is_visible(path: object) -> bool:
+    """Return whether a value is a relative path that stays inside the table and that readers do not skip."""
+    return isinstance(path, str) and _RELATIVE.fullmatch(path) is not None
+
+
+def new_table_id() -> str:
+    """Return a random id for a table."""
+    return uuid.uuid4().hex[:8]
+
+
+def new_id() -> str:
+    """Return a random id for a job or an entry."""
+    return uuid.uuid4().hex
+
+
+def parse_number(name: str) -> tuple[int, str] | None:
+    """Return the number and the suffix in the name of an entry or a checkpoint; None for other names."""
+    match = _NUMBERED.fullmatch(name)
+    if match is None or not 0 < int(match[1]) <= MAX_NUMBER:
+        return None
+    return int(match[1]), match[2]
+
+
+@dataclass(frozen=True, slots=True)
+class TableDirectory:
+    """The directory of a table: a storage and an absolute path in it.
+
+    The storage is limited to the directory (`Storage.inside`): no call follows a link out of it.
+    """
+
+    storage: Storage
+    root: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage", self.storage.inside(self.root))
+
+    def path(self, relative: str) -> str:
+        """Return the absolute path of a relative one."""
+        return join(self.root, relative)
+
+    @property
+    def log(self) -> str:
+        """The directory with the table's id and its entries."""
+        return join(self.root, LOG_DIRECTORY)
+
+    @property
+    def id_file(self) -> str:
+        """The file with the table's id."""
+        return join(self.log, "table")
+
+    def entries(self, table: str) -> str:
+        """Return the directory of a table's entries and checkpoints."""
+        return join(self.log, table)
+
+    def entry(self, table: str, number: int) -> str:
+        """Return the path of an entry."""
+        return join(self.entries(table), f"{number:020d}.json")
+
+    def checkpoint(self, table: str, number: int) -> str:
+        """Return the path of a checkpoint."""
+        return join(self.entries(table), f"{number:020d}.checkpoint")
+
+    @property
+    def all_staging(self) -> str:
+        """The directory that holds the staging directories of all jobs."""
+        return join(self.root, STAGING_DIRECTORY)
+
+    def staging(self, job: str) -> str:
+        """Return the staging directory of a job."""
+        return join(self.all_staging, job)
+
+    def mark(self, job: str) -> str:
+        """Return the path of the mark that shows that a job may still make files."""
+        return join(self.staging(job), ".begin")
+
+    def replaced(self, number: int, path: str) -> str:
+        """Return where a file is retained that an entry removed.
+
+        Its ending keeps it out of other readers' recursive patterns; the number keeps two removed files of one name apart.
+        """
+        return join(self.root, REPLACED_DIRECTORY, f"{number:020d}", path + STAGED_SUFFIX)

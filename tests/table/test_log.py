@@ -1,0 +1,185 @@
+"""The log of a table: what entries add up to, whose entry counts, what a broken log says, and what is pruned."""
+
+import logging
+from dataclasses import replace
+
+import log_cases
+import pytest
+import read_log
+from copying_storage import CopyingStorage
+from memory_storage import MemoryStorage
+
+from spark_arrow_ipc.errors import CommitError, NoFilesError, UnsupportedError
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table import log
+from spark_arrow_ipc.table.checkpoint import encode_checkpoint
+from spark_arrow_ipc.table.entry import Entry, Operation
+from spark_arrow_ipc.table.names import TableDirectory, new_id
+from spark_arrow_ipc.table.state import State
+
+
+@pytest.fixture(params=["local", "memory", "copying"])
+def directory(request, tmp_path):
+    storage, root = {
+        "local": (LOCAL, str(tmp_path)),
+        "memory": (MemoryStorage(), "memory:/t"),
+        "copying": (CopyingStorage(str(tmp_path)), str(tmp_path)),
+    }[request.param]
+    return TableDirectory(storage, root)
+
+
+def written(directory, entries, checkpoints=()):
+    """Put entries one after another, and return the state after each, as the log reads it."""
+    table = log.create_table(directory)
+    before = State(table)
+    for entry in entries:
+        assert log.append(directory, before, entry)
+        before = before.after(entry)
+        if entry.number in checkpoints:
+            log.write_checkpoint(directory, before)
+    return table
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_state_is_what_the_entries_add_up_to(directory, seed):
+    entries, models = log_cases.random_entries(seed, 24)
+    written(directory, entries, checkpoints=(5, 16))
+    for number in range(1, len(entries) + 1):
+        after, model = log.read_state(directory, number), models[number - 1]
+        assert model.files == log_cases.files_of(after)
+        assert model.ended == {job: end.is_committed for job, end in after.ended.items()}
+        assert model.tokens == after.tokens
+        assert model.tombstones == set(after.tombstones)
+        assert number == after.number
+    assert log.read_state(directory).number == len(entries)
+
+
+def test_a_program_without_this_package_reads_the_same_files(tmp_path):
+    directory = TableDirectory(LOCAL, str(tmp_path))
+    entries, models = log_cases.random_entries(3, 30)
+    written(directory, entries, checkpoints=(8, 20))
+    for number in (1, 7, 8, 9, 20, 21, 30):
+        assert models[number - 1].files == read_log.read_snapshot(tmp_path, number)
+
+
+def test_one_of_two_gets_a_number(directory):
+    written(directory, [])
+    before = log.read_state(directory)
+    first, second = (Entry(1, "", Operation.APPEND, job=new_id()) for _ in range(2))
+    assert log.append(directory, before, first)
+    assert not log.append(directory, before, second)
+    assert [first.job] == list(log.read_state(directory).ended)
+
+
+def test_a_table_has_one_id_whoever_makes_it(directory):
+    assert log.read_table_id(directory) is None
+    assert log.read_state(directory) is None
+    assert log.create_table(directory) == log.create_table(directory) == log.read_table_id(directory)
+
+
+def damage_entry(directory, table):
+    path = directory.entry(table, 7)
+    directory.storage.put(path, directory.storage.read(path, 1 << 20)[:-9])
+
+
+def drop_entry(directory, table):
+    directory.storage.delete(directory.entry(table, 7))
+
+
+def hole(directory, table):
+    """An entry of a process that paused, at a number that was pruned."""
+    stranger = Entry(7, new_id(), Operation.APPEND, job=new_id())
+    directory.storage.put(directory.entry(table, 7), stranger.to_bytes())
+
+
+def newer_entry(directory, table):
+    directory.storage.put(directory.entry(table, 7), b'{"format":2,"number":7,"what":1}\n')
+
+
+def newer_table(directory, _):
+    directory.storage.put(directory.id_file, b'{"format":2,"table":"0a1b2c3d"}')
+
+
+def no_table_id(directory, _):
+    directory.storage.put(directory.id_file, b"??")
+
+
+BROKEN = [
+    (damage_entry, CommitError, r"00007\.json.*expected a log entry that ends in its own CRC-32"),
+    (drop_entry, CommitError, r"entry 7 is missing.*restore .*/_ipc_log/"),
+    (hole, CommitError, "entry 7 does not follow the one before it"),
+    (newer_entry, UnsupportedError, "log of version 2, .*reads version 1"),
+    (newer_table, UnsupportedError, "table is of version 2"),
+    (no_table_id, CommitError, "the id of the table is damaged"),
+]
+
+
+@pytest.mark.parametrize(("harm", "error", "match"), BROKEN, ids=[row[0].__name__ for row in BROKEN])
+def test_a_broken_log_is_an_error_and_never_fewer_files(directory, harm, error, match):
+    entries, _ = log_cases.random_entries(2, 9)
+    table = written(directory, entries, checkpoints=(4,))
+    harm(directory, table)
+    with pytest.raises(error, match=match):
+        log.read_state(directory)
+
+
+HARM_OF_CHECKPOINTS = {
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda _: b"",
+    "of another number": lambda _: encode_checkpoint(State(log_cases.TABLE).after(*log_cases.random_entries(2, 3)[0])),
+    "no Arrow file": lambda _: b"hello",
+}
+
+
+@pytest.mark.parametrize("harm", HARM_OF_CHECKPOINTS.values(), ids=HARM_OF_CHECKPOINTS)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(directory, caplog, harm):
+    entries, models = log_cases.random_entries(2, 9)
+    table = written(directory, entries, checkpoints=(4, 8))
+    path = directory.checkpoint(table, 8)
+    directory.storage.put(path, harm(directory.storage.read(path, 1 << 20)))
+    with caplog.at_level(logging.WARNING):
+        assert models[-1].files == log_cases.files_of(log.read_state(directory))
+    assert [path in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_checkpoint_that_the_next_entry_does_not_name_is_not_of_this_log(directory):
+    """Written late, by a process that read a log that was removed since."""
+    entries, _ = log_cases.random_entries(2, 9)
+    table = written(directory, entries)
+    stale = replace(State(table).after(*entries[:8]), entry=new_id())
+    log.write_checkpoint(directory, stale)
+    with pytest.raises(CommitError, match="entry 9 does not follow"):
+        log.read_state(directory)
+
+
+def test_pruning_keeps_what_the_second_newest_checkpoint_needs(directory, monkeypatch):
+    monkeypatch.setattr(log, "LEAST_RETAINED", 2)
+    entries, models = log_cases.random_entries(4, 20)
+    table = written(directory, entries, checkpoints=(5, 10, 15))
+    after = replace(log.read_state(directory), retention=0)
+    log.prune(directory, after)
+    listing = log.list_log(directory, table)
+    assert set(range(11, 21)) == set(listing.entries)
+    assert {10, 15} == set(listing.checkpoints)
+    assert models[-1].files == log_cases.files_of(log.read_state(directory))
+    for number in range(10, 21):
+        assert models[number - 1].files == log_cases.files_of(log.read_state(directory, number))
+    with pytest.raises(
+        NoFilesError, match="entry 3 of this table is no longer retained; the oldest that can be read is 10"
+    ):
+        log.read_state(directory, 3)
+    directory.storage.put(directory.checkpoint(table, 15), b"damaged")
+    assert models[-1].files == log_cases.files_of(log.read_state(directory))
+
+
+def test_nothing_is_pruned_that_is_young(directory, monkeypatch):
+    monkeypatch.setattr(log, "LEAST_RETAINED", 2)
+    entries, _ = log_cases.random_entries(4, 20)
+    written(directory, entries, checkpoints=(5, 10, 15))
+    assert [] == log.prune(directory, log.read_state(directory))
+
+
+def test_an_entry_that_is_not_there_yet_is_named(directory):
+    written(directory, log_cases.random_entries(4, 3)[0])
+    with pytest.raises(NoFilesError, match="expected an entry 9 in the log of this table, found entries up to 3"):
+        log.read_state(directory, 9)

@@ -1,0 +1,63 @@
+"""Names: which files are managed, and which paths a log may name."""
+
+import pytest
+
+from spark_arrow_ipc.table.names import data_file_name, is_visible, managed_name, parse_number
+
+JOB = "0123456789abcdef" * 2
+
+NAMES = {
+    data_file_name(0, "0a1b2c3d", JOB): ("0a1b2c3d", JOB),
+    data_file_name(123_456, "0a1b2c3d", JOB, 7): ("0a1b2c3d", JOB),
+    f"k=1/{data_file_name(0, '0a1b2c3d', JOB, suffix='.arrows')}": ("0a1b2c3d", JOB),
+    f"part-00000-{JOB}.arrow": None,
+    f"part-00000-0a1b2c3d-{JOB}.parquet": None,
+    f"part-00000-0A1B2C3D-{JOB}.arrow": None,
+    f"xpart-00000-0a1b2c3d-{JOB}.arrow": None,
+    "flights.arrow": None,
+}
+
+
+@pytest.mark.parametrize(("name", "ids"), NAMES.items(), ids=NAMES)
+def test_a_managed_file_has_its_tables_id_in_its_name(name, ids):
+    assert ids == managed_name(name)
+
+
+PATHS = {
+    "a.arrow": True,
+    "k=1/a.arrow": True,
+    "_k=1/a.arrow": True,
+    "k=%2F/a b.arrow": True,
+    "": False,
+    "/a": False,
+    "../a": False,
+    "a/../b": False,
+    "a//b": False,
+    "a/": False,
+    ".a": False,
+    "_a": False,
+    "_ipc_log/table": False,
+    "k=1/_tmp/a": False,
+    "a\0b": False,
+}
+
+
+@pytest.mark.parametrize(("path", "visible"), PATHS.items(), ids=map(repr, PATHS))
+def test_a_log_names_visible_files_inside_the_table_only(path, visible):
+    assert visible is is_visible(path)
+
+
+NUMBERS = {
+    "00000000000000000007.json": (7, "json"),
+    "00000000000000000032.checkpoint": (32, "checkpoint"),
+    "00000000000000000000.json": None,
+    "7.json": None,
+    "99999999999999999999.json": None,
+    "00000000000000000007.json.staged": None,
+    "table": None,
+}
+
+
+@pytest.mark.parametrize(("name", "parsed"), NUMBERS.items(), ids=NUMBERS)
+def test_numbers_of_entries(name, parsed):
+    assert parsed == parse_number(name)
