@@ -407,6 +407,9 @@ def test_no_module_needs_its_own_place_on_disk():
 
 
 TESTED_ELSEWHERE = {
+    "table/collect.py": "what transactions and vacuums delete: tests/table/test_transaction.py",
+    "table/snapshot.py": "what transactions read: tests/table/test_transaction.py",
+    "table/vacuum.py": "what dead transactions leave: tests/table/test_transaction.py",
     "spark/datasource.py": "every test with Spark goes through it",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "cli/shared/rows.py": "options of commands, tests/cli/test_head.py, and tables, tests/cli/test_cat.py",

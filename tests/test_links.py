@@ -456,7 +456,15 @@ ORIGINS = {
         "ObjectStorage._delete_batch.delete": NO_LINKS,
         "ObjectStorage._delete_batch": NO_LINKS,
     },
+    "table/collect.py": {
+        "_delete_until_gone": INSIDE,
+        "_remove": INSIDE,
+        "_sync_directories": INSIDE,
+        "collect": INSIDE,
+        "sweep": INSIDE,
+    },
     "table/log.py": {"prune": INSIDE},
+    "table/transaction.py": {"Transaction._move": INSIDE},
 }
 """For each module and function that deletes or moves, the origin of the paths. A new one needs its row here."""
 

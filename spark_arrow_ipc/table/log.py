@@ -270,15 +270,35 @@ def prune(directory: TableDirectory, state: State) -> list[str]:
 
 def _read_run(directory: TableDirectory, table: str, listing: Listing, last: int) -> State:
     for number in sorted((n for n in listing.checkpoints if n <= last), reverse=True):
+        if not _can_confirm(listing, number):
+            continue
         state = _read_checkpoint(directory, table, number)
         if state is None:
             continue
         entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry)
-        # The checkpoint is one of this log if the next entry names its entry; the newest of all has nothing after it.
         if not entries and number < listing.newest:
-            _read_entries(directory, table, range(number + 1, number + 2), state.entry)
+            _confirm(directory, listing, state)
         return state.after(*entries)
     return State(table).after(*_read_entries(directory, table, range(1, last + 1), ""))
+
+
+def _can_confirm(listing: Listing, number: int) -> bool:
+    """Return whether an entry tells that a checkpoint is one of this log.
+
+    A process that paused may put one whose entries are pruned; nobody can tell whether it is of this log, and nobody needs it.
+    """
+    return number == listing.newest or number in listing.entries or number + 1 in listing.entries
+
+
+def _confirm(directory: TableDirectory, listing: Listing, state: State) -> None:
+    """Raise if a checkpoint that is not the newest is not one of this log."""
+    if state.number + 1 in listing.entries:
+        _read_entries(directory, state.table, range(state.number + 1, state.number + 2), state.entry)
+        return
+    with suppress(FileNotFoundError):
+        if read_entry(directory, state.table, state.number).id == state.entry:
+            return
+    raise _BrokenRun(f"checkpoint {state.number} is not of this log")
 
 
 def _read_entries(directory: TableDirectory, table: str, numbers: range, previous: str) -> tuple[Entry, ...]:
@@ -331,7 +351,7 @@ def _broken(directory: TableDirectory, table: str, listing: Listing, last: int, 
 
 def _reaches(listing: Listing, last: int) -> bool:
     """Return whether a checkpoint, or the first entry, is followed by entries without gaps up to a number."""
-    starts = [0, *(number for number in listing.checkpoints if number <= last)]
+    starts = [0, *(number for number in listing.checkpoints if number <= last and _can_confirm(listing, number))]
     return any(all(number in listing.entries for number in range(start + 1, last + 1)) for start in starts)
 
 

@@ -1,0 +1,197 @@
+"""`Snapshot`: the files of a table at one moment: those that its log counts, and the unmanaged ones that are listed.
+
+How it works
+------------
+A managed file counts if the log says so. An unmanaged file counts if it is listed, and no removal of it is open: it has no
+tombstone of its path, size and version. So both have to be read, and they change meanwhile:
+
+- log, then listing: an overwrite commits in between and deletes unmanaged files. The old state lacks its rows, and the
+  listing no longer has the old ones: rows are missing.
+- listing, then log: an overwrite is collected and its tombstones are closed in between. The listing still has the old
+  files, and nothing in the new state hides them: removed rows are back.
+
+A reader therefore reads **log, listing, log**: the second state counts, and unmanaged files are hidden that have a tombstone
+which is open in it, or was closed since the first state.
+
+A managed file that counts and is not listed is an error that names the entry which added it, once a second look at the log
+has shown that no later entry removed it. It is never fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc.dataset.listing.data_file import sampled_version
+from spark_arrow_ipc.dataset.listing.directory import is_hidden
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
+from spark_arrow_ipc.storage.paths import relative
+from spark_arrow_ipc.storage.storage import Kind, Status, each
+from spark_arrow_ipc.table.entry import Removed
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory, managed_name
+from spark_arrow_ipc.table.state import State
+
+_ATTEMPTS: Final = 8
+
+Listed = Mapping[str, Status]
+"""Data files by their path relative to the table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The files of a table at one moment.
+
+    Parameters
+    ----------
+    directory
+        The table.
+    state
+        What its log counts; None without a log.
+    unmanaged
+        Files of other programs, by relative path.
+    """
+
+    directory: TableDirectory
+    state: State | None
+    unmanaged: Listed
+
+    @classmethod
+    def open(cls, directory: TableDirectory) -> Snapshot:
+        """Return the newest snapshot. Two readings of the log and a listing of the table.
+
+        Raises
+        ------
+        CommitError
+            The log is broken, or a file that it counts is missing or of another size.
+        ConcurrentWriteError
+            Other jobs committed during each of the attempts.
+        """
+        for _ in range(_ATTEMPTS):
+            first = read_state(directory)
+            listing = list_data_files(directory)
+            state = read_state(directory)
+            if not _is_one_table(first, state):
+                continue
+            unmanaged = _count_unmanaged(directory, first, state, listing)
+            if state is None:
+                return cls(directory, None, unmanaged)
+            missing = _missing(directory, state, listing)
+            if missing is None:
+                return cls(directory, state, unmanaged)
+            again = read_state(directory)
+            if again is not None and again.entry == state.entry:
+                raise missing_file(directory, state, *missing)
+        raise ConcurrentWriteError(
+            f"other jobs were committed during each of {_ATTEMPTS} listings", path=directory.root
+        )
+
+
+def list_data_files(directory: TableDirectory) -> dict[str, Status]:
+    """Return all visible files below a table, by relative path. One listing for each directory.
+
+    Raises
+    ------
+    UnsupportedError
+        A directory is a link: what is below it is not in the table.
+    """
+    storage = directory.storage
+    files: dict[str, Status] = {}
+    level = [directory.root]
+    while level:
+        below: list[str] = []
+
+        def visit(path: str, below: list[str] = below) -> None:
+            with suppress(FileNotFoundError):  # another job has deleted the empty directory
+                for status in storage.list(path):
+                    name = relative(status.path, directory.root)
+                    if is_hidden(name.rpartition("/")[2]):
+                        continue
+                    if status.kind is Kind.DIRECTORY:
+                        if status.is_link:
+                            raise UnsupportedError("a directory of the table is a link", path=status.path)
+                        below.append(status.path)
+                    elif status.kind is Kind.FILE:
+                        files[name] = status
+
+        each(visit, level, waits=storage.traits.waits)
+        level = below
+    return files
+
+
+def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
+    """Return the removal of an unmanaged file, as it is listed.
+
+    Where a storage has no versions the time stands for one, with a digest of the file's bytes (`sampled_version`). One read.
+    """
+    if status.version:
+        return Removed(path, status.nbytes, status.version)
+    return Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, status))
+
+
+def is_removed(directory: TableDirectory, removed: Removed, status: Status) -> bool:
+    """Return whether the file at the path of a removal is the removed one. Reads bytes only if the time differs."""
+    if removed.nbytes != status.nbytes:
+        return False
+    if removed.is_managed or removed.version == (status.version or str(status.mtime_ns)):
+        return True
+    # `cp -r` and `touch` change the time of a file, and not its bytes.
+    return bool(removed.digest) and removed.digest == _digest(directory, status)
+
+
+def missing_file(directory: TableDirectory, state: State, path: str, status: Status | None) -> CommitError:
+    """Return the error of a file that the log counts and that is not there, or is of another size."""
+    i = state.files.paths.index(path)
+    return CommitError(
+        f"entry {state.files.numbers[i]} of the log added this file of {state.files.nbytes[i]:,} bytes, and it is "
+        f"{'missing' if status is None else f'of {status.nbytes:,} bytes'}; no rows are left out silently. Restore it from a "
+        f"copy, or see 'arrowipc fsck {directory.root}'",
+        path=directory.path(path),
+    )
+
+
+def _digest(directory: TableDirectory, status: Status) -> str:
+    try:
+        with closing(directory.storage.open(status.path)) as source:
+            return sampled_version(source, status.nbytes)
+    except FileNotFoundError:
+        return ""
+
+
+def _is_one_table(first: State | None, second: State | None) -> bool:
+    """Return whether two states are of one table, and the second remembers all that was closed since the first."""
+    if first is None or second is None:
+        return first is second
+    return first.table == second.table and second.horizon <= first.number + 1
+
+
+def _count_unmanaged(
+    directory: TableDirectory, first: State | None, state: State | None, listing: Listed
+) -> dict[str, Status]:
+    if state is None:
+        return dict(listing)
+    closed_before = 0 if first is None else first.number
+    hidden: dict[str, list[Removed]] = {}
+    for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
+        hidden.setdefault(removed.path, []).append(removed)
+    unmanaged = {}
+    for path, status in listing.items():
+        name = managed_name(path)
+        if name is not None and name.table == state.table:
+            continue
+        if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):
+            unmanaged[path] = status
+    return unmanaged
+
+
+def _missing(directory: TableDirectory, state: State, listing: Listed) -> tuple[str, Status | None] | None:
+    """Return a file that the log counts and that is not there with its size, and what is; None if all are."""
+    for path, nbytes in zip(state.files.paths, state.files.nbytes.tolist(), strict=True):
+        status = listing.get(path)
+        if status is None:  # named after its directory was listed, by a job that has committed since
+            status = directory.storage.status(directory.path(path), follow_links=False)
+        if status is None or status.nbytes != nbytes:
+            return path, status
+    return None

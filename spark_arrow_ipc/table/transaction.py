@@ -1,0 +1,402 @@
+"""`Transaction`: the files of one job begin to count, and others cease to, at one moment or not at all.
+
+==========  ====================================================================  =====================================
+phase       what was done                                                         a crash leaves
+==========  ====================================================================  =====================================
+PLANNED     the table has an id; a snapshot was read; the job's mark is there     staging
+NAMED       the tasks' staged files have their final names, durably               staging, files that nobody counts
+COMMITTED   the entry is in the log                                               removed files that are not deleted yet
+COLLECTED   removed files, staging and the mark are deleted                       nothing
+ABORTED     the job is expired, and all of its files and its mark are deleted     staging, files that nobody counts
+==========  ====================================================================  =====================================
+
+Readers of this package see the old snapshot until the entry is put, and the new one from then on. Programs that list the
+directory see some new files while the job is NAMED, and removed ones until it is COLLECTED. What a crash leaves is deleted
+by the next vacuum (`vacuum`).
+
+Rules, in the order in which they act
+-------------------------------------
+1. The id of the table is durable before a file has it in its name: a file with an id that a power loss has taken would
+   count as unmanaged. The mark is there before any file of the job: vacuum deletes files of jobs only that the log or a mark
+   names, as others may be copies that somebody made.
+2. Between staging and naming the log is read: the table is the same, the job has not ended, and its base is not below the
+   horizon. A task may have staged files after its job was expired.
+3. All names are proven by a listing, and durable, before the entry is put. A copy without a reply may not have happened.
+4. Conflicts are checked against the state that the entry will follow, each time that another process was faster. Unmanaged
+   files that the job removes are looked at again: another program may have replaced or deleted them.
+5. After the put the log is read, whatever the put replied. If the job is among the ended ones, it is committed. If it is not,
+   and its number is not below the horizon, the entry fell into a hole among pruned ones, and the job tries the next number;
+   the entry stays, because a job cannot tell its own void entry from one that was committed and then forgotten. Below the
+   horizon, its files tell: if they count, it is committed, otherwise that is unknown.
+6. An abort expires the job before it deletes any file, unless no entry was asked for and the storage renames: there, no
+   request can come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+from spark_arrow_ipc.storage.paths import above, join, parent
+from spark_arrow_ipc.storage.storage import each
+from spark_arrow_ipc.table.collect import collect, fence, list_managed, now_ms, sweep
+from spark_arrow_ipc.table.entry import Entry
+from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.log import (
+    append,
+    create_table,
+    is_checkpoint_due,
+    list_log,
+    prune,
+    read_state,
+    write_checkpoint,
+)
+from spark_arrow_ipc.table.names import TableDirectory, new_id
+from spark_arrow_ipc.table.snapshot import Snapshot, is_removed
+from spark_arrow_ipc.table.state import State
+
+_ATTEMPTS: Final = 3
+"""Requests for one mark or one copy, each proven by a listing."""
+
+_RACES: Final = 1000
+"""Attempts to put an entry; each one lost was won by another job."""
+
+_PRUNE_INTERVAL: Final = 64
+"""Entries between two listings of the log that look for old ones."""
+
+
+class Phase(Enum):
+    """How far a transaction is; see the module."""
+
+    PLANNED = auto()
+    NAMED = auto()
+    COMMITTED = auto()
+    COLLECTED = auto()
+    ABORTED = auto()
+
+
+NEXT: Final = {
+    Phase.PLANNED: {Phase.NAMED, Phase.ABORTED},
+    Phase.NAMED: {Phase.COMMITTED, Phase.ABORTED},
+    Phase.COMMITTED: {Phase.COLLECTED},
+    Phase.COLLECTED: set(),
+    Phase.ABORTED: {Phase.ABORTED},
+}
+"""The phases that may follow each phase."""
+
+
+class UnknownOutcomeError(CommitError):
+    """The outcome of a job is unknown: its entry may be in the log, or may still come."""
+
+
+class StagedFile(NamedTuple):
+    """A file that a task has written, made durable and read back."""
+
+    staged: str  # name in the staging directory of the job
+    directory: str  # relative directory of the table where it belongs, empty for the table's own
+    name: str  # final name
+    nbytes: int
+    rows: int
+    crc32: int
+
+    @property
+    def path(self) -> str:
+        """The relative path that the file gets."""
+        return join(self.directory, self.name) if self.directory else self.name
+
+
+Check = Callable[[State], None]
+"""Callback that raises a `ConcurrentWriteError` if the job does not fit the state that its entry will follow."""
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One job of a table; made by `begin`.
+
+    Parameters
+    ----------
+    directory
+        The table.
+    base
+        The state that the job was planned on.
+    unmanaged
+        The unmanaged files of that moment.
+    job
+        The id of the job.
+    phase
+        How far it is.
+    """
+
+    directory: TableDirectory
+    base: State
+    snapshot: Snapshot
+    job: str
+    phase: Phase = Phase.PLANNED
+    _asked: int = 0  # the number of the newest entry that this job has asked for
+    _added: Files | None = None
+
+    @classmethod
+    def begin(cls, directory: TableDirectory, *, job: str | None = None) -> Transaction:
+        """Begin a job: make the table if there is none, read a snapshot and put the mark.
+
+        Raises
+        ------
+        CommitError
+            The log is broken, or the mark cannot be put.
+        """
+        create_table(directory)
+        snapshot = Snapshot.open(directory)
+        if snapshot.state is None:
+            raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
+        job = job or new_id()
+        _put_mark(directory, job)
+        return cls(directory, snapshot.state, snapshot, job)
+
+    # ---- PLANNED -> NAMED
+
+    def name_files(self, staged: Sequence[StagedFile]) -> Files:
+        """Give the staged files their final names, and return them as an entry adds them.
+
+        Costs a call for each file, 64 at once where calls wait, and a listing of each directory.
+
+        Raises
+        ------
+        CommitError
+            Files are missing, or the job cannot commit any more. Nothing is published; abort the job.
+        """
+        self._expect(Phase.PLANNED)
+        storage, staging = self.directory.storage, self.directory.staging(self.job)
+        storage.sync(staging)
+        self._check_alive(read_state(self.directory))
+        moves = {self.directory.path(file.path): join(staging, file.staged) for file in staged}
+        if len(moves) != len(staged):
+            raise CommitError("two files have one name; nothing is published", path=self.directory.root)
+        directories = sorted({parent(path) for path in moves})
+        sizes = {self.directory.path(file.path): file.nbytes for file in staged}
+        for attempt in range(_ATTEMPTS + 1):
+            lacking = self._lacking(directories, sizes)
+            if not lacking:
+                break
+            if attempt == _ATTEMPTS:
+                raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
+            each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
+        # The directories themselves may be new.
+        new = {up for directory in directories for up in self._above(directory)}
+        for path in sorted(new.union(directories)):
+            storage.sync(path)
+        self._added = Files.of([(file.path, file.nbytes, file.rows, file.crc32) for file in staged])
+        self._go(Phase.NAMED)
+        return self._added
+
+    def _above(self, path: str) -> list[str]:
+        """Return the directories between a path and the table's own, with that."""
+        return [up for up in above(path) if up.startswith(self.directory.root)]
+
+    def _move(self, staged: str, path: str) -> None:
+        storage = self.directory.storage
+        for _ in range(_ATTEMPTS):
+            storage.make_directory(parent(path))
+            try:
+                storage.publish(staged, path)
+            except FileNotFoundError:
+                # Another job has deleted the empty directory; or an earlier attempt has moved the file.
+                if storage.status(staged) is None:
+                    return
+                continue
+            except OSError:
+                return  # the reply may be lost: the listing tells
+            return
+
+    def _lacking(self, directories: Sequence[str], sizes: dict[str, int]) -> list[str]:
+        """Return the final paths that no listing has with their size."""
+        listed: dict[str, int] = {}
+
+        def list_one(directory: str) -> None:
+            with suppress(FileNotFoundError):
+                listed.update((status.path, status.nbytes) for status in self.directory.storage.list(directory))
+
+        each(list_one, directories, waits=self.directory.storage.traits.waits)
+        return [path for path, nbytes in sizes.items() if listed.get(path) != nbytes]
+
+    # ---- NAMED -> COMMITTED
+
+    def commit(self, change: Entry, *, check: Check | None = None) -> State:
+        """Put the entry and return a state that has it.
+
+        A job whose token or batch is committed already stays NAMED, for the caller to abort, and the state is returned.
+
+        Parameters
+        ----------
+        change
+            The entry without what the transaction knows: number, previous entry, time, job, base and added files.
+        check
+            Called with each state that the entry may follow.
+
+        Raises
+        ------
+        ConcurrentWriteError
+            Another job changed files that this one removes, or the check does not pass. Nothing is published; abort the job.
+        CommitError
+            The same, for another reason.
+        UnknownOutcomeError
+            It is not known whether the job is committed.
+        """
+        self._expect(Phase.NAMED)
+        assert self._added is not None
+        entry = replace(change, job=self.job, base=self.base.number, add=self._added)
+        for _ in range(_RACES):
+            state = self._read_state()
+            ended = state.ended.get(self.job)
+            if ended is not None and ended.is_committed:
+                self._go(Phase.COMMITTED)
+                return state
+            if ended is not None:
+                raise CommitError("the job was expired while it ran; nothing is published", path=self.directory.root)
+            if self._asked and self._asked < state.horizon:
+                return self._judge_by_files(state)
+            self._check_alive(state)
+            if not self._asked and state.has_committed(entry):
+                return state
+            if self._asked and state.has_committed(entry):
+                raise CommitError(
+                    "a job with this token was committed meanwhile; nothing is published", path=self.directory.root
+                )
+            self._check_removes(state, entry)
+            if check is not None:
+                check(state)
+            number = state.number + 1
+            numbered = replace(entry, number=number, previous=state.entry, id=new_id(), time=max(state.time, now_ms()))
+            self._asked = number
+            with suppress(OSError):  # the next reading of the log tells
+                append(self.directory, state, numbered)
+        raise CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
+
+    def _read_state(self) -> State:
+        """Return the state of the log, which must still be that of this table."""
+        state = read_state(self.directory)
+        if state is not None and state.table == self.base.table:
+            return state
+        words = "the table was removed, or removed and made anew, while this job ran"
+        if self._asked:
+            raise UnknownOutcomeError(f"{words}; whether it was committed before is unknown", path=self.directory.root)
+        raise CommitError(f"{words}; nothing is published", path=self.directory.root)
+
+    def _judge_by_files(self, state: State) -> State:
+        assert self._added is not None
+        if len(self._added) and {*self._added.paths} <= {*state.files.paths}:
+            self._go(Phase.COMMITTED)
+            return state
+        raise UnknownOutcomeError(
+            f"so many other jobs ended since entry {self._asked} was put that the log no longer tells whether this job is "
+            "committed; look for its rows before you run it again",
+            path=self.directory.root,
+        )
+
+    def _check_alive(self, state: State | None) -> None:
+        """Raise if the job cannot commit any more."""
+        if state is None or state.table != self.base.table:
+            raise CommitError(
+                "the table was removed while this job ran; nothing is published", path=self.directory.root
+            )
+        if self.job in state.ended:
+            raise CommitError(
+                "the job was expired, by an abort or by 'arrowipc vacuum' with a short --older-than; nothing is published, "
+                "run it again",
+                path=self.directory.root,
+            )
+        if self.base.number + 1 < state.horizon:
+            raise CommitError(
+                "so many other jobs ended since this one was planned that the log no longer tells whether it was expired; "
+                "nothing is published, run it again",
+                path=self.directory.root,
+            )
+
+    def _check_removes(self, state: State, entry: Entry) -> None:
+        """Raise if a file that the job removes is no longer what the job has seen."""
+        managed = {removed.path for removed in entry.remove if removed.is_managed}
+        gone = managed - {*state.files.paths}
+        unmanaged = [removed for removed in entry.remove if not removed.is_managed]
+        gone |= {removed.path for removed in unmanaged if removed in state.tombstones or removed in state.closed}
+        for removed in unmanaged:
+            status = self.directory.storage.status(self.directory.path(removed.path), follow_links=False)
+            if status is None or not is_removed(self.directory, removed, status):
+                gone.add(removed.path)
+        if gone:
+            raise ConcurrentWriteError(
+                f"another writer changed files that this job replaces ({min(gone)}); nothing is published, write again",
+                path=self.directory.root,
+            )
+
+    # ---- COMMITTED -> COLLECTED
+
+    def collect(self) -> None:
+        """Delete what the job removed and staged, and keep the log short. After an error, vacuum does what is left."""
+        self._expect(Phase.COMMITTED)
+        state = self._read_state()
+        collect(self.directory, state)
+        sweep(self.directory, self.job, list)
+        listing = list_log(self.directory, state.table)
+        if is_checkpoint_due(listing):
+            write_checkpoint(self.directory, state)
+        if state.number % _PRUNE_INTERVAL == 0:
+            prune(self.directory, state)
+        self._go(Phase.COLLECTED)
+
+    # ---- -> ABORTED
+
+    def abort(self) -> bool:
+        """Make sure that the job cannot commit, and delete its files; return False if it is committed.
+
+        Raises
+        ------
+        UnknownOutcomeError
+            It is not known whether the job is committed.
+        """
+        if self.phase in {Phase.COMMITTED, Phase.COLLECTED}:
+            return False
+        if self._asked or not self.directory.storage.traits.renames:
+            state = fence(self.directory, self.base.table, [self.job])
+            if state is None and self._asked:
+                raise UnknownOutcomeError(
+                    "the table was removed; whether the job was committed is unknown", path=self.directory.root
+                )
+            ended = None if state is None else state.ended.get(self.job)
+            if ended is not None and ended.is_committed:
+                self.phase = Phase.COMMITTED
+                return False
+            if state is not None and self._asked and self._asked < state.horizon and ended is None:
+                raise UnknownOutcomeError(
+                    "the log no longer tells whether the job is committed", path=self.directory.root
+                )
+        sweep(self.directory, self.job, self._named)
+        self._go(Phase.ABORTED)
+        return True
+
+    def _named(self) -> list[str]:
+        return list_managed(self.directory, self.base.table, [self.job])[self.job]
+
+    # ---- phases
+
+    def _expect(self, phase: Phase) -> None:
+        assert self.phase is phase, f"{self.phase} instead of {phase}"
+
+    def _go(self, phase: Phase) -> None:
+        assert phase in NEXT[self.phase], f"{phase} after {self.phase}"
+        self.phase = phase
+
+
+def _put_mark(directory: TableDirectory, job: str) -> None:
+    storage, mark = directory.storage, directory.mark(job)
+    for _ in range(_ATTEMPTS):
+        storage.make_directory(directory.staging(job))
+        with suppress(OSError):
+            storage.put(mark, b"", durable=True)
+        if storage.status(mark) is not None:
+            storage.sync(directory.all_staging)
+            storage.sync(directory.root)
+            return
+    raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)

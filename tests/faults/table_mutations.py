@@ -1,0 +1,231 @@
+"""Take out one rule of the table's protocol after the other, and let random schedules find what is lost, doubled or left.
+
+    python tests/faults/table_mutations.py [--count 3000] [--only fence]
+
+Each mutation is made in a copy of the package and tried in the scenes that it names, over a disk and over a store, until a
+schedule violates something. Prints a line for each; ends with 0 if each was found, and with 1 if not.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("table_machine.py", "simulated_storage.py")
+
+
+class Mutation(NamedTuple):
+    """What is taken out: a text of a module below table/, and what it becomes."""
+
+    module: str
+    before: str
+    after: str
+    scenes: tuple[str, ...] = ("mixed",)
+    kinds: tuple[str, ...] = ("disk", "store")
+
+
+MUTATIONS = {
+    "anybody collects": Mutation("vacuum.py", "    collect(directory, fenced)\n", ""),
+    "names are used once": Mutation("transaction.py", "job = job or new_id()", 'job = "0" * 32'),
+    "the fence": Mutation("vacuum.py", "fenced = fence(directory, state.table, sorted(dead))", "fenced = state"),
+    "judged by the state at the fence": Mutation(
+        "vacuum.py",
+        "fenced = fence(directory, state.table, sorted(dead))",
+        "fenced = fence(directory, state.table, sorted(dead)) and state",
+        ("hot", "mixed"),
+    ),
+    "the log is read after a put": Mutation(
+        "transaction.py",
+        "                append(self.directory, state, numbered)\n",
+        "                if append(self.directory, state, numbered):\n                    self._go(Phase.COMMITTED)\n                    return state\n",
+        ("hole",),
+    ),
+    "the horizon of a plan": Mutation(
+        "transaction.py", "if self.base.number + 1 < state.horizon:", "if False:", ("hole", "hot")
+    ),
+    "the horizon of a put": Mutation(
+        "transaction.py", "if self._asked and self._asked < state.horizon:", "if False:", ("hole", "hot")
+    ),
+    "entries name the one before": Mutation(
+        "log.py", "if entries[number].previous != previous:", "if False:", ("hole", "hot")
+    ),
+    "after a lost reply the log is read": Mutation(
+        "transaction.py",
+        "            with suppress(OSError):  # the next reading of the log tells\n                append(self.directory, state, numbered)\n",
+        "            try:\n                append(self.directory, state, numbered)\n            except OSError:\n                self._asked = 0\n                raise\n",
+        kinds=("store",),
+    ),
+    "an abort expires the job": Mutation(
+        "transaction.py", "if self._asked or not self.directory.storage.traits.renames:", "if False:", kinds=("store",)
+    ),
+    "a missing file is an error": Mutation(
+        "snapshot.py",
+        "        if status is None or status.nbytes != nbytes:\n            return path, status\n",
+        "",
+    ),
+    "files that a job removes are still there": Mutation(
+        "transaction.py", "gone = managed - {*state.files.paths}", "gone = set()"
+    ),
+    "unmanaged files are looked at again": Mutation(
+        "transaction.py",
+        "            if status is None or not is_removed(self.directory, removed, status):\n                gone.add(removed.path)\n",
+        "            pass\n",
+    ),
+    "tombstones of unmanaged files are conflicts": Mutation(
+        "transaction.py",
+        "gone |= {removed.path for removed in unmanaged if removed in state.tombstones or removed in state.closed}",
+        "pass",
+    ),
+    "tokens": Mutation("transaction.py", "state.has_committed(entry)", "False"),
+    "log, listing, log: the first": Mutation("snapshot.py", "first = read_state(directory)", "first = None"),
+    "log, listing, log: the second": Mutation(
+        "snapshot.py",
+        "            state = read_state(directory)\n            if not",
+        "            state = first\n            if not",
+    ),
+    "tombstones hide": Mutation(
+        "snapshot.py",
+        "if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):",
+        "if True:",
+    ),
+    "closed tombstones hide": Mutation(
+        "snapshot.py", "*(r for r, number in state.closed.items() if number > closed_before)", "", ("mixed", "hot")
+    ),
+    "an entry closes what is gone": Mutation(
+        "collect.py", "        if removed.path not in listing\n", "        if True\n"
+    ),
+    "a name is looked for before it is missing": Mutation(
+        "snapshot.py",
+        "            status = directory.storage.status(directory.path(path), follow_links=False)\n        if status is None or status.nbytes",
+        "            pass\n        if status is None or status.nbytes",
+    ),
+    "names are proven": Mutation(
+        "transaction.py",
+        "            lacking = self._lacking(directories, sizes)\n",
+        "            lacking = self._lacking(directories, sizes) if not attempt else []\n",
+        kinds=("store",),
+    ),
+    "the log is read before names are given": Mutation(
+        "transaction.py",
+        "        self._check_alive(read_state(self.directory))\n        moves",
+        "        moves",
+        ("hot", "removed"),
+    ),
+    "the mark": Mutation("transaction.py", "        _put_mark(directory, job)\n", ""),
+    "staged files go before named ones": Mutation(
+        "collect.py",
+        "for list_files in (list_staged, list_named):",
+        "for list_files in (list_named, list_staged):",
+        kinds=("store",),
+    ),
+    "deletions are proven": Mutation(
+        "collect.py", "for _ in range(_ATTEMPTS):\n        paths", "for _ in range(1):\n        paths", kinds=("store",)
+    ),
+    "an unmanaged file is compared before it is deleted": Mutation(
+        "collect.py", "if status is None or not is_removed(directory, removed, status):", "if status is None:"
+    ),
+    "vacuum deletes files of jobs that are known": Mutation(
+        "vacuum.py", "sorted(dead | (jobs & orphans))", "sorted(dead | orphans)"
+    ),
+    "vacuum deletes what counts for nobody": Mutation(
+        "vacuum.py",
+        "return [path for path in named if path not in {directory.path(file) for file in live}]",
+        "return named",
+    ),
+    "a checkpoint that no entry confirms": Mutation(
+        "log.py", "        if not _can_confirm(listing, number):\n            continue\n", "", ("hole", "hot")
+    ),
+    "the second newest checkpoint stays": Mutation(
+        "log.py", "sorted(listing.checkpoints)[-2]", "listing.newest", ("hot",)
+    ),
+    "entries are synced before the next": Mutation(
+        "log.py", "    storage.sync(directory.entries(state.table))\n    is_put", "    is_put", ("power",), ("disk",)
+    ),
+    "entries are synced after the put": Mutation(
+        "log.py", "    if is_put:\n        storage.sync(directory.entries(state.table))\n", "", ("power",), ("disk",)
+    ),
+    "the id is synced": Mutation(
+        "log.py", "    storage.sync(directory.log)\n    storage.sync(directory.root)\n", "", ("power",), ("disk",)
+    ),
+    "names are synced": Mutation(
+        "transaction.py",
+        "            storage.sync(path)\n        self._added",
+        "            pass\n        self._added",
+        ("power",),
+        ("disk",),
+    ),
+    "the log is synced before files are deleted": Mutation(
+        "collect.py",
+        "    storage.sync(directory.entries(state.table))  # an entry",
+        "    # an entry",
+        ("power",),
+        ("disk",),
+    ),
+    "deletions are synced before the mark goes": Mutation(
+        "collect.py", "        _sync_all(directory, paths)\n", "", ("power",), ("disk",)
+    ),
+    "deletions are synced before their tombstones close": Mutation(
+        "collect.py",
+        "    for path in {parent(directory.path(path)) for path in paths}:\n        storage.sync(path)\n",
+        "    for path in {parent(directory.path(path)) for path in paths}:\n",
+        ("power",),
+        ("disk",),
+    ),
+}
+
+
+def mutate(folder, mutation):
+    shutil.copytree(ROOT / "spark_arrow_ipc", folder / "spark_arrow_ipc", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PROGRAMS:
+        shutil.copy(ROOT / "tests" / name, folder / name)
+    path = folder / "spark_arrow_ipc" / "table" / mutation.module
+    text = path.read_text()
+    assert mutation.before in text, f"{mutation.module} has no {mutation.before!r}"
+    path.write_text(text.replace(mutation.before, mutation.after))
+
+
+def find(folder, mutation, count):
+    """Return the line of the first schedule that violates something, or None."""
+    for kind in mutation.kinds:
+        for scene in mutation.scenes:
+            command = [
+                sys.executable,
+                "table_machine.py",
+                "--kind",
+                kind,
+                "--scene",
+                scene,
+                "--count",
+                str(count),
+                "--stop",
+            ]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode:
+                lines = (done.stdout.splitlines() or done.stderr.splitlines())[-1:]
+                return f"{kind} {scene}: {lines[0].strip()}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    missed = 0
+    for name, mutation in MUTATIONS.items():
+        if arguments.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            mutate(Path(folder), mutation)
+            words = find(Path(folder), mutation, arguments.count)
+        missed += words is None
+        print(f"{name}: {words or 'NOT FOUND'}", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+"""Transactions over disks and storages that copy: what each outcome leaves, and what other programs see."""
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+import table_machine
+from copying_storage import CopyingStorage
+from memory_storage import MemoryStorage
+
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.table import log
+from spark_arrow_ipc.table.collect import fence
+from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.names import TableDirectory, data_file_name
+from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, removal_of
+from spark_arrow_ipc.table.transaction import NEXT, Phase, StagedFile, Transaction, UnknownOutcomeError
+from spark_arrow_ipc.table.vacuum import vacuum
+
+
+@pytest.fixture(params=["local", "memory", "copying"])
+def directory(request, tmp_path):
+    storage, root = {
+        "local": (LOCAL, str(tmp_path)),
+        "memory": (MemoryStorage(), "memory:/t"),
+        "copying": (CopyingStorage(str(tmp_path)), str(tmp_path)),
+    }[request.param]
+    return TableDirectory(storage, root)
+
+
+def staged(transaction, *texts, at="k=1"):
+    """Stage a file for each text."""
+    files = []
+    for number, text in enumerate(texts):
+        data = text if isinstance(text, bytes) else text.encode()
+        transaction.directory.storage.put(
+            join(transaction.directory.staging(transaction.job), f"{number}.staged"), data
+        )
+        name = data_file_name(number, transaction.base.table, transaction.job)
+        files.append(StagedFile(f"{number}.staged", at, name, len(data), len(data), 0))
+    return files
+
+
+def save(directory, *texts, operation=Operation.APPEND, at="k=1", **fields):
+    transaction = Transaction.begin(directory)
+    if operation is Operation.OVERWRITE:
+        fields["remove"] = removes(transaction)
+    transaction.name_files(staged(transaction, *texts, at=at))
+    transaction.commit(Entry(0, "", operation, **fields))
+    transaction.collect()
+    return transaction
+
+
+def removes(transaction):
+    snapshot = transaction.snapshot
+    managed = zip(snapshot.state.files.paths, snapshot.state.files.nbytes.tolist(), strict=True)
+    unmanaged = (removal_of(transaction.directory, path, status) for path, status in snapshot.unmanaged.items())
+    return (*(Removed(path, nbytes) for path, nbytes in managed), *unmanaged)
+
+
+def texts(directory):
+    """The contents of the files of the newest snapshot."""
+    snapshot = Snapshot.open(directory)
+    paths = [*snapshot.state.files.paths, *snapshot.unmanaged]
+    return sorted(directory.storage.read(directory.path(path), 1 << 20).decode() for path in paths)
+
+
+def everything(directory):
+    """All paths below the table but those of the log."""
+    found, level = [], [directory.root]
+    while level:
+        path = level.pop()
+        for status in directory.storage.list(path):
+            if status.path == directory.log:
+                continue
+            (level if status.kind.name == "DIRECTORY" else found).append(status.path)
+    return sorted(path.removeprefix(directory.root + "/") for path in found)
+
+
+def test_jobs_add_and_replace_files_and_leave_nothing_else(directory):
+    save(directory, "a", "b")
+    save(directory, "c", at="")
+    assert ["a", "b", "c"] == texts(directory)
+    directory.storage.put(directory.path("k=1/other.arrow"), b"d")
+    assert ["a", "b", "c", "d"] == texts(directory)
+    save(directory, "e", operation=Operation.OVERWRITE)
+    assert ["e"] == texts(directory)
+    assert 1 == len(everything(directory))
+
+
+def test_a_file_that_is_dropped_again_counts(directory):
+    directory.storage.put(directory.path("other.arrow"), b"old")
+    save(directory, "new", operation=Operation.OVERWRITE)
+    directory.storage.put(directory.path("other.arrow"), b"newer")
+    assert ["new", "newer"] == texts(directory)
+    vacuum(directory, older_than=0)
+    assert ["new", "newer"] == texts(directory)
+
+
+def test_removed_files_are_retained_under_the_number_of_their_entry(directory):
+    first = save(directory, "old")
+    second = save(directory, "new", operation=Operation.OVERWRITE, retain=True)
+    number = log.read_state(directory).number
+    (path,) = first._added.paths
+    assert b"old" == directory.storage.read(directory.replaced(number, path), 100)
+    assert ["new"] == texts(directory)
+    assert 2 == number
+    assert second.phase is Phase.COLLECTED
+
+
+def test_of_two_jobs_with_one_token_one_commits(directory):
+    first, second = Transaction.begin(directory), Transaction.begin(directory)
+    for transaction, text in ((first, "a"), (second, "b")):
+        transaction.name_files(staged(transaction, text))
+    first.commit(Entry(0, "", Operation.APPEND, token="t"))
+    after = second.commit(Entry(0, "", Operation.APPEND, token="t"))
+    assert "t" in after.tokens
+    assert second.phase is Phase.NAMED
+    assert second.abort()
+    assert ["a"] == texts(directory)
+
+
+def test_a_job_whose_files_others_replaced_is_refused_and_can_be_aborted(directory):
+    save(directory, "a")
+    job = Transaction.begin(directory)
+    gone = removes(job)
+    save(directory, "b", operation=Operation.OVERWRITE)
+    job.name_files(staged(job, "c"))
+    with pytest.raises(
+        ConcurrentWriteError, match=r"changed files that this job replaces \(k=1/part-.*; nothing is published"
+    ):
+        job.commit(Entry(0, "", Operation.OVERWRITE, remove=gone))
+    assert job.abort()
+    assert ["b"] == texts(directory)
+    assert 1 == len(everything(directory))
+
+
+@pytest.mark.parametrize("what", ["replaced", "deleted"])
+def test_a_file_of_another_program_is_looked_at_again_before_the_commit(directory, what):
+    save(directory, "a")
+    path = directory.path("other.arrow")
+    directory.storage.put(path, b"old")
+    job = Transaction.begin(directory)
+    gone = removes(job)
+    if what == "deleted":
+        directory.storage.delete(path)
+    else:
+        directory.storage.put(path, b"newer")
+    job.name_files(staged(job, "c"))
+    with pytest.raises(ConcurrentWriteError, match=r"\(other\.arrow\)"):
+        job.commit(Entry(0, "", Operation.OVERWRITE, remove=gone))
+    assert job.abort()
+    assert ["a", *(["newer"] if what == "replaced" else [])] == texts(directory)
+
+
+def test_what_a_dead_job_left_is_deleted_by_the_next_vacuum(directory):
+    save(directory, "a")
+    early, late = Transaction.begin(directory), Transaction.begin(directory)
+    staged(early, "b")
+    late.name_files(staged(late, "c"))
+    assert ["a"] == texts(directory), "files of jobs that have not committed count for nobody"
+    report = vacuum(directory, older_than=3600)
+    assert {early.job, late.job} == set(report.young) or not isinstance(directory.storage, type(LOCAL))
+    report = vacuum(directory, older_than=-1e10)
+    assert {early.job, late.job} == set(report.swept) or not isinstance(directory.storage, type(LOCAL))
+    assert 1 == len(everything(directory))
+    with pytest.raises(CommitError, match="the job was expired"):
+        late.commit(Entry(0, "", Operation.APPEND))
+
+
+def test_a_job_that_vacuum_expired_is_refused_before_its_files_get_names(directory):
+    job = Transaction.begin(directory)
+    fence(directory, job.base.table, [job.job])
+    with pytest.raises(CommitError, match=r"the job was expired, .*nothing is published, run it again"):
+        job.name_files(staged(job, "a"))
+    assert job.abort()
+    assert [] == everything(directory)
+
+
+def test_a_file_of_a_job_that_nobody_knows_is_named_and_stays(directory):
+    table = save(directory, "a").base.table
+    name = data_file_name(0, table, "f" * 32)
+    directory.storage.put(directory.path(name), b"copied")
+    assert (name,) == vacuum(directory, older_than=-1e10).unknown
+    assert ["a"] == texts(directory)
+    assert directory.storage.status(directory.path(name)) is not None
+
+
+@pytest.mark.parametrize("what", ["missing", "of another size"])
+def test_a_file_that_the_log_counts_and_that_is_not_there_is_an_error(directory, what):
+    job = save(directory, "abc")
+    (path,) = job._added.paths
+    if what == "missing":
+        directory.storage.delete(directory.path(path))
+    else:
+        directory.storage.put(directory.path(path), b"torn")
+    with pytest.raises(
+        CommitError, match=f"entry 1 of the log added this file of 3 bytes, and it is .*{what[:2]}.*fsck"
+    ):
+        Snapshot.open(directory)
+
+
+def test_a_table_that_is_removed_while_a_job_runs_is_no_table_of_its(directory):
+    job = Transaction.begin(directory)
+    files = staged(job, "a")
+    for status in list(directory.storage.list(directory.log)):
+        if status.path == directory.id_file:
+            directory.storage.delete(status.path)
+    with pytest.raises(CommitError, match="the table was removed while this job ran"):
+        job.name_files(files)
+
+
+def test_a_lost_reply_is_answered_by_the_log(directory, monkeypatch):
+    job = Transaction.begin(directory)
+    job.name_files(staged(job, "a"))
+    real = log.append
+
+    def lossy(*arguments):
+        real(*arguments)
+        raise OSError(5, "no reply")
+
+    monkeypatch.setattr("spark_arrow_ipc.table.transaction.append", lossy)
+    job.commit(Entry(0, "", Operation.APPEND))
+    assert job.phase is Phase.COMMITTED
+    assert 1 == log.read_state(directory).number, "it is put once"
+
+
+def test_an_entry_in_a_hole_is_left_and_the_job_takes_the_next_number(directory, monkeypatch):
+    """The job pauses before its first put, and others pass and prune the number meanwhile."""
+    monkeypatch.setattr(log, "LEAST_RETAINED", 0)
+    monkeypatch.setattr(log, "DEFAULT_RETENTION", -(10**6))
+    save(directory, "a")
+    job = Transaction.begin(directory)
+    job.name_files(staged(job, "b"))
+    numbers = []
+
+    def append(where, state, entry):
+        numbers.append(entry.number)
+        if len(numbers) == 1:
+            for text in "cdef":
+                save(directory, text)
+                log.write_checkpoint(directory, log.read_state(directory))
+            log.prune(directory, log.read_state(directory))
+        return log.append(where, state, entry)
+
+    monkeypatch.setattr("spark_arrow_ipc.table.transaction.append", append)
+    job.commit(Entry(0, "", Operation.APPEND))
+    assert [2, 6] == [numbers[0], numbers[-1]]
+    assert 2 in log.list_log(directory, job.base.table).entries, "it is left"
+    assert [*"abcdef"] == texts(directory)
+
+
+def test_below_the_horizon_the_outcome_is_unknown_and_said_so(directory, monkeypatch):
+    job = Transaction.begin(directory)
+    job.name_files(staged(job, "b"))
+    job._asked = 1
+    monkeypatch.setattr("spark_arrow_ipc.table.state.REMEMBERED", 2)
+    for text in "cdef":
+        save(directory, text)
+    with pytest.raises(UnknownOutcomeError, match="no longer tells whether this job is committed; look for its rows"):
+        job.commit(Entry(0, "", Operation.APPEND))
+
+
+def test_phases_follow_each_other():
+    assert set(Phase) == set(NEXT)
+    assert all(Phase.PLANNED not in after for after in NEXT.values())
+
+
+def test_programs_that_list_see_the_rows_at_rest(tmp_path):
+    directory = TableDirectory(LOCAL, str(tmp_path))
+
+    def file(*values):
+        sink = pa.BufferOutputStream()
+        table = pa.table({"id": list(values)})
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        return sink.getvalue().to_pybytes()
+
+    save(directory, file(1, 2), file(3))
+    save(directory, file(4), operation=Operation.OVERWRITE)
+    save(directory, file(5))
+    rows = ds.dataset(tmp_path, format="ipc", partitioning="hive").to_table()
+    assert [4, 5] == sorted(rows["id"].to_pylist())
+    assert {"k=1"} == {path.partition("/")[0] for path in list_data_files(directory)}
+    assert not (tmp_path / "_ipc_stage").exists()
+
+
+@pytest.mark.parametrize("kind", ["disk", "store"])
+@pytest.mark.parametrize("scene", ["mixed", "hot"])
+def test_random_schedules_violate_nothing(kind, scene):
+    """Some; `tests/table_machine.py` tries many."""
+    for seed in range(6):
+        assert table_machine.run(kind, scene, seed)[1] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["disk", "store"])
+@pytest.mark.parametrize("scene", table_machine.SCENES)
+def test_many_random_schedules_violate_nothing(kind, scene):
+    violations = {seed: table_machine.run(kind, scene, seed)[1] for seed in range(100, 200)}
+    assert {} == {seed: text for seed, text in violations.items() if text}
