@@ -20,8 +20,13 @@ def excess_over(seconds, took):
     """Return None where `took` is at most these seconds, or more on a slower machine; otherwise a sentence."""
     if took <= seconds:
         return None
-    allowed = seconds * max(1.0, _seconds_of_additions() / SECONDS_OF_ADDITIONS)
+    allowed = seconds * slowness()
     return None if took <= allowed else f"{took:.1f} s of CPU time, of at most {allowed:.1f} here"
+
+
+def slowness():
+    """Return how many times slower than the one of the bounds this machine is now, at least 1: the median of five."""
+    return max(1.0, sorted(_seconds_of_additions() for _ in range(5))[2] / SECONDS_OF_ADDITIONS)
 
 
 def of_processes():

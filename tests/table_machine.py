@@ -440,7 +440,7 @@ def schedule(world):
     killing, freezing = rng.choice([0, 0.004, 0.02]), rng.choice([0, 0.01, 0.04])
     freezing = rng.choice([0.02, 0.06]) if world.scene in {"hot", "hole"} else freezing
     dark = 0.015 if world.scene == "power" else 0.003 if rng.random() < 0.5 else 0
-    left, most = rng.choice([4, 8, 14, 20]), rng.choice([1, 2, 3, 4])
+    left, most = rng.choice([20, 30, 40] if world.scene == "hole" else [4, 8, 14, 20]), rng.choice([1, 2, 3, 4])
     while True:
         world.actors = [each for each in world.actors if not each.actor.is_done]
         ready = [each for each in world.actors if not each.frozen]
@@ -467,7 +467,7 @@ def schedule(world):
             world.trace.append(f"   {each.actor.name} is killed before {step}")
             each.actor.stop()
         elif chance < killing + freezing or (world.scene == "hole" and step == "put_if_absent" and rng.random() < 0.3):
-            each.frozen = rng.choice([1, 3, 8, 15])
+            each.frozen = rng.choice([12, 18, 25] if step == "put_if_absent" else [1, 3, 8, 15])
         elif world.kind == "disk" and rng.random() < dark:
             world.counts["power losses"] += 1
             world.trace.append("   power loss")
