@@ -6,6 +6,7 @@ replies and delays requests (stores), and cuts the power: then each name that wa
 """
 
 import errno
+import io
 import threading
 import zlib
 from contextlib import suppress
@@ -139,6 +140,19 @@ class SimulatedStorage(LearnsByDoing):
 
     def put(self, path, data, *, durable=False, scratch=None):
         self._request("put", self._put, path, bytes(data))
+
+    def create(self, path):
+        """Return a file whose bytes are put when it is closed."""
+        storage = self
+
+        class Sink(io.BytesIO):
+            def close(self):
+                if not self.closed:
+                    data = self.getvalue()
+                    super().close()
+                    storage.put(path, data)
+
+        return Sink()
 
     def put_if_absent(self, path, data, *, durable=False):
         return self._request("put_if_absent", self._put_if_absent, path, bytes(data))

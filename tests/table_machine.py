@@ -29,13 +29,14 @@ from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table import log, names, state
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name, managed_name
+from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
 from spark_arrow_ipc.table.transaction import Phase, StagedFile, Transaction, UnknownOutcomeError
 from spark_arrow_ipc.table.vacuum import vacuum
 
 ROOT = "sim:/t"
 PARTITIONS = ("k=0", "k=1")
-SCENES = ("mixed", "hot", "power", "hole", "removed")
+SCENES = ("mixed", "hot", "power", "hole", "removed", "restore")
 OPERATIONS = (
     Operation.APPEND,
     Operation.APPEND,
@@ -57,7 +58,7 @@ class Ghost:
         self.states = [
             ({}, frozenset())
         ]  # paths that count with their bytes, and ids of removed files of other programs
-        self.jobs, self.tokens = {}, {}
+        self.jobs, self.tokens, self.numbers = {}, {}, {}
 
     @property
     def head(self):
@@ -100,6 +101,12 @@ class Ghost:
                 if at not in world.storage.files:
                     raise Violation(f"{path} counts and is not there")
                 live[path] = world.storage.files[at].data
+            if entry.restores is not None:
+                then, now = ({*files.values()} for files in (self.states[entry.restores][0], live))
+                if then != now:
+                    raise Violation(f"entry {entry.restores} is restored with other rows: {sorted(then ^ now)}")
+                self.tokens = {token: job for token, job in self.tokens.items() if self.numbers[job] <= entry.restores}
+            self.numbers[entry.job] = entry.number
         self.states.append((live, removed))
 
     def _check_conflicts(self, entry):
@@ -254,6 +261,13 @@ class World:
         if outcome == "nothing" and is_committed:
             raise Violation(f"the job {job[:4]} is told that nothing is published, and is committed")
 
+    def restore(self):
+        """Restore an older entry; the job's id is the next random one."""
+        if self.ghost is None or not self.ghost.head:
+            return
+        with suppress(ArrowIpcError, OSError):
+            restore(self.directory, self.rng.randrange(1, self.ghost.head + 1))
+
     def run_vacuum(self, older_than):
         with suppress(ArrowIpcError, OSError):
             vacuum(self.directory, older_than=older_than)
@@ -389,8 +403,10 @@ def spawn(world):
         target, name = lambda: world.run_vacuum(older_than), f"vacuum {name}"
     elif chance < 0.72:
         target, name = world.maintain, f"maintenance {name}"
-    elif chance < 0.86:
+    elif chance < 0.83:
         target, name = world.read, f"reader {name}"
+    elif chance < 0.87 or (world.scene == "restore" and rng.random() < 0.7):
+        target, name = world.restore, f"restore {name}"
     else:
         likely = ["drop", "drop", "delete", "copy"]
         world.meddle("remove" if rng.random() < (0.2 if world.scene == "removed" else 0.02) else rng.choice(likely))

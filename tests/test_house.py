@@ -408,6 +408,7 @@ def test_no_module_needs_its_own_place_on_disk():
 
 TESTED_ELSEWHERE = {
     "table/collect.py": "what transactions and vacuums delete: tests/table/test_transaction.py",
+    "table/restore.py": "tests/table/test_transaction.py",
     "table/snapshot.py": "what transactions read: tests/table/test_transaction.py",
     "table/vacuum.py": "what dead transactions leave: tests/table/test_transaction.py",
     "spark/datasource.py": "every test with Spark goes through it",

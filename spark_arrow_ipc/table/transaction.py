@@ -27,7 +27,8 @@ Rules, in the order in which they act
 5. After the put the log is read, whatever the put replied. If the job is among the ended ones, it is committed. If it is not,
    and its number is not below the horizon, the entry fell into a hole among pruned ones, and the job tries the next number;
    the entry stays, because a job cannot tell its own void entry from one that was committed and then forgotten. Below the
-   horizon, its files tell: if they count, it is committed, otherwise that is unknown.
+   horizon, its files tell: if they count, it is committed, otherwise that is unknown. That holds for an expired job too: a
+   vacuum may expire a job that was committed and then forgotten.
 6. An abort expires the job before it deletes any file, unless no entry was asked for and the storage renames: there, no
    request can come late.
 """
@@ -40,6 +41,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
@@ -158,10 +160,10 @@ class Transaction:
 
     # ---- PLANNED -> NAMED
 
-    def name_files(self, staged: Sequence[StagedFile]) -> Files:
+    def name_files(self, staged: Sequence[StagedFile], *, statistics: RecordBatch | None = None) -> Files:
         """Give the staged files their final names, and return them as an entry adds them.
 
-        Costs a call for each file, 64 at once where calls wait, and a listing of each directory.
+        `statistics` has a row for each file, in the form of `Files`. Costs a call for each file, 64 at once where calls wait, and a listing of each directory.
 
         Raises
         ------
@@ -188,7 +190,8 @@ class Transaction:
         new = {up for directory in directories for up in self._above(directory)}
         for path in sorted(new.union(directories)):
             storage.sync(path)
-        self._added = Files.of([(file.path, file.nbytes, file.rows, file.crc32) for file in staged])
+        rows = [(file.path, file.nbytes, file.rows, file.crc32) for file in staged]
+        self._added = Files.of(rows, statistics=statistics)
         self._go(Phase.NAMED)
         return self._added
 
@@ -254,10 +257,11 @@ class Transaction:
             if ended is not None and ended.is_committed:
                 self._go(Phase.COMMITTED)
                 return state
-            if ended is not None:
-                raise CommitError("the job was expired while it ran; nothing is published", path=self.directory.root)
+            # Before the next check: a vacuum may expire a job that was committed and then forgotten.
             if self._asked and self._asked < state.horizon:
                 return self._judge_by_files(state)
+            if ended is not None:
+                raise CommitError("the job was expired while it ran; nothing is published", path=self.directory.root)
             self._check_alive(state)
             if not self._asked and state.has_committed(entry):
                 return state
@@ -368,7 +372,7 @@ class Transaction:
             if ended is not None and ended.is_committed:
                 self.phase = Phase.COMMITTED
                 return False
-            if state is not None and self._asked and self._asked < state.horizon and ended is None:
+            if state is not None and self._asked and self._asked < state.horizon:
                 raise UnknownOutcomeError(
                     "the log no longer tells whether the job is committed", path=self.directory.root
                 )

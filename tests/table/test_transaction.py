@@ -7,13 +7,14 @@ import table_machine
 from copying_storage import CopyingStorage
 from memory_storage import MemoryStorage
 
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.collect import fence
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name
+from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, removal_of
 from spark_arrow_ipc.table.transaction import NEXT, Phase, StagedFile, Transaction, UnknownOutcomeError
 from spark_arrow_ipc.table.vacuum import vacuum
@@ -300,3 +301,27 @@ def test_random_schedules_violate_nothing(kind, scene):
 def test_many_random_schedules_violate_nothing(kind, scene):
     violations = {seed: table_machine.run(kind, scene, seed)[1] for seed in range(100, 200)}
     assert {} == {seed: text for seed, text in violations.items() if text}
+
+
+@pytest.mark.parametrize("retain", [True, False])
+def test_an_older_entry_is_restored_from_what_is_retained(directory, retain):
+    save(directory, "a", "b", token="one")
+    save(directory, "c", token="two")
+    save(directory, "d", operation=Operation.OVERWRITE, retain=retain)
+    if not retain:
+        with pytest.raises(
+            NoFilesError, match=r"this file was removed and is not retained, and without it nothing is restored"
+        ):
+            restore(directory, 2)
+        assert ["d"] == texts(directory)
+        assert 1 == len(everything(directory))
+        return
+    after = restore(directory, 2)
+    assert ["a", "b", "c"] == texts(directory)
+    assert {"one", "two"} == set(after.tokens)
+    assert {"one"} == set(restore(directory, 1).tokens), "the rows of the later job are gone: it may run again"
+    assert ["a", "b"] == texts(directory)
+    restore(directory, 3)
+    assert ["d"] == texts(directory)
+    names = [path for path in everything(directory) if not path.startswith("_")]
+    assert 1 == len(names)

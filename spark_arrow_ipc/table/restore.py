@@ -1,0 +1,118 @@
+"""Restore: bring the files of an older entry back, as a new entry.
+
+A name is used once, so files that were removed since come back under new names, made from the job's own staging: a late copy
+straight to a final name would leave a file behind the next vacuum. All of them are proven before the entry is put. Files
+that still count keep their names.
+
+What an entry removed may be gone: it is there until it is collected, and after that for as long as the table retains it
+(`_ipc_replaced`). If any file is gone, nothing is restored.
+
+Unmanaged files are no part of a restore: the log does not know when they came. Those that are there stay.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from typing import Final
+
+import numpy as np
+
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
+from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import REPLACED_DIRECTORY, STAGED_SUFFIX, TableDirectory, data_file_name
+from spark_arrow_ipc.table.state import State
+from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+
+_CHUNK_NBYTES: Final = 8 << 20
+
+
+def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> State:
+    """Make the files of an entry count again, and no others; return the state after the new entry.
+
+    Reads and writes the bytes of each file that comes back. Removed files are retained unless `retain` is False.
+
+    Raises
+    ------
+    NoFilesError
+        There is no such entry, or it is no longer retained, or a file of it is gone.
+    ConcurrentWriteError
+        Another job committed meanwhile; nothing is changed.
+    CommitError
+        As of `Transaction`.
+    """
+    transaction = Transaction.begin(directory)
+    base = transaction.base
+    try:
+        then = read_state(directory, number)
+        if then is None or then.table != base.table:
+            raise ConcurrentWriteError("the table was removed meanwhile; nothing is restored", path=directory.root)
+        live = dict(zip(base.files.paths, base.files.nbytes.tolist(), strict=True))
+        gone = then.files.select(np.array([path not in live for path in then.files.paths], np.bool_))
+        staged = [_stage(transaction, gone, i) for i in range(len(gone))]
+        transaction.name_files(staged, statistics=gone.statistics)
+
+        def check(state: State) -> None:
+            if state.number != base.number and state.files.paths != base.files.paths:
+                raise ConcurrentWriteError("another job committed meanwhile; nothing is restored", path=directory.root)
+
+        counted = set(then.files.paths)
+        removes = tuple(Removed(path, nbytes) for path, nbytes in live.items() if path not in counted)
+        change = Entry(
+            0,
+            "",
+            Operation.RESTORE,
+            schema=then.schema,
+            partition_columns=then.partition_columns,
+            remove=removes,
+            retain=retain and bool(removes),
+            restores=number,
+            queries=tuple((query, *row) for query, row in then.queries.items()),
+        )
+        state = transaction.commit(change, check=check)
+    except BaseException:
+        with suppress(OSError, CommitError):
+            transaction.abort()
+        raise
+    with suppress(OSError):  # vacuum does what is left
+        transaction.collect()
+    return state
+
+
+def _stage(transaction: Transaction, files: Files, i: int) -> StagedFile:
+    """Copy a file that an entry counted into the staging of a job, from wherever it is."""
+    directory, job, path, nbytes = transaction.directory, transaction.job, files.paths[i], int(files.nbytes[i])
+    name = f"{i}{STAGED_SUFFIX}"
+    for source in (directory.path(path), *_list_retained(directory, path)):
+        with suppress(FileNotFoundError):
+            _copy(directory, source, join(directory.staging(job), name), nbytes)
+            suffix = ".arrows" if path.endswith(".arrows") else ".arrow"
+            final = data_file_name(i, transaction.base.table, job, suffix=suffix)
+            return StagedFile(name, path.rpartition("/")[0], final, nbytes, int(files.rows[i]), int(files.crc32[i]))
+    raise NoFilesError(
+        "this file was removed and is not retained, and without it nothing is restored; the table's retention says for how "
+        "long removed files are there",
+        path=directory.path(path),
+    )  # fmt: skip
+
+
+def _list_retained(directory: TableDirectory, path: str) -> list[str]:
+    """Return where a removed managed file may be retained. One listing."""
+    with suppress(FileNotFoundError):
+        numbers = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
+        return [directory.replaced(int(number), path) for number in sorted(numbers, reverse=True) if number.isdecimal()]
+    return []
+
+
+def _copy(directory: TableDirectory, source: str, target: str, nbytes: int) -> None:
+    """Copy a file of a known size; FileNotFoundError if the source is gone, or another."""
+    storage = directory.storage
+    with closing(storage.open(source)) as opened:
+        if opened.nbytes != nbytes:
+            raise FileNotFoundError(source)
+        with storage.create(target) as sink:
+            for start in range(0, nbytes, _CHUNK_NBYTES):
+                sink.write(opened.read_at(start, min(_CHUNK_NBYTES, nbytes - start)))
+            storage.sync_file(sink)
