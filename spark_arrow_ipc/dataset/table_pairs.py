@@ -2,7 +2,7 @@
 
 A pair that is copied to a file of other rows or columns may lie: pandas takes an index of a range of numbers for that of
 the rows which a filter left. So it is taken apart by columns, and put together for those that are written, without what is
-not known to be true of other rows: an index of a range of numbers, and the bounds and kinds of geometries. `fitting` does
+not known to be true of other rows: an index of a range of numbers, and the bounds and kinds of geometries. `fit_pairs` does
 both at once; Spark, which keeps metadata of columns alone, carries the parts in between (``spark/types/schema_pairs.py``).
 """
 
@@ -39,12 +39,12 @@ class Parts:
     join: Callable[[Sequence[tuple[t.Field, Mapping[str, Any]]]], Mapping[str, Any] | None]
 
 
-def fitting(schema: Schema) -> Schema:
+def fit_pairs(schema: Schema) -> Schema:
     """Return a schema with the pairs that fit files of other rows, and of no other columns than those that it has."""
     types = {field.name: field.type for field in schema.fields}
     pairs = [pair for pair in schema.custom_metadata if pair[0] not in PARTS]
     for key, parts in PARTS.items():
-        parsed = parsed_pair({value for name, value in schema.custom_metadata if name == key}, key)
+        parsed = parse_pair({value for name, value in schema.custom_metadata if name == key}, key)
         notes = {} if parsed is None else parts.split(parsed, types)
         joined = parts.join([(field, notes.get(field.name, {})) for field in schema.fields])
         if joined is not None:
@@ -52,13 +52,13 @@ def fitting(schema: Schema) -> Schema:
     return Schema(schema.fields, tuple(pairs), schema.endianness)
 
 
-def parsed_pair(values: set[str], key: str | None) -> Mapping[str, Any] | None:
+def parse_pair(values: set[str], key: str | None) -> Mapping[str, Any] | None:
     """Return the one value as a JSON object; None if it is none, or if there are several. `key` is for the warning."""
-    value = parsed_value(values, key)
+    value = parse_value(values, key)
     return value if isinstance(value, dict) else None
 
 
-def parsed_value(values: set[str], key: str | None) -> Any:
+def parse_value(values: set[str], key: str | None) -> Any:
     """Return the one value as JSON; None if it is none, or if there are several."""
     if len(values) != 1:
         return None

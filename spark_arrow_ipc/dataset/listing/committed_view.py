@@ -1,4 +1,4 @@
-"""`CommittedView`: the directories of a read, with the changes of pending jobs applied.
+"""`CommittedView`: the directories of a read, with the changes of pending jobs apply.
 
 Listings are corrected by the pending commit records of their datasets: a committed file that is still staged is listed, a
 removed one is not, and a directory that exists only for such files is listed too. What lies in a directory of a dataset
@@ -9,7 +9,7 @@ and the caller lists again: the storage lists each directory only once, and all 
 state of the newest record *n* that was read, whenever a directory was listed: names are never used again, so every file that
 was listed or added by a record up to *n* belongs to it, unless a record up to *n* removed the file.
 
-Where each call of the storage waits for a network, `look_ahead` and `look_up` ask for all that comes next at once.
+Where each call of the storage waits for a network, `list_ahead` and `read_statuses` ask for all that comes next at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
 )
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, look
+from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, read_directory
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage, each
@@ -90,7 +90,7 @@ class _Correction:
     def has_directory(self, path: str) -> bool:
         return path in self._adds or path in self._directories
 
-    def applied(self, directory: str, listing: Listing) -> Listing:
+    def apply(self, directory: str, listing: Listing) -> Listing:
         adds = dict(self._adds.get(directory, {}))
         files = []
         for file in listing.files:
@@ -116,7 +116,7 @@ def _published(file: DataFile, pending: Pending, add: StagedFile) -> DataFile:
 
 
 class CommittedView:
-    """The directories of one read, with commit records applied that the storage does not show yet."""
+    """The directories of one read, with commit records apply that the storage does not show yet."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -134,8 +134,8 @@ class CommittedView:
         """The innermost dataset that contains each directory, or None."""
         self._linked: set[str] = set()
         """Datasets that are met by links to directories in them alone, so that their paths are other ones."""
-        self._looked: dict[str, Listing] = {}
-        self._looked_up: dict[str, Status | None] = {}
+        self._listed_ahead: dict[str, Listing] = {}
+        self._statuses: dict[str, Status | None] = {}
         """Answers that were asked for ahead and are not used yet."""
 
     @property
@@ -143,35 +143,35 @@ class CommittedView:
         """The record whose state the listings have, by the path of each dataset that was met."""
         return dict(self._heads)
 
-    def look_ahead(self, directories: Iterable[str]) -> None:
+    def list_ahead(self, directories: Iterable[str]) -> None:
         """List directories at once that `listing` will be asked for, if each call waits."""
         if not self.storage.traits.waits:
             return
 
         def look_at(directory: str) -> None:
             with suppress(FileNotFoundError, NotADirectoryError):
-                self._looked[directory] = look(self.storage, directory)
+                self._listed_ahead[directory] = read_directory(self.storage, directory)
 
         directories = list(dict.fromkeys(directories))
         for outer in dict.fromkeys(map(parent, directories)):
             self._dataset(outer, is_known=False)  # whose head is read before the names
-        known = self._listings.keys() | self._looked.keys()
+        known = self._listings.keys() | self._listed_ahead.keys()
         each(look_at, [path for path in directories if path not in known], waits=True)
 
-    def look_up(self, paths: Iterable[str]) -> None:
+    def read_statuses(self, paths: Iterable[str]) -> None:
         """Ask at once for the states of paths that `status` will be asked for, if each call waits."""
         if not self.storage.traits.waits:
             return
 
         def ask(path: str) -> None:
-            self._looked_up[path] = self.storage.status(path)
+            self._statuses[path] = self.storage.status(path)
 
         each(ask, list(dict.fromkeys(paths)), waits=True)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a path as the storage has it, or None if nothing is there."""
-        if path in self._looked_up:  # there are no links where calls wait
-            return self._looked_up.pop(path)
+        if path in self._statuses:  # there are no links where calls wait
+            return self._statuses.pop(path)
         return self.storage.status(path, follow_links=follow_links)
 
     def listing(self, directory: str) -> Listing:
@@ -185,10 +185,10 @@ class CommittedView:
         if self._datasets.get(parent(directory)) is None:
             self._dataset(directory, is_known=False)
         if directory not in self._listings:
-            self._listings[directory] = self._look(directory)
+            self._listings[directory] = self._list_once(directory)
         correction = self._correction(directory, is_known=True)
         listing = self._listings[directory]
-        self._corrected[directory] = listing if correction is None else correction.applied(directory, listing)
+        self._corrected[directory] = listing if correction is None else correction.apply(directory, listing)
         return self._corrected[directory]
 
     def walk(self, root: str, seen: set[str]) -> Iterator[tuple[str, Listing]]:
@@ -196,7 +196,7 @@ class CommittedView:
         if self.storage.traits.waits:
             level = [root]
             while level:  # of each level all directories at once
-                self.look_ahead(level)
+                self.list_ahead(level)
                 level = [inner for directory in level for inner in self._inner(directory)]
         waiting = [root]
         while waiting:
@@ -215,7 +215,7 @@ class CommittedView:
             if name not in listing.links:
                 paths.append(path)
             elif not is_loop(self.storage, path):
-                paths.append(self.followed(path))
+                paths.append(self.follow_links_of(path))
         return paths
 
     def leaves(
@@ -241,7 +241,7 @@ class CommittedView:
             leaves[directory] = tuple({**there, **files}.values())
         return leaves, tuple(dangling)
 
-    def _look(self, directory: str) -> Listing:
+    def _list_once(self, directory: str) -> Listing:
         outer = self._listings.get(parent(directory))
         correction = self._correction(directory, is_known=True)
         is_new = outer is not None and name_of(directory) not in outer.directories
@@ -249,11 +249,11 @@ class CommittedView:
             return Listing()  # a job made it after that: all its files are in records
         self.listed += 1
         try:
-            looked = self._looked.pop(directory, None)
-            listing = look(self.storage, directory) if looked is None else looked
+            looked = self._listed_ahead.pop(directory, None)
+            listing = read_directory(self.storage, directory) if looked is None else looked
             if listing.committed and directory not in self._heads:  # a dataset inside a dataset, or a new one
                 self._add_dataset(directory)
-                listing = look(self.storage, directory)
+                listing = read_directory(self.storage, directory)
         except (FileNotFoundError, NotADirectoryError):
             return Listing()
         return listing
@@ -303,7 +303,7 @@ class CommittedView:
         changes = () if state.pending is None else (state.pending,)
         self._apply(dataset, MetRecord(state.head.seq, state.schema), changes)
         self._datasets[dataset] = dataset
-        self._looked.pop(dataset, None)  # its names are listed after its head was read
+        self._listed_ahead.pop(dataset, None)  # its names are listed after its head was read
 
     def _apply(self, dataset: str, head: MetRecord, changes: tuple[Pending, ...]) -> None:
         self._corrected.clear()
@@ -333,7 +333,7 @@ class CommittedView:
             dataset = None if dataset == parent(dataset) else self._datasets.get(parent(dataset))
         return found
 
-    def followed(self, directory: str) -> str:
+    def follow_links_of(self, directory: str) -> str:
         """Return a directory, and look for jobs of the datasets into which it leads by links: their paths are other ones."""
         real = self.storage.real_path(directory)
         if real == directory:
@@ -379,7 +379,7 @@ class CommittedView:
         have: dict[str, bool] = {}
 
         def ask(directory: str) -> None:
-            looked = self._looked.get(directory)
+            looked = self._listed_ahead.get(directory)
             have[directory] = self._has_records(directory) if looked is None else looked.committed
 
         each(ask, directories, waits=True)

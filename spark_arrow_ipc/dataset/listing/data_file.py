@@ -67,11 +67,11 @@ class DataFile(NamedTuple):
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
         """Open the file at its path or staged path; the caller closes the source."""
-        return open_where_it_lies(
-            self, lambda path: storage.open(path, listed=known_status(self, path, storage)), storage
+        return open_at_current_path(
+            self, lambda path: storage.open(path, listed=status_from_listing(self, path, storage)), storage
         )
 
-    def place(self, storage: Storage = LOCAL) -> str:
+    def current_path(self, storage: Storage = LOCAL) -> str:
         """Return the path at which the file lies now; a file without a staged place is not looked for."""
         if self.staged is None:
             return self.path
@@ -81,7 +81,7 @@ class DataFile(NamedTuple):
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             return path
 
-        return open_where_it_lies(self, there, storage)
+        return open_at_current_path(self, there, storage)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
         # Without the defaults at its end: the plan of an overwrite holds all files.
@@ -90,7 +90,7 @@ class DataFile(NamedTuple):
         return DataFile, self[:5] if self.staged is not None else self[:4] if self.partition else self[:3]
 
 
-def sampled_version(source: ByteSource, nbytes: int) -> str:
+def sample_version(source: ByteSource, nbytes: int) -> str:
     """Return a version for a file of a storage that has none: it differs where one of eight parts of 4 KiB does.
 
     They are spread evenly from the first byte to the last; of a file of up to 32 KiB they are all bytes.
@@ -109,7 +109,7 @@ def has_sample(file: Located, place: str, storage: Storage) -> bool:
     if not file.version.startswith(_SAMPLED):
         return False
     with closing(storage.open(place)) as source:
-        return sampled_version(source, file.nbytes) == file.version
+        return sample_version(source, file.nbytes) == file.version
 
 
 def time_text(mtime_ns: int) -> str:
@@ -121,7 +121,7 @@ def time_text(mtime_ns: int) -> str:
         return f"{mtime_ns:,} ns"
 
 
-def known_status(file: Located, place: str, storage: Storage) -> Status | None:
+def status_from_listing(file: Located, place: str, storage: Storage) -> Status | None:
     """Return the listed state of a file; None where using it would not save a request, or would hide a change.
 
     A file at another place than its own is a copy, with a state of its own.
@@ -134,7 +134,7 @@ def known_status(file: Located, place: str, storage: Storage) -> Status | None:
 _Opened = TypeVar("_Opened")
 
 
-def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
+def open_at_current_path(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
     """Open a file at its path, or at its staged path until it is renamed; or where a replaced file lives on."""
     if file.staged is not None:
         for path in (file.path, file.staged):

@@ -32,15 +32,15 @@ class Listing:
     links: frozenset[str] = frozenset()  # names of the subdirectories that are links
     dangling: tuple[str, ...] = ()
 
-    def skipped(self) -> str:
+    def describe_skipped(self) -> str:
         """Describe the skipped names, for a message; an empty string if there are none."""
         parts = []
         if self.hidden:
-            parts.append(f"{counted(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
+            parts.append(f"{count_noun(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
         if self.directories:
-            parts.append(counted(len(self.directories), "subdirectory"))
+            parts.append(count_noun(len(self.directories), "subdirectory"))
         if self.special:
-            parts.append(f"{counted(self.special, 'name')} (no regular files)")
+            parts.append(f"{count_noun(self.special, 'name')} (no regular files)")
         phrase = " and ".join(parts)
         if self.staging:
             phrase += f"; {STAGING_DIRECTORY} holds the staged files of a write that has not committed"
@@ -55,7 +55,7 @@ class Listing:
             )
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return a number with its noun: "1 name", "2 subdirectories"."""
     if number == 1:
         return f"1 {noun}"
@@ -64,12 +64,12 @@ def counted(number: int, noun: str) -> str:
 
 def list_directory(storage: Storage, directory: str) -> Listing:
     """List a directory, and raise for dangling links."""
-    listing = look(storage, directory)
+    listing = read_directory(storage, directory)
     listing.check_links(directory)
     return listing
 
 
-def look(storage: Storage, directory: str) -> Listing:
+def read_directory(storage: Storage, directory: str) -> Listing:
     """List a directory, including dangling links. One call of the storage."""
     files: list[DataFile] = []
     directories: list[str] = []

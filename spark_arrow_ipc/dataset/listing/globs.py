@@ -42,7 +42,7 @@ def is_pattern(path: str) -> bool:
     return _MAGIC.search(path) is not None
 
 
-def escaped(path: str) -> str:
+def escape(path: str) -> str:
     """Return the pattern that matches a path alone."""
     return _MAGIC.sub(r"\\\g<0>", path)
 
@@ -89,13 +89,13 @@ class _Parser:
         while self._at < len(self._pattern):
             letter = self._next()
             if letter == "{" or (letter in "}," and outer):
-                choices, part = self._crossed(choices, [tuple(part)]), []
+                choices, part = self._combine(choices, [tuple(part)]), []
             if letter == "{":
                 outer.append((choices, []))
                 choices = [()]
             elif letter == "}" and outer:
                 before, inside = outer.pop()
-                choices = self._crossed(before, inside + choices)
+                choices = self._combine(before, inside + choices)
             elif letter == "," and outer:
                 outer[-1][1].extend(choices)
                 choices = [()]
@@ -103,9 +103,9 @@ class _Parser:
                 part.append(self._part(letter))
         if outer:
             raise self._wrong("a } for each {")
-        return self._crossed(choices, [tuple(part)])
+        return self._combine(choices, [tuple(part)])
 
-    def _crossed(self, before: list[_Choice], after: list[_Choice]) -> list[_Choice]:
+    def _combine(self, before: list[_Choice], after: list[_Choice]) -> list[_Choice]:
         self._expanded += len(before) * sum(map(len, after)) + len(after) * sum(map(len, before))
         if len(before) * len(after) > MOST_PATHS or self._expanded > _MOST_EXPANDED_CHARACTERS:
             raise OptionError(
@@ -118,14 +118,14 @@ class _Parser:
             return self._set()
         if letter in "*?":
             return _STAR if letter == "*" else "."
-        return re.escape(self._escaped() if letter == "\\" else letter)
+        return re.escape(self._unescape() if letter == "\\" else letter)
 
     def _next(self) -> str:
         letter = self._pattern[self._at]
         self._at += 1
         return letter
 
-    def _escaped(self) -> str:
+    def _unescape(self) -> str:
         if self._at == len(self._pattern):
             raise self._wrong("a character after the backslash")
         return self._next()
@@ -142,12 +142,12 @@ class _Parser:
             letter = self._next()
             if letter == "]" and self._at > first + 1:
                 return f"[{'^' * negated}{ranges}]"
-            low = high = self._escaped() if letter == "\\" else letter
+            low = high = self._unescape() if letter == "\\" else letter
             following = self._pattern[self._at : self._at + 2]
             if len(following) == 2 and following[0] == "-" and following[1] != "]":
                 self._at += 1
                 letter = self._next()
-                high = self._escaped() if letter == "\\" else letter
+                high = self._unescape() if letter == "\\" else letter
                 if high < low:
                     raise self._wrong(f"a range from the lower to the higher character, not {low}-{high}")
             ranges += f"{re.escape(low)}-{re.escape(high)}"

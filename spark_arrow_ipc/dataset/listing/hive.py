@@ -87,7 +87,7 @@ def discover(
     files: list[DataFile] = []
     rows: list[Strings] = []
     unread: list[DataFile] = []
-    for directory, kept in tree.accepted(nested=True):
+    for directory, kept in tree.select_files(nested=True):
         row = strings.get(directory)
         if row is None:
             unread.extend(kept)  # beside the directories of partitions: Spark drops such files silently
@@ -129,7 +129,7 @@ def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
         )
 
 
-def partition_known(
+def partition_by_directory(
     files: Sequence[DataFile], roots: Sequence[str], *, infer: bool = True, time_zone: str | None = None
 ) -> Partitioning:
     """Return files that are known with the partition values of their directories; all of them are read."""
@@ -181,7 +181,7 @@ class _Named(Protocol):
 _N = TypeVar("_N", bound=_Named)
 
 
-def merged_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]:
+def merge_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]:
     """Merge the fields of files and partitions, in Spark's order.
 
     A partition column that the files have too, ignoring case, takes their position, with the name and type of the

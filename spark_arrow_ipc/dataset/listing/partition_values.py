@@ -65,10 +65,10 @@ def unescape_path_name(string: str) -> str:
     A run of escapes that is UTF-8 is that text, as polars and pyarrow write it. Any other escape is one character, as
     for Spark, which itself writes only escapes of ASCII.
     """
-    return _ESCAPED.sub(_unescaped, string) if "%" in string else string
+    return _ESCAPED.sub(_unescape, string) if "%" in string else string
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     data = bytes.fromhex(match[0].replace("%", ""))
     try:
         return data.decode()

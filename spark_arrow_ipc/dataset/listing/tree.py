@@ -10,7 +10,7 @@ With `hugging_face` a directory that HuggingFace's `datasets` wrote has the file
 (`hugging_face`), and a DatasetDict stands for its splits.
 
 A pattern that matches nothing is tried as a plain path. Pending jobs are seen as if they were done (`committed_view`).
-Links are followed, except those to a directory that contains them. No file is opened here.
+Links are follow_links_of, except those to a directory that contains them. No file is opened here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc.dataset.listing import globs, hugging_face
 from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
-from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_staging, list_directory
+from spark_arrow_ipc.dataset.listing.directory import Listing, count_noun, is_hidden, is_staging, list_directory
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
@@ -69,9 +69,9 @@ class Tree:
 
     def files(self, *, nested: bool) -> tuple[DataFile, ...]:
         """Return the files that the filter accepts: all, or without `nested` those that lie in no directory below a root."""
-        return tuple(file for _, files in self.accepted(nested=nested) for file in files)
+        return tuple(file for _, files in self.select_files(nested=nested) for file in files)
 
-    def accepted(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
+    def select_files(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
         """Return directories with their `files`; an error if there are none at all says what was skipped and why."""
         listed = self._directories(nested=nested)
         accepts = self.filter.accepts()
@@ -84,7 +84,7 @@ class Tree:
         if left_out:
             raise NoFilesError(
                 f"expected files to read, found none: pathGlobFilter, modifiedBefore or modifiedAfter leave out "
-                f"{counted(len(left_out), 'file')} such as {left_out[0].path}"
+                f"{count_noun(len(left_out), 'file')} such as {left_out[0].path}"
             )
         raise _nothing(self)
 
@@ -131,9 +131,9 @@ def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _
     for _ in range(_CORRECTIONS):
         listed = view.listed
         try:
-            view.look_up(path for path in paths if not globs.is_pattern(path))
+            view.read_statuses(path for path in paths if not globs.is_pattern(path))
             roots = tuple(root for path in paths for root in _roots(view, path))
-            view.look_ahead(root for root in roots if isinstance(root, str))
+            view.list_ahead(root for root in roots if isinstance(root, str))
             leaves, dangling = view.leaves(roots)
             splits: dict[str, str] = {}
             if hugging_face:
@@ -196,7 +196,7 @@ def _root(view: CommittedView, path: str) -> DataFile | str:
             raise _missing(view.storage, path)
         return coming or path
     if status.kind is Kind.DIRECTORY:
-        return view.followed(path)
+        return view.follow_links_of(path)
     if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
     return DataFile(path, status.nbytes, status.mtime_ns, version=status.version)
@@ -233,7 +233,7 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
         if not _is_name(view, pattern):
             raise
     if matched:
-        view.look_up(match for match in matched.values() if isinstance(match, str))
+        view.read_statuses(match for match in matched.values() if isinstance(match, str))
         return [match if isinstance(match, DataFile) else _root(view, match) for match in matched.values()]
     if _is_name(view, pattern):
         return [_root(view, pattern)]
@@ -254,7 +254,7 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
         if name is not None:
             paths = [join(directory, name) for directory in directories]
             if i < len(parts) - 1 or len(paths) > 1:
-                view.look_up(paths)
+                view.read_statuses(paths)
             matched = [path for path in paths if _exists_or_pending(view, path)]
         elif part == globs.ANY_DIRECTORIES:
             seen: set[str] = set()
@@ -262,7 +262,7 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
         else:
             is_last = i == len(parts) - 1
             matches = globs.compile_name(part)
-            view.look_ahead(directories)
+            view.list_ahead(directories)
             matched = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
     return matched
 
@@ -309,7 +309,7 @@ def _nothing(tree: Tree) -> NoFilesError:
     directories = [root for root in tree.roots if isinstance(root, str)]
     directory = directories[0]
     listing = list_directory(tree.storage, directory)
-    skipped = listing.skipped()
+    skipped = listing.describe_skipped()
     message = f"expected files to read, found none; skipped {skipped}" if skipped else "the directory is empty"
     if listing.directories and not tree.recursive:
         message += (
@@ -317,13 +317,13 @@ def _nothing(tree: Tree) -> NoFilesError:
             f"to read their files set recursiveFileLookup=true or give the pattern {_pattern(tree.storage, directory)}"
         )
     if len(directories) > 1:
-        message += f" (and nothing in {counted(len(directories) - 1, 'other directory')})"
+        message += f" (and nothing in {count_noun(len(directories) - 1, 'other directory')})"
     return NoFilesError(message, path=directory)
 
 
 def _pattern(storage: Storage, directory: str) -> str:
     """Return a pattern for the first level of subdirectories that contains files."""
-    pattern, inside = globs.escaped(directory), directory
+    pattern, inside = globs.escape(directory), directory
     for _ in range(_SUGGESTED_DEPTH):
         pattern = join(pattern, "*")
         listing = list_directory(storage, inside)

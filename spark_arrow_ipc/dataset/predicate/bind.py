@@ -38,18 +38,18 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Unsure,
     compared,
     is_empty,
+    merge_alternatives,
     points_of,
-    united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
     LOCAL_TIMESTAMP,
     UTC_TIMESTAMP,
     common_type,
     cut,
+    find_widening,
     is_comparable,
     order_key,
     spark_name,
-    widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.instants import Doubt
@@ -68,20 +68,20 @@ def bind(
     predicate: p.Predicate,
     fields: Sequence[t.Field],
     zone: tzinfo | None = None,
-    noted: dict[str, str] | None = None,
+    dependencies: dict[str, str] | None = None,
 ) -> BoundPredicate:
     """Return a predicate over resolved columns, each constant in its column's own type."""
-    return _Binder(fields, zone, {} if noted is None else noted).predicate(predicate)
+    return _Binder(fields, zone, {} if dependencies is None else dependencies).predicate(predicate)
 
 
-_Known: TypeAlias = BoundColumn | p.Literal
+_Side: TypeAlias = BoundColumn | p.Literal
 
 
 class _Binder:
-    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None, noted: dict[str, str]) -> None:
+    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None, dependencies: dict[str, str]) -> None:
         self._fields = fields
         self._zone = zone
-        self._noted = noted
+        self._dependencies = dependencies
         self._columns: dict[p.Column, BoundColumn] = {}
 
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
@@ -101,11 +101,11 @@ class _Binder:
                 unequal.append(part.part)
             else:
                 parts.append(part)
-        parts += map(Negated, united(unequal))
+        parts += map(Negated, merge_alternatives(unequal))
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
     def any_of(self, predicate: p.Or) -> BoundPredicate:
-        parts = united(map(self.predicate, predicate.parts))
+        parts = merge_alternatives(map(self.predicate, predicate.parts))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
     def negated(self, predicate: p.Not) -> BoundPredicate:
@@ -145,31 +145,33 @@ class _Binder:
             return self._compare(p.MIRRORED[predicate.operator], right, left, predicate)
         return self._compare(predicate.operator, left, right, predicate)
 
-    def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
-        made = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
+    def _compare(self, operator: Operator, left: _Side, right: _Side, predicate: p.Comparison) -> BoundPredicate:
+        bound = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
         common, legacy = common_type(left.type, right.type), legacy_type(left.type, right.type)
-        self._note(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
+        self._depend_on(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
         if legacy is not None and legacy != common:
-            self._note_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy), made)
-        return made
+            self._depend_on_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy), bound)
+        return bound
 
-    def _note(self, names: Iterable[str], predicate: p.Predicate) -> None:
+    def _depend_on(self, names: Iterable[str], predicate: p.Predicate) -> None:
         for name in names:
-            self._noted.setdefault(name, str(predicate))
+            self._dependencies.setdefault(name, str(predicate))
 
-    def _note_ansi(self, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate) -> None:
+    def _depend_on_ansi(
+        self, predicate: p.Predicate, read: Callable[[], BoundPredicate], bound: BoundPredicate
+    ) -> None:
         """Note ANSI mode unless the predicate is the same without it."""
         try:
-            is_same = read() == made
+            is_same = read() == bound
         except OptionError:
             is_same = False
         if not is_same:
-            self._note((ANSI,), predicate)
+            self._depend_on((ANSI,), predicate)
 
-    def _as_legacy(self, operator: Operator, left: _Known, right: _Known, legacy: t.DataType) -> BoundPredicate:
+    def _as_legacy(self, operator: Operator, left: _Side, right: _Side, legacy: t.DataType) -> BoundPredicate:
         return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy)
 
-    def _as_common(self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None) -> BoundPredicate:
+    def _as_common(self, operator: Operator, left: _Side, right: _Side, common: t.DataType | None) -> BoundPredicate:
         if common is None or not is_comparable(common):
             raise _incomparable(left, right)
         if isinstance(left, p.Literal):
@@ -208,7 +210,7 @@ class _Binder:
         return Pair(operator, left, right, common)
 
     def _check_castable(self, column: BoundColumn, common: t.DataType) -> None:
-        if isinstance(column.type, t.Null) or widened(column.type, common, self._zone) is not None:
+        if isinstance(column.type, t.Null) or find_widening(column.type, common, self._zone) is not None:
             return
         if self._zone is not None and isinstance(column.type, t.Timestamp) and common == UTC_TIMESTAMP:
             return
@@ -230,8 +232,8 @@ class _Binder:
         if isinstance(column.type, t.Null):
             cast(literal, common, self._zone)
             return Constant(False if operator is Operator.NULL_SAFE_EQ else None)
-        made = self._by_place(operator, column, literal, common)
-        return NullSafe(made) if operator is Operator.NULL_SAFE_EQ else made
+        bound = self._by_place(operator, column, literal, common)
+        return NullSafe(bound) if operator is Operator.NULL_SAFE_EQ else bound
 
     def _by_place(
         self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
@@ -267,16 +269,16 @@ class _Binder:
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(operand, *options)
-        self._note(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
+        self._depend_on(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
         if is_list_of_strings_and_others(operand, options):
-            self._note((ANSI,), predicate)
-        made = self._in_common(operand, options, common)
+            self._depend_on((ANSI,), predicate)
+        bound = self._in_common(operand, options, common)
         legacy = legacy_list_type([operand.type, *(option.type for option in options)])
         if legacy is not None and legacy != common:
-            self._note_ansi(predicate, lambda: self._in_common(operand, options, legacy), made)
-        return made
+            self._depend_on_ansi(predicate, lambda: self._in_common(operand, options, legacy), bound)
+        return bound
 
-    def _in_common(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
+    def _in_common(self, operand: _Side, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
             return self._literal_in(operand, options, common)
         parts: list[BoundPredicate] = []
@@ -297,17 +299,17 @@ class _Binder:
             elif not (isinstance(equal, Range) and is_empty(equal)):
                 parts.append(equal)
         parts += [OneOf(operand, tuple(sorted(values)))] if values else []
-        parts = united(parts) or [Range(operand, *EMPTY)]
+        parts = merge_alternatives(parts) or [Range(operand, *EMPTY)]
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
-    def _literal_in(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
+    def _literal_in(self, operand: _Side, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         for option in options:
             cast(option, common, self._zone)
         if not isinstance(operand, p.Literal) or operand.value is None:
             return Constant(None)
         return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
 
-    def _operand(self, operand: p.Operand) -> _Known:
+    def _operand(self, operand: p.Operand) -> _Side:
         if isinstance(operand, p.Column):
             return self._column(operand)
         return self._call(operand) if isinstance(operand, p.ColumnCall) else self._literal(operand)
@@ -331,7 +333,7 @@ class _Binder:
             fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
             known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
         if known.path != column.path:
-            self._noted.setdefault(CASE, str(column))
+            self._dependencies.setdefault(CASE, str(column))
         return known
 
 
@@ -360,7 +362,7 @@ def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundP
     return Constant(COMPARE[operator](order_key(left), order_key(right)))
 
 
-def _narrowest(operand: _Known, other: _Known) -> t.DataType:
+def _narrowest(operand: _Side, other: _Side) -> t.DataType:
     """Return the type of an operand; beside a decimal, a literal's is `narrowest_type`."""
     if isinstance(operand, p.Literal) and isinstance(other.type, t.Decimal):
         return narrowest_type(operand)
@@ -420,7 +422,7 @@ _EXAMPLES: Final[Mapping[type[t.DataType], str]] = {
 _LOCAL_EXAMPLE: Final = "TIMESTAMP_NTZ '2026-01-05 12:00:00'"
 
 
-def _incomparable(first: _Known, *others: _Known) -> OptionError:
+def _incomparable(first: _Side, *others: _Side) -> OptionError:
     """Return the error of sides that have no common type; it names one of each type."""
     other_types = {other.type: other for other in reversed(others) if other.type != first.type}
     shown = [_with_type(side) for side in reversed(other_types.values())] or [_with_type(others[0])]
@@ -433,7 +435,7 @@ def _incomparable(first: _Known, *others: _Known) -> OptionError:
     return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {way_out}")
 
 
-def _with_type(side: _Known) -> str:
+def _with_type(side: _Side) -> str:
     text = str(side) if len(str(side)) <= _SHOWN else f"{str(side)[:_SHOWN]}..."
     return (
         f"`{text}` ({spark_name(side.type)})" if isinstance(side, BoundColumn) else f"{text} ({spark_name(side.type)})"

@@ -170,7 +170,7 @@ def points_of(part: BoundPredicate) -> tuple[Raw, ...]:
     return () if is_nan else (part.lower,)
 
 
-def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
+def merge_alternatives(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
     """Return the parts of an OR, with one part for all values that a column may equal, and one for doubts that overlap."""
     of_columns: dict[BoundColumn, list[BoundPredicate]] = {}
     doubts: dict[BoundColumn, list[Doubtful]] = {}

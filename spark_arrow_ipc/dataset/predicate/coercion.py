@@ -5,7 +5,7 @@ Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Of all other
 
 In ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, which
 ``AnsiTypeCoercion`` and ``DecimalPrecisionTypeCoercion`` of Spark's analyzer define). Instead of casting a column,
-`cut` takes the constant back through the cast: all casts of columns here keep the order (`WIDENED`), so the values
+`cut` takes the constant back through the cast: all casts of columns here keep the order (`WIDENINGS`), so the values
 that equal the constant after the cast are one interval of the column's own values. Bisection finds it. That holds for
 lossy casts too (bigint to double), needs no copy of a column, and works on statistics.
 """
@@ -167,7 +167,7 @@ _COMMON: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], _Common]] = {
 """By the classes of both sides, in one order: types that differ. Spark refuses other pairs."""
 
 
-def rescaled(value: int, from_scale: int, to_scale: int) -> int:
+def rescale(value: int, from_scale: int, to_scale: int) -> int:
     """Return an unscaled decimal in another scale, rounded half up (away from zero) if digits are lost."""
     if to_scale >= from_scale:
         power: int = 10 ** (to_scale - from_scale)
@@ -180,11 +180,11 @@ def rescaled(value: int, from_scale: int, to_scale: int) -> int:
 _Widen = Callable[[Any], Raw]
 
 
-def widened(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
+def find_widening(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
     """Return the cast of a type's values to a common type, or None; it keeps the order."""
     if from_ == to:
         return _same
-    make = WIDENED.get((type(from_), type(to)))
+    make = WIDENINGS.get((type(from_), type(to)))
     return make(from_, to, zone) if make is not None else None
 
 
@@ -208,11 +208,11 @@ def _of_date(_from: t.Date, to: t.Timestamp, zone: tzinfo | None) -> _Widen | No
     return None if zone is None else partial(midnight, zone=zone)
 
 
-WIDENED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any, tzinfo | None], _Widen | None]]] = {
+WIDENINGS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any, tzinfo | None], _Widen | None]]] = {
     (t.Int, t.Int): lambda _from, _to, _zone: _same,
-    (t.Int, t.Decimal): lambda _from, to, _zone: partial(rescaled, from_scale=0, to_scale=to.scale),
+    (t.Int, t.Decimal): lambda _from, to, _zone: partial(rescale, from_scale=0, to_scale=to.scale),
     (t.Int, t.FloatingPoint): lambda _from, to, _zone: float if to == t.float64 else _single,
-    (t.Decimal, t.Decimal): lambda from_, to, _zone: partial(rescaled, from_scale=from_.scale, to_scale=to.scale),
+    (t.Decimal, t.Decimal): lambda from_, to, _zone: partial(rescale, from_scale=from_.scale, to_scale=to.scale),
     (t.Decimal, t.FloatingPoint): lambda from_, _to, _zone: _fraction(from_.scale),
     (t.FloatingPoint, t.FloatingPoint): lambda _from, _to, _zone: _same,
     (t.Utf8, t.Binary): lambda _from, _to, _zone: _same,
@@ -228,7 +228,7 @@ def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | No
     None if no cast of the column to the common type keeps the order, and for instants too far off to compare with
     any date. O(bits of a value).
     """
-    widen = widened(column, common, zone)
+    widen = find_widening(column, common, zone)
     if widen is None:
         return None
     if isinstance(constant, bytes):

@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate import literals
-from spark_arrow_ipc.dataset.predicate.coercion import precision_of, rescaled, spark_name
+from spark_arrow_ipc.dataset.predicate.coercion import precision_of, rescale, spark_name
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw
 from spark_arrow_ipc.dataset.time_zones import BLANKS
 from spark_arrow_ipc.errors import OptionError
@@ -35,7 +35,7 @@ def cast_to(operand: Literal, to: t.DataType, sql: str) -> Literal:
 
 
 def in_range(value: int, to: t.Int) -> int | None:
-    """Return a whole number, or None if its type does not hold it."""
+    """Return a magnitude number, or None if its type does not hold it."""
     return value if -1 <= value >> (to.bit_width - 1) <= 0 else None
 
 
@@ -67,8 +67,8 @@ def _decimal_to_floating(operand: Any, to: t.FloatingPoint) -> float:
 
 
 def _decimal_to_int(operand: Any, to: t.Int) -> int | None:
-    whole = abs(operand.value) // 10**operand.type.scale
-    return in_range(-whole if operand.value < 0 else whole, to)
+    magnitude = abs(operand.value) // 10**operand.type.scale
+    return in_range(-magnitude if operand.value < 0 else magnitude, to)
 
 
 def _floating_to_int(operand: Any, to: t.Int) -> int | None:
@@ -86,7 +86,7 @@ _CASTS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, 
     (t.Int, t.FloatingPoint): lambda operand, to: _to_floating(operand.value, to),
     (t.Int, t.Decimal): lambda operand, to: _fits(operand.value * 10**to.scale, to),
     (t.Decimal, t.Int): _decimal_to_int,
-    (t.Decimal, t.Decimal): lambda operand, to: _fits(rescaled(operand.value, operand.type.scale, to.scale), to),
+    (t.Decimal, t.Decimal): lambda operand, to: _fits(rescale(operand.value, operand.type.scale, to.scale), to),
     (t.Decimal, t.FloatingPoint): _decimal_to_floating,
     (t.FloatingPoint, t.FloatingPoint): _floating_to_floating,
     (t.FloatingPoint, t.Int): _floating_to_int,

@@ -17,7 +17,13 @@ from typing import Any, Final
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate.coercion import MAX_PRECISION, UTC_TIMESTAMP, precision_of, spark_name, widened
+from spark_arrow_ipc.dataset.predicate.coercion import (
+    MAX_PRECISION,
+    UTC_TIMESTAMP,
+    find_widening,
+    precision_of,
+    spark_name,
+)
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, TimestampLiteral
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH, Doubt, instant, midnight
 from spark_arrow_ipc.dataset.time_zones import BLANKS, is_certain, parse_date, parse_timestamp
@@ -49,13 +55,13 @@ def number(digits: str, suffix: str) -> Literal:
     sql = digits + suffix
     suffix = suffix.upper()
     if len(digits) > _MAX_LENGTH:
-        raise _refused(f"{len(digits):,}", f"a number of at most {_MAX_LENGTH} characters")
+        raise _unsupported(f"{len(digits):,}", f"a number of at most {_MAX_LENGTH} characters")
     is_integer = _INTEGER.fullmatch(digits) is not None
     if suffix in ("D", "F") or (not suffix and "e" in digits.lower()):
         return _floating(digits, sql, is_single=suffix == "F")
     if suffix in _SUFFIXED or (not suffix and is_integer):
         if not is_integer:
-            raise _refused(sql, "a whole number")
+            raise _unsupported(sql, "a whole number")
         return _whole(int(digits), suffix, sql)
     return _decimal(digits, sql)
 
@@ -65,14 +71,14 @@ def _whole(value: int, suffix: str, sql: str) -> Literal:
         if -1 <= value >> (type_.bit_width - 1) <= 0:
             return Literal(type_, value, sql)
     if suffix or precision_of(value) > MAX_PRECISION:
-        raise _refused(sql, "a number within its type's range")
+        raise _unsupported(sql, "a number within its type's range")
     return Literal(t.Decimal(precision_of(value), 0), value, sql)
 
 
 def _floating(digits: str, sql: str, *, is_single: bool) -> Literal:
     value = float(digits)
     if abs(value) == float("inf") or (is_single and abs(value) >= _FLOAT_LIMIT):
-        raise _refused(sql, "a number within its type's range")
+        raise _unsupported(sql, "a number within its type's range")
     if is_single:
         # Java rounds the digits to a float at once; a detour over a double may round twice.
         exact = _exact(digits)
@@ -97,14 +103,14 @@ def nearest_single(value: Decimal) -> float:
 def _decimal(digits: str, sql: str) -> Literal:
     value = _exact(digits)
     if value is None:
-        raise _refused(sql, "a decimal of at most 38 digits")
+        raise _unsupported(sql, "a decimal of at most 38 digits")
     _, parts, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
     unscaled = int(value.scaleb(scale, _EXACT))
     precision = max(len(parts) + max(0, exponent), scale, 1)
     if precision > MAX_PRECISION:
-        raise _refused(sql, "a decimal of at most 38 digits")
+        raise _unsupported(sql, "a decimal of at most 38 digits")
     return Literal(t.Decimal(precision, scale), unscaled, sql)
 
 
@@ -154,15 +160,15 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt |
     if isinstance(literal.type, t.Date) and isinstance(to, t.Timestamp) and to.timezone is not None:
         assert isinstance(value, int)
         return _of_date(value, zone, literal.sql)
-    widen = widened(literal.type, to, zone)
+    widen = find_widening(literal.type, to, zone)
     assert widen is not None, (literal.type, to)
     widened_value = widen(value)
     if isinstance(to, t.Decimal) and isinstance(widened_value, int) and precision_of(widened_value) > to.precision:
-        raise _refused(literal.sql, f"a value that fits {spark_name(to)}, as which it is compared")
+        raise _unsupported(literal.sql, f"a value that fits {spark_name(to)}, as which it is compared")
     return widened_value
 
 
-def _refused(string: str, expected: str) -> OptionError:
+def _unsupported(string: str, expected: str) -> OptionError:
     shown = string if len(string) <= _SHOWN else f"{string[:_SHOWN]}... ({len(string):,} characters)"
     return OptionError(expected=expected, found=shown)
 
@@ -177,7 +183,7 @@ def _exact(digits: str) -> Decimal | None:
 
 
 def _invalid(string: str, to: t.DataType) -> OptionError:
-    return _refused(repr(string), f"a string that Spark casts to {spark_name(to)}")
+    return _unsupported(repr(string), f"a string that Spark casts to {spark_name(to)}")
 
 
 def _integer(string: str, to: t.Int, _zone: tzinfo | None) -> Raw:
@@ -234,7 +240,7 @@ def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int | Doubt
     if to.timezone is None:
         if parsed.tzinfo is not None:
             # Spark drops the zone in silence.
-            raise _refused(repr(string), "a string without a zone, for a timestamp_ntz")
+            raise _unsupported(repr(string), "a string without a zone, for a timestamp_ntz")
         return (parsed - EPOCH) // _MICROSECOND
     return instant(parsed, zone, repr(string))
 
@@ -246,7 +252,7 @@ def _of_date(day: int, zone: tzinfo | None, sql: str) -> int | Doubt:
     try:
         return midnight(day, zone)
     except OverflowError as error:
-        raise _refused(sql, "an instant of the years 1 to 9999") from error
+        raise _unsupported(sql, "an instant of the years 1 to 9999") from error
 
 
 _FROM_STRING: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None], Raw | Doubt]]] = {

@@ -124,7 +124,7 @@ def _word(tokens: Tokens, expected: str) -> Operand:
     kind, following = tokens.following()
     if key in _TYPED and kind in STRINGS:
         tokens.advance()
-        return _located(tokens, start, _TYPED[key], tokens.take_string(expected))
+        return _make_literal(tokens, start, _TYPED[key], tokens.take_string(expected))
     if key == "INTERVAL" and (kind in (*STRINGS, "number") or following in ("+", "-")):
         raise tokens.error(f"{expected} ({_REMEDIES[key]})")
     if following == "(":
@@ -185,11 +185,11 @@ def _cast(tokens: Tokens, start: int) -> Constant:
     to = _type(tokens)
     tokens.take(")")
     if key == "TIMESTAMP":
-        tokens.note(TIMESTAMP_TYPE, f"CAST({operand} AS {key})")
+        tokens.depend_on(TIMESTAMP_TYPE, f"CAST({operand} AS {key})")
     if key in _TYPED and is_string:
         assert isinstance(operand.value, bytes)
-        return _located(tokens, start, _TYPED[key], operand.value.decode())
-    return _located(tokens, start, cast_to, operand, to, tokens.written(start))
+        return _make_literal(tokens, start, _TYPED[key], operand.value.decode())
+    return _make_literal(tokens, start, cast_to, operand, to, tokens.text_since(start))
 
 
 def _type(tokens: Tokens) -> t.DataType:
@@ -222,14 +222,14 @@ def _number(tokens: Tokens, sign: str) -> Literal:
     start = tokens.start
     digits, suffix = tokens.take_number()
     if suffix.upper() in ("", "BD") and "e" in digits.lower():
-        tokens.note(NEGATIVE_SCALES if suffix else EXPONENTS, digits + suffix)
-    return _located(tokens, start, literals.number, sign + digits, suffix)
+        tokens.depend_on(NEGATIVE_SCALES if suffix else EXPONENTS, digits + suffix)
+    return _make_literal(tokens, start, literals.number, sign + digits, suffix)
 
 
-def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: Any) -> _Made:
+def _make_literal(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: Any) -> _Made:
     """Make a literal; the error for its value says where it stands."""
     try:
         return make(*arguments)
     except OptionError as error:
-        error.asked_by = f"{WHERE}, {tokens.place(start)}"
+        error.asked_by = f"{WHERE}, {tokens.describe_position(start)}"
         raise

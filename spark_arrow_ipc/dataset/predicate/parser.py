@@ -58,11 +58,11 @@ _STRING_TESTS: Final[Mapping[str, Callable[[bytes], tuple[bytes, ...]]]] = {
 """Functions that are patterns of LIKE."""
 
 
-def parse(sql: str, noted: dict[str, str] | None = None) -> Predicate:
+def parse(sql: str, dependencies: dict[str, str] | None = None) -> Predicate:
     """Return the predicate of an SQL string."""
     if len(sql) > _MAX_CHARACTERS:
         raise OptionError(expected=f"at most {_MAX_CHARACTERS:,} characters", found=f"{len(sql):,}", asked_by=WHERE)
-    tokens = Tokens(sql, noted)
+    tokens = Tokens(sql, dependencies)
     predicate = _condition(tokens)
     if tokens.kind != "end":
         raise tokens.error("AND, OR or the end")
@@ -104,7 +104,7 @@ def _negation(tokens: Tokens) -> Predicate:
 def _predicate(tokens: Tokens) -> Predicate:
     """Parse ``a = 1``, ``a IS NULL``, ``a IN (1)``, ``a BETWEEN 1 AND 2``, ``a LIKE 'b%'`` or ``a``."""
     start = tokens.start
-    at = tokens.place(start)
+    at = tokens.describe_position(start)
     tokens.count(CONDITIONS)
     if tokens.key in _STRING_TESTS and tokens.following()[1] == "(":
         return _string_test(tokens, at)

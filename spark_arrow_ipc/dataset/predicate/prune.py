@@ -39,7 +39,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Unsure,
     is_empty,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import order_key, widened
+from spark_arrow_ipc.dataset.predicate.coercion import find_widening, order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH
 
@@ -191,22 +191,22 @@ def _constant(bound: Constant, _lookup: Lookup) -> int:
 
 
 def _is_null(bound: IsNull, lookup: Lookup) -> int:
-    known = lookup(bound.column)
-    return (TRUE if known.may_be_null else 0) | (FALSE if known.may_be_valid else 0)
+    summary = lookup(bound.column)
+    return (TRUE if summary.may_be_null else 0) | (FALSE if summary.may_be_valid else 0)
 
 
-def _leaf(known: Summary, of_values: Callable[[], int]) -> int:
-    return (NULL if known.may_be_null else 0) | (of_values() if known.may_be_valid else 0)
+def _leaf(summary: Summary, of_values: Callable[[], int]) -> int:
+    return (NULL if summary.may_be_null else 0) | (of_values() if summary.may_be_valid else 0)
 
 
 def _range(bound: Range, lookup: Lookup) -> int:
-    known = lookup(bound.column)
-    return _leaf(known, lambda: FALSE if is_empty(bound) else _of_range(known, bound.lower, bound.upper))
+    summary = lookup(bound.column)
+    return _leaf(summary, lambda: FALSE if is_empty(bound) else _of_range(summary, bound.lower, bound.upper))
 
 
-def _of_range(known: Summary, lower: Raw | None, upper: Raw | None) -> int:
+def _of_range(summary: Summary, lower: Raw | None, upper: Raw | None) -> int:
     """Return the truths of values within a summary's bounds."""
-    least, greatest = known.least, known.greatest
+    least, greatest = summary.least, summary.greatest
     is_above = lower is None or (least is not None and order_key(least) >= order_key(lower))
     is_below = upper is None or (greatest is not None and order_key(greatest) < order_key(upper))
     if is_above and is_below:
@@ -217,10 +217,10 @@ def _of_range(known: Summary, lower: Raw | None, upper: Raw | None) -> int:
 
 
 def _one_of(bound: OneOf, lookup: Lookup) -> int:
-    known = lookup(bound.column)
+    summary = lookup(bound.column)
 
     def of_values() -> int:
-        least, greatest = known.least, known.greatest
+        least, greatest = summary.least, summary.greatest
         if _is_nan(least):
             return FALSE
         start = 0 if least is None else bisect_left(bound.values, least)
@@ -230,7 +230,7 @@ def _one_of(bound: OneOf, lookup: Lookup) -> int:
         is_one = least is not None and greatest is not None and order_key(least) == order_key(greatest)
         return TRUE if is_one else TRUE | FALSE
 
-    return _leaf(known, of_values)
+    return _leaf(summary, of_values)
 
 
 def _is_nan(value: Raw | None) -> bool:
@@ -238,16 +238,16 @@ def _is_nan(value: Raw | None) -> bool:
 
 
 def _like(bound: Like, lookup: Lookup) -> int:
-    known = lookup(bound.column)
+    summary = lookup(bound.column)
 
     def of_values() -> int:
-        if known.least is not None and known.least == known.greatest:
-            assert isinstance(known.least, bytes)
-            return TRUE if matches(bound, known.least) else FALSE
-        possible = _of_range(known, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
+        if summary.least is not None and summary.least == summary.greatest:
+            assert isinstance(summary.least, bytes)
+            return TRUE if matches(bound, summary.least) else FALSE
+        possible = _of_range(summary, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
         return possible if not (bound.suffix or bound.infix) else possible | FALSE
 
-    return _leaf(known, of_values)
+    return _leaf(summary, of_values)
 
 
 def matches(bound: Like, value: bytes) -> bool:
@@ -267,18 +267,18 @@ def prefix_end(prefix: bytes) -> bytes | None:
 
 
 def _doubtful(bound: Doubtful, lookup: Lookup) -> int:
-    known = lookup(bound.column)
+    summary = lookup(bound.column)
 
     def of_values() -> int:
-        least, greatest = known.least, known.greatest
+        least, greatest = summary.least, summary.greatest
         may_be_below = least is None or order_key(least) < bound.lower
         may_be_above = greatest is None or order_key(greatest) >= bound.upper
-        inside = _of_range(known, bound.lower, bound.upper)
+        inside = _of_range(summary, bound.lower, bound.upper)
         possible = TRUE | FALSE if inside & TRUE else 0
         possible |= (TRUE if bound.is_below else FALSE) if may_be_below else 0
         return possible | ((TRUE if bound.is_above else FALSE) if may_be_above else 0)
 
-    return _leaf(known, of_values)
+    return _leaf(summary, of_values)
 
 
 def _unsure(_bound: Unsure, _lookup: Lookup) -> int:
@@ -301,7 +301,7 @@ def _of_pair(bound: Pair, left: Summary, right: Summary) -> int:
     """Return the truths of two columns without nulls; both are evaluated only if each has one value."""
     if left.least is None or left.least != left.greatest or right.least is None or right.least != right.greatest:
         return TRUE | FALSE
-    widen = widened(bound.left.type, bound.common), widened(bound.right.type, bound.common)
+    widen = find_widening(bound.left.type, bound.common), find_widening(bound.right.type, bound.common)
     if widen[0] is None or widen[1] is None:
         return TRUE | FALSE
     truth = COMPARE[bound.operator](order_key(widen[0](left.least)), order_key(widen[1](right.least)))

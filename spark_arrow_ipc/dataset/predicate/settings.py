@@ -19,10 +19,10 @@ from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
 from spark_arrow_ipc.dataset.predicate.literals import narrowest_type
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 
-_Known: TypeAlias = BoundColumn | Literal
+_Side: TypeAlias = BoundColumn | Literal
 
 
-def settings_of(operands: Sequence[Operand], sides: Sequence[_Known], common: t.DataType | None) -> Iterator[str]:
+def settings_of(operands: Sequence[Operand], sides: Sequence[_Side], common: t.DataType | None) -> Iterator[str]:
     """Yield the settings but for ANSI mode that can matter where `sides`, written as `operands`, are compared as `common`."""
     types = {side.type for side in sides}
     classes = set(map(type, types))
@@ -60,7 +60,7 @@ def legacy_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
     return common_type(left, right)
 
 
-def as_legacy(side: _Known, to: t.DataType) -> _Known:
+def as_legacy(side: _Side, to: t.DataType) -> _Side:
     """Return a side of a comparison with its string or number cast, which Spark does before it compares."""
     return side if isinstance(side, BoundColumn) or side.type == to else cast_to(side, to, side.sql)
 
@@ -73,13 +73,13 @@ def legacy_list_type(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def is_list_of_strings_and_others(operand: _Known, options: Sequence[Literal]) -> bool:
+def is_list_of_strings_and_others(operand: _Side, options: Sequence[Literal]) -> bool:
     """Return whether a list depends on ANSI mode: Spark compares strings with other types as strings without it."""
     classes = {type(side.type) for side in (operand, *options)} - {t.Null}
     return t.Utf8 in classes and len(classes) > 1 and not _are_canonical(operand, options)
 
 
-def _are_canonical(operand: _Known, options: Sequence[Literal]) -> bool:
+def _are_canonical(operand: _Side, options: Sequence[Literal]) -> bool:
     """Return whether values and strings are equal as strings, too, which is how Spark compares them without ANSI mode."""
     write = _WRITTEN.get(type(operand.type)) if isinstance(operand, BoundColumn) else None
     if write is None:

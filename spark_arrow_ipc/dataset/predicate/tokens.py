@@ -77,11 +77,23 @@ class Tokens:
     `noted` takes the settings on which what was read depends; see `settings`.
     """
 
-    __slots__ = ("_counts", "_line", "_nesting", "_noted", "_sql", "before", "key", "kind", "start", "stop", "token")
+    __slots__ = (
+        "_counts",
+        "_dependencies",
+        "_line",
+        "_nesting",
+        "_sql",
+        "before",
+        "key",
+        "kind",
+        "start",
+        "stop",
+        "token",
+    )
 
     def __init__(self, sql: str, noted: dict[str, str] | None = None) -> None:
         self._sql = sql
-        self._noted = {} if noted is None else noted
+        self._dependencies = {} if noted is None else noted
         self._nesting = 0
         self._counts = dict.fromkeys(_MOST, 0)
         self._line = (0, 0, 0)
@@ -134,7 +146,7 @@ class Tokens:
         if self._counts[what] > _MOST[what]:
             raise self.error(f"at most {_MOST[what]:,} {what}", "more")
 
-    def written(self, start: int) -> str:
+    def text_since(self, start: int) -> str:
         """Return what is written from a place to the end of the token before this one, shortened."""
         if self.before - start <= _MOST_WRITTEN:
             return self._sql[start : self.before]
@@ -167,22 +179,22 @@ class Tokens:
             raise self.error(expected)
         self.advance()
         if kind == "raw" or "\\" in token:
-            self.note(ESCAPES, token)
+            self.depend_on(ESCAPES, token)
         if token[-1] != "'":
-            self.note(DOUBLE_QUOTES, token)
+            self.depend_on(DOUBLE_QUOTES, token)
         if self.kind in STRINGS:
             # Spark joins strings that stand side by side, other dialects take two quotes for one.
             raise self.error("one string (write \\' for a quote)", "two strings side by side")
         if kind == "raw":
             return token[2:-1]
         value = token[1:-1]
-        return _ESCAPED.sub(lambda escape: self._unescaped(escape, start), value) if "\\" in value else value
+        return _ESCAPED.sub(lambda escape: self._unescape(escape, start), value) if "\\" in value else value
 
-    def note(self, setting: str, part: str) -> None:
+    def depend_on(self, setting: str, part: str) -> None:
         """Note that a part of the string depends on a setting of the session."""
-        self._noted.setdefault(setting, part)
+        self._dependencies.setdefault(setting, part)
 
-    def _unescaped(self, match: re.Match[str], start: int) -> str:
+    def _unescape(self, match: re.Match[str], start: int) -> str:
         escape = match[1]
         if len(escape) == 1:
             return _ESCAPES.get(escape, escape)
@@ -207,10 +219,10 @@ class Tokens:
         first, stop = max(0, start - _EXCERPT), start + _EXCERPT
         near = " ".join(self._sql[first:stop].split())
         excerpt = ("..." if first else "") + near + ("..." if stop < len(self._sql) else "")
-        found = f"{found or self._shown()} (near {excerpt!r}); {_ALLOWED}"
-        return OptionError(expected=expected, found=found, asked_by=f"{WHERE}, {self.place(start)}")
+        found = f"{found or self._describe()} (near {excerpt!r}); {_ALLOWED}"
+        return OptionError(expected=expected, found=found, asked_by=f"{WHERE}, {self.describe_position(start)}")
 
-    def place(self, start: int) -> str:
+    def describe_position(self, start: int) -> str:
         """Return the words for a place in the string."""
         counted, lines, first = self._line if start >= self._line[0] else (0, 0, 0)
         lines += self._sql.count("\n", counted, start)
@@ -220,7 +232,7 @@ class Tokens:
         character = start - first + 1
         return f"line {lines + 1}, character {character}" if lines else f"character {character}"
 
-    def _shown(self) -> str:
+    def _describe(self) -> str:
         if self.kind == "end":
             return "the end"
         if self.kind == "comment":
@@ -242,7 +254,7 @@ _SHOWN: Final = 300
 """Characters of a conjunct in an error."""
 
 
-def explained(error: OptionError, sql: str, check: Callable[[str], object]) -> OptionError:
+def explain_refusal(error: OptionError, sql: str, check: Callable[[str], object]) -> OptionError:
     """Return the error for a predicate, with the conjunct at fault and the others if there are some that work."""
     parts = _conjuncts(sql)
     if not 1 < len(parts) <= _MOST_CONJUNCTS:

@@ -63,7 +63,7 @@ STRICT: Final = ErrorPolicy()
 """No error is skipped."""
 
 
-def advised(error: Exception) -> Exception:
+def add_advice(error: Exception) -> Exception:
     """Return an error of opening one of several files; of one that is not an Arrow file, with the way to leave it out."""
     if not isinstance(error, NotArrowError):
         return error

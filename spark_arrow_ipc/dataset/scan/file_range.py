@@ -110,7 +110,7 @@ class PartitionColumns:
         length = batch.num_rows
         if length > self._length:
             self._length = max(length, min(2 * self._length, CONSTANT_SLOTS))
-            self._constants = [repeated(slot, self._length) for slot in self._slots]
+            self._constants = [repeat_slot(slot, self._length) for slot in self._slots]
         columns = list(batch.columns)
         for position, constant in zip(self.positions, self._constants, strict=True):
             column = replace(constant, length=length, null_count=min(constant.null_count, length))
@@ -118,7 +118,7 @@ class PartitionColumns:
         return RecordBatch(self.schema, tuple(columns), length, batch.custom_metadata)
 
 
-def repeated(slot: Array, length: int) -> Array:
+def repeat_slot(slot: Array, length: int) -> Array:
     """Return an array of `length` copies of the one slot of a flat array. O(bytes)."""
     layout = LAYOUTS[type(slot.type)]
     is_flat = slot.dictionary is None and all(row.role in _REPEATED for row in layout.buffers)

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import has_sample, known_status, open_where_it_lies, time_text
+from spark_arrow_ipc.dataset.listing.data_file import has_sample, open_at_current_path, status_from_listing, time_text
 from spark_arrow_ipc.dataset.scan.error_policy import (
     CORRUPT,
     STRICT,
     ErrorPolicy,
-    advised,
+    add_advice,
     read_on,
     report_missing,
     report_rest,
@@ -155,10 +155,10 @@ def _open(part: FileRange, options: ScanOptions) -> _Opened | None:
         if options.error_policy.ignore_missing_files:
             report_missing(part.path)
             return None
-        raise _changed(part, "it is gone", options) from error
+        raise _change_error(part, "it is gone", options) from error
     except CORRUPT as error:
         if not options.error_policy.ignore_corrupt_files or isinstance(error, PermissionError):
-            raise advised(error) from error.__cause__
+            raise add_advice(error) from error.__cause__
         report_skipped(part.path, error, "ignoreCorruptFiles")
         return None
 
@@ -171,21 +171,21 @@ def _open_planned(part: FileRange, options: ScanOptions) -> _Opened | None:
     """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
 
     def open_at(place: str) -> _Opened | None:
-        known = known_status(part, place, options.storage)
+        known = status_from_listing(part, place, options.storage)
         status = options.storage.status(place) if known is None else known
         if status is None:
             raise FileNotFoundError(place)
-        change = _change(part, status, options.storage)
+        change = _find_change(part, status, options.storage)
         if change is not None:
             raise _OtherFileError(change)
         return _open_at(place, status, options)
 
     try:
-        return open_where_it_lies(part, open_at, options.storage)
+        return open_at_current_path(part, open_at, options.storage)
     except _OtherFileError as error:
-        raise _changed(part, str(error), options) from None
+        raise _change_error(part, str(error), options) from None
     except FileChangedError as error:  # a request named the version that was planned
-        raise _changed(part, "another version is there now", options) from error
+        raise _change_error(part, "another version is there now", options) from error
 
 
 def _open_at(path: str, status: Status, options: ScanOptions) -> _Opened | None:
@@ -246,7 +246,7 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
     except FileChangedError as error:
         if not opened.before.version:
             raise
-        raise _changed(part, "another version is there now", options) from error
+        raise _change_error(part, "another version is there now", options) from error
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
         report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
@@ -255,7 +255,7 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
     # Where files have versions, every request named the one that was opened.
     after = opened.before if opened.before.version else options.storage.status(opened.before.path)
     if after is not None and after != opened.before and not _has_grown(part, opened.before, after):
-        raise _changed(part, "it was changed while it was read", options)
+        raise _change_error(part, "it was changed while it was read", options)
 
 
 def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -> Blocks:
@@ -275,7 +275,7 @@ def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -
         return _read_from(reader, part.stream_start, part.stop - part.start, below_rows)
     if part.start == part.stop:
         return iter(())
-    raise _changed(part, f"its record batches {part.start} to {part.stop} are not there", options)
+    raise _change_error(part, f"its record batches {part.start} to {part.stop} are not there", options)
 
 
 def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
@@ -349,7 +349,7 @@ def _has_grown(part: FileRange, before: Status, after: Status) -> bool:
     return part.grows is True and (after.identity, after.nbytes >= before.nbytes) == (before.identity, True)
 
 
-def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
+def _find_change(part: FileRange, status: Status, storage: Storage) -> str | None:
     if part.grows:
         return None if status.nbytes >= part.nbytes else f"it was cut to {status.nbytes:,} bytes from {part.nbytes:,}"
     if status.nbytes != part.nbytes:
@@ -364,7 +364,7 @@ def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
     return None
 
 
-def _changed(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
+def _change_error(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
     when = "" if options.planned_at is None else f" at {options.planned_at:%Y-%m-%d %H:%M:%S %Z}".rstrip()
     return FileChangedError(
         f"the file changed after this read was planned{when} ({change}); {options.advice}",

@@ -1,7 +1,7 @@
 """Plan input partitions: cut large files between blocks, pack small files.
 
 Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks, from the sizes of
-files and the outlines of those that need one: of the files that are larger than a split, and with a predicate of all, if
+files and the cache of those that need one: of the files that are larger than a split, and with a predicate of all, if
 they are few. A record batch that is larger than a split is cut between its rows, if they can be read separately.
 """
 
@@ -15,9 +15,8 @@ from math import ceil
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata, MetadataCache
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import Outline
-from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError, NoTensorError
 from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -29,7 +28,7 @@ OPEN_COST_BYTES: Final = 4 << 20
 """Estimated cost of opening a file, in bytes read in the same time: the default of ``spark.sql.files.openCostInBytes``."""
 
 _MOST_OPENED: Final = 1_000
-"""Most files whose outlines are read for a predicate on the driver: about 2 ms each."""
+"""Most files whose cache are read for a predicate on the driver: about 2 ms each."""
 
 _LEAST_SHARE: Final = 1 / 16
 """Least share of a file's bytes to count with, since each record batch has a fixed cost."""
@@ -72,33 +71,35 @@ def cut_above(split_bytes: int, share: float = 1.0) -> int:
     return int(split_bytes / share) - 1  # one byte less, since the division rounds
 
 
-KeptSizes: TypeAlias = Callable[[Outline, DataFile], "Sequence[int] | None"]
+SelectedSizes: TypeAlias = Callable[[FileMetadata, DataFile], "Sequence[int] | None"]
 """Returns the bytes of each record batch, 0 for those that cannot match; None without statistics."""
 
 
 def split_files(
     files: Sequence[DataFile],
     options: SplitOptions,
-    outlines: Outlines,
-    kept_sizes: KeptSizes | None = None,
+    cache: MetadataCache,
+    selected_sizes: SelectedSizes | None = None,
     *,
     skips_broken: bool = False,
 ) -> tuple[tuple[FileRange, ...], ...]:
-    """Read the outlines that a plan needs, and return the file ranges of each input partition."""
+    """Read the cache that a plan needs, and return the file ranges of each input partition."""
     selected: Mapping[str, Sequence[int]] = {}
-    if kept_sizes is not None and len(files) <= _MOST_OPENED:
-        share = _share(files, outlines, cut_above(options.split_bytes(0)), options)
-        selected = _kept(files, options, outlines, kept_sizes, share)
+    if selected_sizes is not None and len(files) <= _MOST_OPENED:
+        share = _share(files, cache, cut_above(options.split_bytes(0)), options)
+        selected = _select_blocks(files, options, cache, selected_sizes, share)
     else:
         large, most = larger_than_split(files, options)
-        share = _share(files, outlines, most, options)
+        share = _share(files, cache, most, options)
         if share < 1:
             large, most = larger_than_split(files, options, share=share)
-        outlines.read_all(large, cut_above=most)
-    return plan_splits(files, options, outlines=outlines.by_path, kept=selected, share=share, skips_broken=skips_broken)
+        cache.read_all(large, cut_above=most)
+    return plan_splits(
+        files, options, metadata=cache.by_path, selected=selected, share=share, skips_broken=skips_broken
+    )
 
 
-def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, options: SplitOptions) -> float:
+def _share(files: Sequence[DataFile], cache: MetadataCache, cut_above: int, options: SplitOptions) -> float:
     """Return the share of bytes that is read, estimated from the first record batch of the largest file.
 
     1 if all files are small, or the largest is a stream or cannot be opened, which the task that reads it raises.
@@ -106,13 +107,13 @@ def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, option
     largest = max(files, key=lambda file: file.nbytes, default=None)
     if largest is None or largest.nbytes <= options.open_cost_bytes:
         return 1.0
-    return max(_LEAST_SHARE, outlines.read(largest, cut_above=cut_above, with_share=True).wanted_share)
+    return max(_LEAST_SHARE, cache.read(largest, cut_above=cut_above, with_share=True).projected_share)
 
 
-def _kept(
-    files: Sequence[DataFile], options: SplitOptions, outlines: Outlines, kept_sizes: KeptSizes, share: float
+def _select_blocks(
+    files: Sequence[DataFile], options: SplitOptions, cache: MetadataCache, selected_sizes: SelectedSizes, share: float
 ) -> dict[str, Sequence[int]]:
-    """Read outlines; return `kept` for `plan_splits`, of files with statistics."""
+    """Read cache; return `selected` for `plan_splits`, of files with statistics."""
     selected: dict[str, Sequence[int]] = {}
     total = 0
 
@@ -120,22 +121,22 @@ def _kept(
         nonlocal total
         # The bytes of a split rise with the kept bytes of all files, so those known by now give a lower bound. If two
         # threads add at once one sum may be lost, which is still a lower bound.
-        outline = outlines.read(file, cut_above=cut_above(options.split_bytes(total), share))
-        sizes = kept_sizes(outline, file)
+        metadata = cache.read(file, cut_above=cut_above(options.split_bytes(total), share))
+        sizes = selected_sizes(metadata, file)
         if sizes is not None:
             selected[file.path] = sizes
         nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))
         if nbytes:
             total += nbytes + options.open_cost_bytes
 
-    outlines.each_file(read, files)
+    cache.each_file(read, files)
     return selected
 
 
 def larger_than_split(
     files: Sequence[DataFile], options: SplitOptions = _DEFAULT_OPTIONS, *, share: float = 1.0
 ) -> tuple[list[DataFile], int]:
-    """Return the files whose outlines `plan_splits` needs, and their `cut_above`."""
+    """Return the files whose cache `plan_splits` needs, and their `cut_above`."""
     sizes = [file.nbytes if share == 1 else ceil(share * file.nbytes) for file in files]
     split_bytes = options.split_bytes(sum(sizes) + len(sizes) * options.open_cost_bytes)
     large = [file for file, nbytes in zip(files, sizes, strict=True) if nbytes > split_bytes]
@@ -146,8 +147,8 @@ def plan_splits(
     files: Sequence[DataFile],
     options: SplitOptions = _DEFAULT_OPTIONS,
     *,
-    outlines: Mapping[str, Outline],
-    kept: Mapping[str, Sequence[int]] | None = None,
+    metadata: Mapping[str, FileMetadata],
+    selected: Mapping[str, Sequence[int]] | None = None,
     share: float = 1.0,
     skips_broken: bool = False,
 ) -> tuple[tuple[FileRange, ...], ...]:
@@ -158,23 +159,23 @@ def plan_splits(
     split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest first, and
     keep the order of `files` where they are equally large. O(files log files).
     """
-    sized = [(file, kept.get(file.path) if kept else None) for file in files]
+    sized = [(file, selected.get(file.path) if selected else None) for file in files]
     weights = [(file, sizes, ceil(share * (file.nbytes if sizes is None else sum(sizes)))) for file, sizes in sized]
-    if kept:
+    if selected:
         weights = [row for row in weights if row[1] is None or row[2]]
     split_bytes = options.split_bytes(sum(nbytes + options.open_cost_bytes for *_, nbytes in weights))
     weighed: list[tuple[int, FileRange]] = []
     for file, known, nbytes in weights:
         is_large = known is None and nbytes > split_bytes
-        sizes = _sizes(outlines[file.path], skips_broken=skips_broken) if is_large else known
+        sizes = _sizes(metadata[file.path], skips_broken=skips_broken) if is_large else known
         if sizes is None:
             weighed.append((nbytes, _whole(file)))
             continue
-        outline = outlines.get(file.path, _UNKNOWN)
+        of_file = metadata.get(file.path, _UNKNOWN)
         parts = -(-(nbytes + options.open_cost_bytes) // split_bytes) if nbytes > split_bytes else 1
-        ranges = _ranges(file, sizes, parts, outline.stream)
-        if outline.block_rows:
-            ranges = _cut_batches(ranges, sizes, split_bytes / share, outline.block_rows)
+        ranges = _ranges(file, sizes, parts, of_file.stream)
+        if of_file.block_rows:
+            ranges = _cut_batches(ranges, sizes, split_bytes / share, of_file.block_rows)
         # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
         weight = -(-nbytes // max(1, len(ranges)))
         weighed.extend((weight, part) for part in ranges)
@@ -182,7 +183,7 @@ def plan_splits(
     return _pack(weighed, split_bytes, options.open_cost_bytes)
 
 
-_UNKNOWN: Final = Outline()
+_UNKNOWN: Final = FileMetadata()
 
 
 def _whole(file: DataFile) -> FileRange:
@@ -190,17 +191,17 @@ def _whole(file: DataFile) -> FileRange:
     return FileRange(path, nbytes, mtime_ns, None, None, partition, staged, None, None, version)
 
 
-def _sizes(outline: Outline, *, skips_broken: bool) -> Sequence[int] | None:
+def _sizes(metadata: FileMetadata, *, skips_broken: bool) -> Sequence[int] | None:
     """Return the bytes of each record batch of a large file; None if it is not cut."""
-    if outline.error is not None:
+    if metadata.error is not None:
         if skips_broken and isinstance(
-            outline.error, InvalidArrowError | NoTableError | NoTensorError | FileChangedError
+            metadata.error, InvalidArrowError | NoTableError | NoTensorError | FileChangedError
         ):
             return None
-        raise outline.error
-    if outline.stream is not None:
-        return [batch.block.nbytes for batch in outline.stream.batches]
-    return outline.block_nbytes
+        raise metadata.error
+    if metadata.stream is not None:
+        return [batch.block.nbytes for batch in metadata.stream.batches]
+    return metadata.block_nbytes
 
 
 def _ranges(file: DataFile, sizes: Sequence[int], parts: int, stream: StreamIndex | None) -> list[FileRange]:

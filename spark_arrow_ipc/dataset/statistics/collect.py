@@ -135,7 +135,7 @@ class StatisticsCollector:
     def pair(self, file_nbytes: int = 0, *, fingerprint: str | None = None) -> tuple[str, str] | None:
         """Return key and value for the footer, or None without any column."""
         while self._gathered:
-            encoded = self._encoded(fingerprint)
+            encoded = self._encode(fingerprint)
             if not self._is_bounded or len(encoded) <= _budget(file_nbytes):
                 return KEY, encoded
             n_kept = len(self._gathered) * _budget(file_nbytes) // len(encoded)
@@ -147,7 +147,7 @@ class StatisticsCollector:
         self._dropped[:0] = [gathered.leaf.path for gathered in self._gathered[n_kept:]]
         del self._gathered[n_kept:]
 
-    def _encoded(self, fingerprint: str | None) -> str:
+    def _encode(self, fingerprint: str | None) -> str:
         fields = [t.Field(ROW_COUNT, t.int64), *(gathered.leaf.field() for gathered in self._gathered)]
         pairs = {DROPPED_KEY: json.dumps(self._dropped)} if self._dropped else {}
         if fingerprint is not None:

@@ -158,7 +158,7 @@ def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
     return _string_bounds(array_data.byte_values(buffer), starts, lengths)
 
 
-def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
+def _equal_bytes(array: Array, valid: Mask) -> _Bounds:
     assert isinstance(array.type, t.FixedSizeBinary)
     width = array.type.byte_width
     count = array.length if valid is None else int(np.count_nonzero(valid))
@@ -292,12 +292,12 @@ def _dictionary(array: Array, live: Mask) -> ValueSummary:
     assert array.dictionary is not None
     valid = valid_slots(array, live)
     indices = array_data.data_values(array)
-    return _chosen(array.dictionary, indices if valid is None else indices[valid], array.length)
+    return _summarise_references(array.dictionary, indices if valid is None else indices[valid], array.length)
 
 
 def _run_ends(array: Array, live: Mask) -> ValueSummary:
     runs = _runs(array)
-    return _chosen(array.children[1], runs if live is None else runs[live], array.length)
+    return _summarise_references(array.children[1], runs if live is None else runs[live], array.length)
 
 
 def _runs(array: Array) -> _Numbers:
@@ -306,7 +306,7 @@ def _runs(array: Array) -> _Numbers:
     return np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
 
 
-def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
+def _summarise_references(values: Array, positions: _Numbers, length: int) -> ValueSummary:
     """Summarise slots that refer to values by position; the other slots are null."""
     used = np.zeros(values.length, np.bool_)
     used[positions] = True
@@ -354,7 +354,7 @@ _BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
     t.Timestamp: _numbers,
     t.Duration: _numbers,
     t.IntervalYearMonth: _numbers,
-    t.FixedSizeBinary: _fixed_bytes,
+    t.FixedSizeBinary: _equal_bytes,
     t.Binary: _offset_bytes,
     t.LargeBinary: _offset_bytes,
     t.BinaryView: _view_bytes,

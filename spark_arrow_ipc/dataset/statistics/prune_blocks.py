@@ -1,7 +1,7 @@
 """Skip the record batches of a file that cannot match, by the file's statistics.
 
 Statistics have the types of the file's data, a predicate those that Spark sees: uint64 as a decimal, nanoseconds as
-microseconds, a UUID as a string. `_CONVERTED` has a row for each conversion that keeps the order of values, and
+microseconds, a UUID as a string. `_CONVERSIONS` has a row for each conversion that keeps the order of values, and
 converts bounds by it. Without a row (arrow.bool8, whose negative numbers are true as 1 is) the values are unknown,
 and only nulls count.
 """
@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
-from spark_arrow_ipc.dataset.predicate.coercion import rescaled
+from spark_arrow_ipc.dataset.predicate.coercion import rescale
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS
 from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, summary_of_results, summary_of_value, truths
@@ -72,7 +72,7 @@ def block_truths(
 
 def keeps_order(from_: t.DataType, to: t.DataType) -> bool:
     """Return whether the least and greatest value of a file's type are those of Spark's, once they are converted."""
-    make = _CONVERTED.get((type(from_), type(to)))
+    make = _CONVERSIONS.get((type(from_), type(to)))
     return make is not None and make(from_, to) is not None
 
 
@@ -99,14 +99,14 @@ def _summaries(
     statistics: ColumnStatistics, row_counts: tuple[int, ...], column: BoundColumn
 ) -> Callable[[int], Summary]:
     type_ = column.base.type
-    make = _CONVERTED.get((type(statistics.type), type(type_)))
+    make = _CONVERSIONS.get((type(statistics.type), type(type_)))
     convert = make(statistics.type, type_) if make is not None else None
 
     def summary(i: int) -> Summary:
         nulls, rows = statistics.null_counts[i], row_counts[i]
         least = greatest = None
         if convert is not None:
-            least, greatest = _converted(convert, statistics.least[i]), _converted(convert, statistics.greatest[i])
+            least, greatest = _convert(convert, statistics.least[i]), _convert(convert, statistics.greatest[i])
         if isinstance(statistics.type, t.FloatingPoint):
             nans = statistics.nan_counts[i]
             if nans is None or nans:
@@ -122,7 +122,7 @@ def _summaries(
 _Convert = Callable[[Any], Raw | None]
 
 
-def _converted(convert: _Convert, value: Raw | None) -> Raw | None:
+def _convert(convert: _Convert, value: Raw | None) -> Raw | None:
     return None if value is None else convert(value)
 
 
@@ -149,7 +149,7 @@ def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
 
 
 def _rescale(from_: t.Decimal, to: t.Decimal) -> _Convert | None:
-    return None if to.scale < from_.scale else lambda value: rescaled(value, from_.scale, to.scale)
+    return None if to.scale < from_.scale else lambda value: rescale(value, from_.scale, to.scale)
 
 
 def _uuid(from_: t.FixedSizeBinary, _to: t.Utf8) -> _Convert | None:
@@ -161,10 +161,10 @@ def _uuid(from_: t.FixedSizeBinary, _to: t.Utf8) -> _Convert | None:
 _STRINGS: Final = (t.Utf8, t.LargeUtf8, t.Utf8View)
 _BYTES: Final = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
 
-_CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any], _Convert | None]]] = {
+_CONVERSIONS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any], _Convert | None]]] = {
     (t.Bool, t.Bool): _same,
     (t.Int, t.Int): _same,
-    (t.Int, t.Decimal): lambda _from, to: lambda value: rescaled(value, 0, to.scale),
+    (t.Int, t.Decimal): lambda _from, to: lambda value: rescale(value, 0, to.scale),
     (t.FloatingPoint, t.FloatingPoint): _same,
     (t.Decimal, t.Decimal): _rescale,
     (t.Date, t.Date): _dates,

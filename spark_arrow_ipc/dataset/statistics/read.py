@@ -250,7 +250,7 @@ class FileBlock:
 
     format: str  # ``file`` or ``stream``
     block: int  # its number, from 0
-    place: Block  # the range of its message in the file
+    location: Block  # the range of its message in the file
     rows: int
     compression: str  # ``lz4``, ``zstd`` or ``none``
     # by column path (names with dots between); None if the file has none
@@ -331,7 +331,7 @@ def _best(best: Any, so_far: Bound, values: Sequence[Raw | None], exact: Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ColumnTotals:
     """The statistics of a column: where it is, the type of its bounds, and what is known of it."""
 
     positions: tuple[int, ...]  # of the top-level column, then of the field in each struct
@@ -340,7 +340,7 @@ class Described:
     distinct: int | None = None
 
 
-def statistics_batch(schema: Schema, rows: int, columns: Sequence[Described]) -> RecordBatch:
+def statistics_batch(schema: Schema, rows: int, columns: Sequence[ColumnTotals]) -> RecordBatch:
     """Return the statistics of a table's columns as a record batch of Arrow's statistics schema."""
     nodes = dict(_nodes(schema.fields))
     columns = sorted(columns, key=lambda column: nodes[column.positions])
@@ -386,7 +386,7 @@ def _of_file(schema: Schema, stored: BlockStatistics) -> RecordBatch:
     for path, column in stored.columns.items():
         totals = Totals()
         totals.add(column, stored.row_counts)
-        described.append(Described(positions[path], column.type, totals))
+        described.append(ColumnTotals(positions[path], column.type, totals))
     return statistics_batch(schema, sum(stored.row_counts), described)
 
 
@@ -407,7 +407,7 @@ def _nodes(fields: Sequence[t.Field]) -> Iterator[tuple[tuple[int, ...], int]]:
     return walk(fields, ())
 
 
-def _values(column: Described) -> Iterator[_Value]:
+def _values(column: ColumnTotals) -> Iterator[_Value]:
     totals = column.totals
     if totals.nulls is not None:
         yield NULL_COUNT, t.int64, totals.nulls

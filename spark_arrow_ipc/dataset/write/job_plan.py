@@ -18,7 +18,7 @@ from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
-from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.listing.directory import count_noun
 from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import (
@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout,
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
-from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, keep_room
+from spark_arrow_ipc.dataset.write.staged_file import Staging, add_advice, keep_room
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, listed
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
@@ -224,7 +224,7 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
         return files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
-            f"the directory holds {counted(len(files), 'file')} ({listed([file.path for file in files])}), and ifExists is error; "
+            f"the directory holds {count_noun(len(files), 'file')} ({listed([file.path for file in files])}), and ifExists is error; "
             "nothing is written",
             path=dataset.root,
         )
@@ -284,7 +284,7 @@ def _begin(staging: Staging, head: Head) -> None:
     except OSError as error:
         delete_staging(staging.dataset, [staging.jobid])
         then = f"write again, or run 'arrowipc vacuum {staging.root}', which removes what dead jobs have staged"
-        raise advised(error, then) from error
+        raise add_advice(error, then) from error
 
 
 def _check_decides(staging: Staging) -> None:

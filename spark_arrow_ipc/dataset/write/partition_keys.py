@@ -123,21 +123,21 @@ def _local(value: datetime, time_zone: str) -> datetime:
     try:
         local = value.astimezone(zone(time_zone))
     except OverflowError as error:
-        raise _refused(value, time_zone, "its local time is outside the years 1 to 9999") from error
+        raise _refusal(value, time_zone, "its local time is outside the years 1 to 9999") from error
     assert local.tzinfo is not None
     if not is_certain(local, local.tzinfo):
         reason = "the tables of Python and of Spark's JVM may differ for that time, so that it could be read as another"
-        raise _refused(value, time_zone, reason)
+        raise _refusal(value, time_zone, reason)
     if local.fold:
         # Java reads such a local time as the earlier of its two instants.
         reason = (
             f"its local time {local:%Y-%m-%d %H:%M:%S} comes twice when clocks go back, and is read as the earlier one"
         )
-        raise _refused(value, time_zone, reason)
+        raise _refusal(value, time_zone, reason)
     return local
 
 
-def _refused(instant: datetime, time_zone: str, reason: str) -> UnsupportedError:
+def _refusal(instant: datetime, time_zone: str, reason: str) -> UnsupportedError:
     return UnsupportedError(
         f"the instant {instant:%Y-%m-%d %H:%M:%S%z} cannot name a partition's directory in the time zone {time_zone}, "
         f"because {reason}: set spark.sql.session.timeZone to UTC or to an offset, here and where it is read, or "

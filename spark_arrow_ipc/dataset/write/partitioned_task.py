@@ -63,7 +63,7 @@ class PartitionBy:
     time_zone: str | None = None  # of instants in the names of directories; Spark uses the session's
 
 
-def partitioned_schema(schema: Schema, partition: PartitionBy) -> Schema:
+def schema_of_files(schema: Schema, partition: PartitionBy) -> Schema:
     """Return the schema of the files: without the partition columns."""
     fields = tuple(f for i, f in enumerate(schema.fields) if i not in partition.positions)
     return Schema(fields, schema.custom_metadata, schema.endianness)
@@ -81,7 +81,7 @@ def write_partitioned(
     """Write a task's rows, in any order, into staged files, at least one per partition; else as `task.write_task`."""
     finished = FinishedFiles(staging, _VERIFYING if staging.durable else 1)
     task = _Task(finished, schema, partition, partition_id, options or SinkOptions())
-    with finished.removed_on_error(), task.discarded_on_error():
+    with finished.remove_on_error(), task.discard_on_error():
         for batch in batches:
             task.add(batch)
         task.finish()
@@ -122,7 +122,7 @@ class _Task:
     ) -> None:
         self._finished = finished
         self._partition = partition
-        self._file_schema = partitioned_schema(schema, partition)
+        self._file_schema = schema_of_files(schema, partition)
         self._partition_id = partition_id
         self._options = options
         self._buffer: list[RecordBatch] = []
@@ -163,7 +163,7 @@ class _Task:
         self._handles.close()
 
     @contextmanager
-    def discarded_on_error(self) -> Iterator[None]:
+    def discard_on_error(self) -> Iterator[None]:
         """Delete the open files if the body raises."""
         try:
             yield
@@ -250,7 +250,7 @@ class _Task:
             # Each file contains its dictionaries, and these few rows may use few of the task's values.
             batches = [_with_own_dictionaries(concat_batches(list(batches)))]
         series = self._series(number)
-        with series.discarded_on_error():
+        with series.discard_on_error():
             series.write_all(batches)
             series.finish()
 
@@ -264,7 +264,7 @@ class _Task:
             self._end(number)
 
     def _spill(self, ordered: RecordBatch, runs: Sequence[tuple[int, int, int]]) -> None:
-        file = self._handles.enter_context(self._unnamed_file())
+        file = self._handles.enter_context(self._scratch_file())
         starts: dict[int, tuple[int, int]] = {}
         first_rows = [0]
         with ipc.create(file, ordered.schema) as writer:
@@ -283,7 +283,7 @@ class _Task:
         if len(self._spills) == _SPILLS:
             self._merge()
 
-    def _unnamed_file(self) -> BinaryIO:
+    def _scratch_file(self) -> BinaryIO:
         """Make a file that vanishes when it is closed or this process ends."""
         try:
             return self._finished.staging.storage.scratch_file(self._finished.staging.directory)

@@ -53,7 +53,7 @@ def write_task(
     """
     finished = FinishedFiles(staging)
     series = FileSeries(finished, schema, partition_id, options or SinkOptions(), directory)
-    with finished.removed_on_error(), series.discarded_on_error():
+    with finished.remove_on_error(), series.discard_on_error():
         series.write_all(batches)
         series.finish()
         return TaskOutput(staging.jobid, finished.all())
@@ -98,7 +98,7 @@ class FinishedFiles:
         return tuple(self._files)
 
     @contextmanager
-    def removed_on_error(self) -> Iterator[None]:
+    def remove_on_error(self) -> Iterator[None]:
         """Delete all files if the body raises, and say so of an error of the device that holds them."""
         try:
             yield
@@ -125,7 +125,7 @@ class FinishedFiles:
 class FileSeries:
     """Writes the staged files of one relative directory, each up to its maximum size, and hands them to `finished`.
 
-    At most one is open. Use it inside `discarded_on_error`.
+    At most one is open. Use it inside `discard_on_error`.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class FileSeries:
         self._end_file()
 
     @contextmanager
-    def discarded_on_error(self) -> Iterator[None]:
+    def discard_on_error(self) -> Iterator[None]:
         """Delete the open file if the body raises."""
         try:
             yield
@@ -248,7 +248,7 @@ class Order:
     nbytes: int
 
 
-def sorted_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> Iterator[Iterator[RecordBatch]]:
+def sort_into_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> Iterator[Iterator[RecordBatch]]:
     """Yield runs of sorted batches; consume each before the next.
 
     Memory: `order.nbytes` and a batch, twice while a run is sorted, and 8 bytes for each of its rows and columns of the
