@@ -1,4 +1,4 @@
-"""The cache of a dataset's files, each read once, and its schema: that of the newest record or file, or each distinct one."""
+"""Find the schema of a table: of its newest log entry or file, or each distinct one of its files."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ def read_schemas(
     cache: MetadataCache,
     policy: ErrorPolicy = STRICT,
 ) -> list[tuple[str, Schema]]:
-    """Return the schemas whose columns together a plain read has, each with a path for errors. Opens at most one file.
+    """Return the schemas whose columns together a plain read has, each with a path for errors; opens at most one file.
 
-    That of the newest record, while files of our writers are there, and that of the newest file of another program, which
-    no record knows. Else that of the newest file. Of several datasets, that of the newest file is taken.
+    If the newest file is in a table with files of our writers, these are the schema of its newest log entry, and the schema
+    of its newest unmanaged file, which no entry has. Otherwise, it is the schema of the newest file.
     """
     for root in sorted(filter(lambda root: heads[root].schema, heads), key=len, reverse=True):  # an inner one first
-        inside, is_own = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch
-        rest = [file for file in files if is_own(file.path) is None]
-        others = [file for file in rest if file.path.startswith(inside)]
+        inside, is_managed = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch
+        rest = [file for file in files if is_managed(file.path) is None]
+        unmanaged = [file for file in rest if file.path.startswith(inside)]
         if len(rest) == len(files):
             continue
-        if len(others) < len(rest) and not next(newest_first(files)).path.startswith(inside):
+        # Files outside of this table are read as well: the newest file decides among the tables.
+        if len(unmanaged) < len(rest) and not next(newest_first(files)).path.startswith(inside):
             continue
         recorded = decode_schema(heads[root].schema, root)
         if recorded is None:
             continue
         schemas = [(root, recorded)]
-        with suppress(ArrowIpcError, OSError):  # the task that reads such a file raises what is wrong with it
-            schemas += [(file.path, schema) for file, schema in [newest_schema(others, cache, policy)]]
+        with suppress(ArrowIpcError, OSError):  # the task that reads such a file raises its error
+            file, schema = newest_schema(unmanaged, cache, policy)
+            schemas.append((file.path, schema))
         return schemas
     file, schema = newest_schema(files, cache, policy)
     return [(file.path, schema)]
@@ -56,12 +58,8 @@ def read_schemas(
 def newest_schema(
     files: Sequence[DataFile], cache: MetadataCache, policy: ErrorPolicy = STRICT
 ) -> tuple[DataFile, Schema]:
-    """Return the newest file and its schema. Opens that file.
-
-    The newest, because an append may add columns and widen types; see `newest_first` for files of one age.
-
-    Files that the policy skips are skipped without a warning; the scan warns of them.
-    """
+    """Return the newest file and its schema; opens that file. Files that the policy skips are skipped without a warning."""
+    # The newest, because an append may add columns and widen types. The scan warns of skipped files.
     error: Exception | None = None
     for file in newest_first(files):
         metadata = cache.read(file)
@@ -74,12 +72,7 @@ def newest_schema(
 def distinct_schemas(
     files: Sequence[DataFile], cache: MetadataCache, policy: ErrorPolicy = STRICT
 ) -> list[tuple[DataFile, Schema]]:
-    """Return each distinct schema with its first file, in the order of the files.
-
-    Opens all files.
-
-    Parameters and errors as for `newest_schema`.
-    """
+    """Return each distinct schema with its first file, in the order of the files; opens all files."""
     errors: list[Exception] = []
 
     def read(file: DataFile) -> None:
@@ -87,7 +80,7 @@ def distinct_schemas(
         if metadata.schema is None:
             errors.append(_skip_or_raise(metadata, policy, len(files)))
 
-    cache.each_file(read, files)  # which stops at the first error
+    cache.each_file(read, files)  # stops at the first error, so that it does not open all files for it
     first: dict[Schema, DataFile] = {}
     for file in files:
         schema = cache.read(file).schema
@@ -99,13 +92,13 @@ def distinct_schemas(
 
 
 def project(schema: Schema, columns: Columns | None) -> Schema:
-    """Return the schema that a reader of these columns of a file has; None for all columns."""
+    """Return the schema of a reader of these columns; None for all columns."""
     message = replace(number_dictionaries(schema), has_unknown=True)
     return SelectedColumns(message, columns, Validation.FULL, ipc.Limits()).schema
 
 
 def _skip_or_raise(metadata: FileMetadata, policy: ErrorPolicy, files: int) -> Exception:
-    """Return the error of a skipped file; raise it if the policy does not skip it."""
+    """Return the error of a file, or raise it if the policy does not skip the file."""
     assert metadata.error is not None
     if not policy.skips(metadata.error):
         raise add_advice(metadata.error) if files > 1 else metadata.error
@@ -123,14 +116,11 @@ def _no_schema(error: Exception | None) -> NoFilesError:
 _USUAL: Final = tuple(f".{ending}" for ending in ENDINGS)
 
 _MOST_OPENED: Final = 8
-"""Most files that are opened. Names such as ``part.0``, ``part.1`` have an ending each."""
+"""Most files that are opened. Names such as ``part.0`` and ``part.1`` have an ending each."""
 
 
 def check_no_foreign_files(files: Sequence[DataFile], cache: MetadataCache, policy: ErrorPolicy = STRICT) -> None:
-    """Raise if a file is not Arrow by its first bytes; opens one file of each unusual ending, at most 8.
-
-    Other errors of a file, and those that the policy skips, are left to the task that reads it.
-    """
+    """Raise if a file is not Arrow by its first bytes; opens one file of each unusual ending, at most 8."""
     unusual: dict[str, DataFile] = {}
     for file in files:
         if file.path.endswith(_USUAL):  # most of 100,000 files, at a third of the time
@@ -142,5 +132,6 @@ def check_no_foreign_files(files: Sequence[DataFile], cache: MetadataCache, poli
     cache.read_all(opened)
     for file in opened:
         error = cache.read(file).error
+        # Other errors are left to the task that reads the file.
         if isinstance(error, NotArrowError) and not policy.skips(error):
             raise add_advice(error) if len(files) > 1 else error
