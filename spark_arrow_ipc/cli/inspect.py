@@ -73,8 +73,8 @@ def _bodies(location: Location) -> str:
 def _parts(location: Location) -> str:
     if location.want_part is None:
         return "the server reads it out whole only"
-    add_advice = "" if location.of is None else f", of={location.of} as the URI has it"
-    return f"can be read in parts, and by columns{add_advice}"
+    advised = "" if location.of is None else f", of={location.of} as the URI has it"
+    return f"can be read in parts, and by columns{advised}"
 
 
 _SHOWN_BATCHES = 20

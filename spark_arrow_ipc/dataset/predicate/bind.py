@@ -1,8 +1,8 @@
 """Bind a predicate to columns: the result can be evaluated without SQL's type rules.
 
-All of Spark's type rules end here: the types that compare (`coercion.common_type`), the cast of a literal
-(`literals.cast`), and its place among the column's own values (`coercion.cut`). A function that follows Spark's
-analyzer or optimizer, against SQL, says so.
+All of Spark's type rules are applied here: the types that compare (`coercion.common_type`), the cast of a literal
+(`literals.cast`), and its position among the column's own values (`coercion.cut`). Comments name Spark's analyzer or optimizer
+where its answer is not SQL's.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
-from spark_arrow_ipc.dataset.predicate import ANSI, CASE, instants
+from spark_arrow_ipc.dataset.predicate import ANSI, CASE, instants, shorten
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
     COMPARE,
+    COMPARISONS,
     DOUBTS,
     EMPTY,
     All,
@@ -36,7 +36,6 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Pair,
     Range,
     Unsure,
-    compared,
     is_empty,
     merge_alternatives,
     points_of,
@@ -70,7 +69,7 @@ def bind(
     zone: tzinfo | None = None,
     dependencies: dict[str, str] | None = None,
 ) -> BoundPredicate:
-    """Return a predicate over resolved columns, each constant in its column's own type."""
+    """Return a predicate over resolved columns; add the settings on which it depends to `dependencies`."""
     return _Binder(fields, zone, {} if dependencies is None else dependencies).predicate(predicate)
 
 
@@ -107,9 +106,6 @@ class _Binder:
     def any_of(self, predicate: p.Or) -> BoundPredicate:
         parts = merge_alternatives(map(self.predicate, predicate.parts))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
-
-    def negated(self, predicate: p.Not) -> BoundPredicate:
-        return Negated(self.predicate(predicate.part))
 
     def bare(self, predicate: p.Bare) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -150,7 +146,11 @@ class _Binder:
         common, legacy = common_type(left.type, right.type), legacy_type(left.type, right.type)
         self._depend_on(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
         if legacy is not None and legacy != common:
-            self._depend_on_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy), bound)
+            self._depend_on_ansi(
+                predicate,
+                lambda: self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy),
+                bound,
+            )
         return bound
 
     def _depend_on(self, names: Iterable[str], predicate: p.Predicate) -> None:
@@ -158,18 +158,15 @@ class _Binder:
             self._dependencies.setdefault(name, str(predicate))
 
     def _depend_on_ansi(
-        self, predicate: p.Predicate, read: Callable[[], BoundPredicate], bound: BoundPredicate
+        self, predicate: p.Predicate, bind_legacy: Callable[[], BoundPredicate], bound: BoundPredicate
     ) -> None:
-        """Note ANSI mode unless the predicate is the same without it."""
+        """Depend on ANSI mode unless the predicate is the same without it."""
         try:
-            is_same = read() == bound
-        except OptionError:
+            is_same = bind_legacy() == bound
+        except OptionError:  # Spark may answer what this package refuses
             is_same = False
         if not is_same:
             self._depend_on((ANSI,), predicate)
-
-    def _as_legacy(self, operator: Operator, left: _Side, right: _Side, legacy: t.DataType) -> BoundPredicate:
-        return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy)
 
     def _as_common(self, operator: Operator, left: _Side, right: _Side, common: t.DataType | None) -> BoundPredicate:
         if common is None or not is_comparable(common):
@@ -190,11 +187,16 @@ class _Binder:
             if isinstance(value, Doubt):
                 return Unsure(value.why)
             values.append(value)
-        return _constant(operator, *values)
+        left_value, right_value = values
+        if left_value is None or right_value is None:
+            is_safe = operator is Operator.NULL_SAFE_EQ
+            return Constant((left_value is None and right_value is None) if is_safe else None)
+        return Constant(COMPARE[operator](order_key(left_value), order_key(right_value)))
 
     def _pair(self, operator: Operator, left: BoundColumn, right: BoundColumn, common: t.DataType) -> BoundPredicate:
         if isinstance(common, t.Null):
             return Constant(True if operator is Operator.NULL_SAFE_EQ else None)
+        # Of two columns, a cast that loses digits or depends on the zone of each row has no interval to compare with.
         is_rounded = isinstance(common, t.Decimal) and any(
             isinstance(side.type, t.Decimal) and side.type.scale > common.scale for side in (left, right)
         )
@@ -230,12 +232,12 @@ class _Binder:
         if literal.value is None:
             return IsNull(column) if operator is Operator.NULL_SAFE_EQ else Constant(None)
         if isinstance(column.type, t.Null):
-            cast(literal, common, self._zone)
+            cast(literal, common, self._zone)  # for its error, which Spark raises too
             return Constant(False if operator is Operator.NULL_SAFE_EQ else None)
-        bound = self._by_place(operator, column, literal, common)
+        bound = self._by_position(operator, column, literal, common)
         return NullSafe(bound) if operator is Operator.NULL_SAFE_EQ else bound
 
-    def _by_place(
+    def _by_position(
         self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
     ) -> BoundPredicate:
         self._check_castable(column, common)
@@ -247,21 +249,21 @@ class _Binder:
             if isinstance(column.type, t.Date):
                 value = instants.dates_in_doubt(value, self._zone, str(literal)) or value
             else:
-                common, value = column.type, instants.local_time_beside(value, self._zone, str(literal))
+                common, value = column.type, instants.local_time_of(value, self._zone, str(literal))
         if isinstance(value, Doubt):
             return Doubtful(column, value.earliest, value.latest + 1, *DOUBTS[operator], value.why)
-        place = cut(column.type, common, value, self._zone)
-        if place is None:
+        position = cut(column.type, common, value, self._zone)
+        if position is None:
             near = f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}"
             raise OptionError(f"{near}: write the literal as DATE '...'")
         if (
             isinstance(column.type, t.Date)
-            and place.lower is not None
-            and place.upper is not None
-            and int(place.upper) - int(place.lower) > 1
+            and position.lower is not None
+            and position.upper is not None
+            and int(position.upper) - int(position.lower) > 1
         ):
             raise instants.days_of_one_midnight(str(literal))
-        return compared(operator, column, place)
+        return COMPARISONS[operator](column, position)
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -288,12 +290,12 @@ class _Binder:
             if option.value is None:
                 parts.append(Constant(None))
                 continue
-            # Lists have hundreds of thousands of keys of the column's type: each is its own place among the values.
+            # Lists have hundreds of thousands of keys of the column's type, which need no search for their position.
             value = None if is_cast else cast(option, common, self._zone)
             if value is not None and not isinstance(value, Doubt) and value == value:  # noqa: PLR0124 - NaN
                 values.add(value)
                 continue
-            equal = self._by_place(Operator.EQ, operand, option, common)
+            equal = self._by_position(Operator.EQ, operand, option, common)
             if points := points_of(equal):
                 values.update(points)
             elif not (isinstance(equal, Range) and is_empty(equal)):
@@ -304,7 +306,7 @@ class _Binder:
 
     def _literal_in(self, operand: _Side, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         for option in options:
-            cast(option, common, self._zone)
+            cast(option, common, self._zone)  # for its error, which Spark raises too
         if not isinstance(operand, p.Literal) or operand.value is None:
             return Constant(None)
         return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
@@ -328,19 +330,19 @@ class _Binder:
         return replace(column, type=result, function=call.function)
 
     def _column(self, column: p.Column) -> BoundColumn:
-        known = self._columns.get(column)
-        if known is None:
+        bound = self._columns.get(column)
+        if bound is None:
             fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
-            known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
-        if known.path != column.path:
+            bound = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
+        if bound.path != column.path:
             self._dependencies.setdefault(CASE, str(column))
-        return known
+        return bound
 
 
 _BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {
     p.And: _Binder.all_of,
     p.Or: _Binder.any_of,
-    p.Not: _Binder.negated,
+    p.Not: lambda binder, predicate: Negated(binder.predicate(predicate.part)),
     p.Bare: _Binder.bare,
     p.IsNull: _Binder.is_null,
     p.Like: _Binder.like,
@@ -355,28 +357,21 @@ _LITERALS: Final[Mapping[type[t.DataType], str]] = {
 }
 
 
-def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundPredicate:
-    if left is None or right is None:
-        is_safe = operator is Operator.NULL_SAFE_EQ
-        return Constant((left is None and right is None) if is_safe else None)
-    return Constant(COMPARE[operator](order_key(left), order_key(right)))
-
-
 def _narrowest(operand: _Side, other: _Side) -> t.DataType:
-    """Return the type of an operand; beside a decimal, a literal's is `narrowest_type`."""
+    """Return the type of an operand; for a literal that is compared with a decimal, `narrowest_type`."""
     if isinstance(operand, p.Literal) and isinstance(other.type, t.Decimal):
         return narrowest_type(operand)
     return operand.type
 
 
 def _is_ordered_exactly(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool:
-    """Return whether Spark orders whole numbers by a decimal itself, and not by its value in the common type."""
+    """Return whether Spark orders integers by the exact decimal, and not by its value in the common type."""
     is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_cast
     return operator in _ORDERS and isinstance(column.type, t.Int) and is_decimal
 
 
 def _beyond_long(operator: Operator, literal: p.Literal) -> Constant | None:
-    """Return what ``DecimalPrecisionTypeCoercion`` puts in place of an order by a decimal beyond bigint, for nulls too."""
+    """Return the constant that ``DecimalPrecisionTypeCoercion`` makes of an order by a decimal beyond bigint, for nulls too."""
     assert isinstance(literal.type, t.Decimal)
     assert isinstance(literal.value, int)
     power = 10**literal.type.scale
@@ -393,14 +388,12 @@ _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
 
 def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
-    """Return the type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``: strings first.
-
-    None if Spark refuses them, or its choice is unpredictable.
-    """
+    """Return the common type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``, or None."""
     classes = set(map(type, types))
     if {t.Utf8, t.Int, t.Decimal} <= classes and t.FloatingPoint not in classes:
-        # bigint with decimals is decimal, strings with decimals are double: Spark's choice depends on a hash order.
+        # bigint with decimals is decimal, strings with decimals are double: Spark's choice depends on the order of a hash.
         return None
+    # Strings first, as Spark sorts them.
     common: t.DataType | None = t.null
     for type_ in sorted(types, key=lambda type_: not isinstance(type_, t.Utf8)):
         common = common_type(common, type_) if common is not None else None
@@ -423,24 +416,18 @@ _LOCAL_EXAMPLE: Final = "TIMESTAMP_NTZ '2026-01-05 12:00:00'"
 
 
 def _incomparable(first: _Side, *others: _Side) -> OptionError:
-    """Return the error of sides that have no common type; it names one of each type."""
+    """Return the error of sides without a common type; it names one side of each type."""
     other_types = {other.type: other for other in reversed(others) if other.type != first.type}
     shown = [_with_type(side) for side in reversed(other_types.values())] or [_with_type(others[0])]
     example = _LOCAL_EXAMPLE if first.type == LOCAL_TIMESTAMP else _EXAMPLES.get(type(first.type))
     is_column = isinstance(first, BoundColumn)
     if not is_column or example is None or any(isinstance(other, BoundColumn) for other in others):
-        way_out = "filter the DataFrame for that"
+        advice = "filter the DataFrame for that"
     else:
-        way_out = f"write a literal of the column's type, such as {example}"
-    return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {way_out}")
+        advice = f"write a literal of the column's type, such as {example}"
+    return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {advice}")
 
 
 def _with_type(side: _Side) -> str:
-    text = str(side) if len(str(side)) <= _SHOWN else f"{str(side)[:_SHOWN]}..."
-    return (
-        f"`{text}` ({spark_name(side.type)})" if isinstance(side, BoundColumn) else f"{text} ({spark_name(side.type)})"
-    )
-
-
-_SHOWN: Final = 80
-"""Characters of a column's name or of a literal in an error."""
+    text = shorten(str(side), 80)
+    return f"{f'`{text}`' if isinstance(side, BoundColumn) else text} ({spark_name(side.type)})"

@@ -20,12 +20,11 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operand,
     TimestampLiteral,
 )
-from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
 _NO_NAMES: Final = ("AND", "OR", "NOT", "BETWEEN", "LIKE", "CASE", "SELECT", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")  # fmt: skip
-"""Words that begin no path of a column without backticks. Spark takes its other keywords as names too."""
+"""Words that cannot begin the path of a column without backticks. Spark takes its other keywords as names too."""
 
 WORDS: Final[Mapping[str, Literal]] = {
     "NULL": Literal(t.null, None, "NULL"),
@@ -77,7 +76,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("DATE_ADD", "DATE_SUB", "INTERVAL"), _VALUE),
     **{name: f"write CAST('...' AS {name})" for name in _TYPES},
 }
-"""Words of Spark that are refused: what to do instead."""
+"""By word of Spark that is refused: advice."""
 
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
 Constant: TypeAlias = Literal | TimestampLiteral
@@ -119,7 +118,7 @@ def _operand(tokens: Tokens, expected: str) -> Operand:
 
 
 def _word(tokens: Tokens, expected: str) -> Operand:
-    """Parse what begins with a word: a typed literal, a call, NULL, TRUE, FALSE, or a column."""
+    """Parse an operand that begins with a word: a typed literal, a call, NULL, TRUE, FALSE, or a column."""
     key, start = tokens.key, tokens.start
     kind, following = tokens.following()
     if key in _TYPED and kind in STRINGS:
@@ -129,7 +128,7 @@ def _word(tokens: Tokens, expected: str) -> Operand:
         raise tokens.error(f"{expected} ({_REMEDIES[key]})")
     if following == "(":
         return _call(tokens, expected)
-    if kind in STRINGS:
+    if kind in STRINGS:  # a typed literal that is not supported, such as TIME '12:00'
         raise tokens.error(f"{expected} (typed ones: {', '.join(_TYPED)})", f"{tokens.token} {following}")
     if key in _NO_NAMES:
         remedy = _REMEDIES.get(key, "a column of this name stands in backticks")
@@ -172,7 +171,7 @@ def _call(tokens: Tokens, expected: str) -> Operand:
 
 
 def _cast(tokens: Tokens, start: int) -> Constant:
-    """Parse what follows ``CAST(``."""
+    """Parse a cast after ``CAST(``."""
     expected = "a literal in CAST(...)"
     if tokens.following()[1] == "(":
         raise tokens.error(expected)
@@ -186,10 +185,10 @@ def _cast(tokens: Tokens, start: int) -> Constant:
     tokens.take(")")
     if key == "TIMESTAMP":
         tokens.depend_on(TIMESTAMP_TYPE, f"CAST({operand} AS {key})")
-    if key in _TYPED and is_string:
+    if key in _TYPED and is_string:  # the same as the typed literal, for Spark too
         assert isinstance(operand.value, bytes)
         return _make_literal(tokens, start, _TYPED[key], operand.value.decode())
-    return _make_literal(tokens, start, cast_to, operand, to, tokens.text_since(start))
+    return _make_literal(tokens, start, literals.cast_to, operand, to, tokens.text_since(start))
 
 
 def _type(tokens: Tokens) -> t.DataType:
@@ -227,7 +226,7 @@ def _number(tokens: Tokens, sign: str) -> Literal:
 
 
 def _make_literal(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: Any) -> _Made:
-    """Make a literal; the error for its value says where it stands."""
+    """Return a literal; an error of its value gets the position in the SQL."""
     try:
         return make(*arguments)
     except OptionError as error:

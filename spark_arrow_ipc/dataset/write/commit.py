@@ -65,7 +65,7 @@ from spark_arrow_ipc.dataset.write.roll_forward import (
     was_taken_back,
     withdraw,
 )
-from spark_arrow_ipc.dataset.write.staged_file import Staging, add_advice, with_room
+from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, with_room
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import (
     CommitError,
@@ -335,7 +335,7 @@ def _nothing_published(staging: Staging) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        words = f"the commit could not begin: {add_advice(error, 'write again')}; nothing is published"
+        words = f"the commit could not begin: {advised(error, 'write again')}; nothing is published"
         raise CommitError(words, path=staging.root) from error
 
 

@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout,
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
-from spark_arrow_ipc.dataset.write.staged_file import Staging, add_advice, keep_room
+from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, keep_room
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, listed
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
@@ -284,7 +284,7 @@ def _begin(staging: Staging, head: Head) -> None:
     except OSError as error:
         delete_staging(staging.dataset, [staging.jobid])
         then = f"write again, or run 'arrowipc vacuum {staging.root}', which removes what dead jobs have staged"
-        raise add_advice(error, then) from error
+        raise advised(error, then) from error
 
 
 def _check_decides(staging: Staging) -> None:

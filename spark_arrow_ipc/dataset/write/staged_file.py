@@ -137,7 +137,7 @@ def is_full(error: BaseException | None) -> bool:
     return False
 
 
-def add_advice(error: OSError, then: str) -> OSError:
+def advised(error: OSError, then: str) -> OSError:
     """Return the error of a disk without room with what to do, or another error as it is."""
     if error.errno not in _FULL:
         return error
@@ -156,7 +156,7 @@ def _give(dataset: DatasetDirectory, jobids: Collection[str]) -> bool:
 def _raise(dataset: DatasetDirectory, error: OSError | CommitError) -> NoReturn:
     """Raise an error, with what to do if it is that of a full disk and does not say it yet."""
     if isinstance(error, OSError) and is_full(error) and not is_full(error.__cause__):
-        raise add_advice(error, f"run 'arrowipc vacuum {dataset.root}'") from error
+        raise advised(error, f"run 'arrowipc vacuum {dataset.root}'") from error
     raise error
 
 
