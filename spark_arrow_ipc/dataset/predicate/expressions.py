@@ -24,6 +24,12 @@ WHERE: Final = "the option where"
 """The name in errors of the option that holds a predicate (`ArrowIpcError.asked_by`)."""
 
 
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the least bytes above all bytes that start with `prefix`, or None."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
+
+
 class Operator(Enum):
     """A comparison."""
 

@@ -40,7 +40,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     is_empty,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import find_widening, order_key
-from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw, prefix_end
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH
 
 TRUE: Final = 1
@@ -243,12 +243,6 @@ def matches(bound: Like, value: bytes) -> bool:
         and value.endswith(bound.suffix)
         and bound.infix in value
     )
-
-
-def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least bytes above all that start with `prefix`, or None."""
-    stem = prefix.rstrip(b"\xff")
-    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 def _doubtful(bound: Doubtful, lookup: Lookup) -> int:

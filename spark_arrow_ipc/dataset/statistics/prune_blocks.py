@@ -1,9 +1,9 @@
 """Skip the record batches of a file that cannot match, by the file's statistics.
 
-Statistics have the types of the file's data, a predicate those that Spark sees: uint64 as a decimal, nanoseconds as
-microseconds, a UUID as a string. `_CONVERSIONS` has a row for each conversion that keeps the order of values, and
-converts bounds by it. Without a row (arrow.bool8, whose negative numbers are true as 1 is) the values are unknown,
-and only nulls count.
+Statistics have the types of the file's data, and a predicate has Spark's types: uint64 as a decimal, nanoseconds as
+microseconds, a UUID as a string. `_CONVERSIONS` has a row for each conversion that keeps the order of values, by which bounds
+are converted. Without a row (arrow.bool8, whose negative numbers are true, too) the bounds are unknown, and only null counts
+are used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def block_filter(
     statistics: BlockStatistics,
     partition: Mapping[str, object] | None = None,
 ) -> BlockFilter:
-    """Return a callback that says of each block of a file whether it must be read; parameters of `block_truths`."""
+    """Return a callback that returns whether a block of a file must be read; parameters of `block_truths`."""
     may_be = block_truths(bound, schema, statistics, partition)
     return lambda i: bool(may_be(i) & TRUE)
 
@@ -49,7 +49,7 @@ def block_truths(
     partition: Mapping[str, object] | None = None,
     of_blocks: Mapping[str, Callable[[int], Summary]] | None = None,
 ) -> BlockTruths:
-    """Return a callback that gives the truths that the predicate may have in a block of a file."""
+    """Return a callback that returns the truths that the predicate may have in a block of a file."""
     constants, others = partition or {}, of_blocks or {}
     summaries: dict[BoundColumn, Callable[[int], Summary]] = {}
     for column in bound_columns(bound):
@@ -57,13 +57,14 @@ def block_truths(
             summaries[column] = others[column.path[0]]
             continue
         if len(column.path) == 1 and column.path[0] in constants:
-            summary = summary_of_value(constants[column.path[0]], column.base.type)
-            summaries[column] = _constant(summary_of_results(column, summary))
+            # The partition column replaces a column of the file with the same name.
+            summary = summary_of_results(column, summary_of_value(constants[column.path[0]], column.base.type))
+            summaries[column] = _constant(summary)
             continue
         path = () if statistics is None else _path_in(schema, column.path) or ()
         of_column = None if statistics is None else statistics.columns.get(path)
         summaries[column] = (
-            _unknown
+            _constant(UNKNOWN)
             if statistics is None or of_column is None
             else _summaries(of_column, statistics.row_counts, column)
         )
@@ -71,7 +72,7 @@ def block_truths(
 
 
 def keeps_order(from_: t.DataType, to: t.DataType) -> bool:
-    """Return whether the least and greatest value of a file's type are those of Spark's, once they are converted."""
+    """Return whether the least and greatest value of a file's type stay so when they are converted to Spark's type."""
     make = _CONVERSIONS.get((type(from_), type(to)))
     return make is not None and make(from_, to) is not None
 
@@ -80,15 +81,11 @@ def _constant(summary: Summary) -> Callable[[int], Summary]:
     return lambda _: summary
 
 
-def _unknown(_: int) -> Summary:
-    return UNKNOWN
-
-
 def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the names of a column in the case of the file, or None if the file has no such column."""
     try:
         positions = resolve_all(schema.fields, [path], skips_absent=True)
-    except ColumnNotFoundError:  # the name stands for several
+    except ColumnNotFoundError:  # the name matches several columns
         return None
     if not positions or len(positions[0]) < len(path):
         return None
@@ -130,15 +127,12 @@ def _same(_from: t.DataType, _to: t.DataType) -> _Convert:
     return lambda value: value
 
 
-def _scale(from_unit: t.TimeUnit, to_unit: t.TimeUnit) -> _Convert:
-    up, down = to_unit.per_second, from_unit.per_second
+def _instants(from_: Any, to: Any) -> _Convert | None:
+    if isinstance(from_, t.Timestamp) and (from_.timezone is None) != (to.timezone is None):
+        return None  # the zone would shift the values
+    up, down = t.TimeUnit.MICROSECOND.per_second, from_.unit.per_second
     # Rounded down, as nanoseconds are read, before 1970 too.
     return lambda value: value * up // down
-
-
-def _instants(from_: Any, to: Any) -> _Convert | None:
-    is_zoned = isinstance(from_, t.Timestamp) and (from_.timezone is None) != (to.timezone is None)
-    return None if is_zoned else _scale(from_.unit, t.TimeUnit.MICROSECOND)
 
 
 def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
@@ -148,14 +142,8 @@ def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
     return lambda value: value // per_day
 
 
-def _rescale(from_: t.Decimal, to: t.Decimal) -> _Convert | None:
-    return None if to.scale < from_.scale else lambda value: rescale(value, from_.scale, to.scale)
-
-
-def _uuid(from_: t.FixedSizeBinary, _to: t.Utf8) -> _Convert | None:
-    if from_.byte_width != 16:
-        return None
-    return lambda value: str(uuid.UUID(bytes=value)).encode() if len(value) == 16 else None
+def _uuid_text(value: bytes) -> bytes | None:
+    return str(uuid.UUID(bytes=value)).encode() if len(value) == 16 else None
 
 
 _STRINGS: Final = (t.Utf8, t.LargeUtf8, t.Utf8View)
@@ -166,7 +154,10 @@ _CONVERSIONS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[
     (t.Int, t.Int): _same,
     (t.Int, t.Decimal): lambda _from, to: lambda value: rescale(value, 0, to.scale),
     (t.FloatingPoint, t.FloatingPoint): _same,
-    (t.Decimal, t.Decimal): _rescale,
+    # A smaller scale would round, and so may bring a value beyond its bound.
+    (t.Decimal, t.Decimal): lambda from_, to: (
+        None if to.scale < from_.scale else lambda value: rescale(value, from_.scale, to.scale)
+    ),
     (t.Date, t.Date): _dates,
     (t.Date, t.Timestamp): _dates,
     (t.Timestamp, t.Timestamp): _instants,
@@ -176,7 +167,7 @@ _CONVERSIONS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[
     (t.Time, t.Duration): _instants,
     (t.Time, t.Int): _same,
     (t.IntervalYearMonth, t.Int): _same,
-    (t.FixedSizeBinary, t.Utf8): _uuid,
+    (t.FixedSizeBinary, t.Utf8): lambda from_, _to: _uuid_text if from_.byte_width == 16 else None,
     **{(string, t.Utf8): _same for string in _STRINGS},
     **{(octets, t.Binary): _same for octets in _BYTES},
 }
