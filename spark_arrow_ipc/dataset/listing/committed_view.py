@@ -35,7 +35,7 @@ from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 
 
-class MetRecord(NamedTuple):
+class ListedEntry(NamedTuple):
     """The log entry whose state listings have."""
 
     seq: int  # its number; 0 for a table without entries
@@ -124,7 +124,7 @@ class CommittedView:
         self._corrected: dict[str, Listing] = {}
         """The same, corrected by all changes so far."""
         self._files: dict[str, DataFile] = {}
-        self._heads: dict[str, MetRecord] = {}
+        self._heads: dict[str, ListedEntry] = {}
         self._changes: dict[str, tuple[Pending, ...]] = {}
         self._corrections: dict[str, _Correction | None] = {}
         self._datasets: dict[str, str | None] = {"": None}
@@ -136,7 +136,7 @@ class CommittedView:
         """Answers of the storage that are not used yet."""
 
     @property
-    def heads(self) -> Mapping[str, MetRecord]:
+    def heads(self) -> Mapping[str, ListedEntry]:
         """The log entry whose state the listings have, by the path of each table."""
         return dict(self._heads)
 
@@ -167,7 +167,7 @@ class CommittedView:
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a path in the storage, or None if it does not exist."""
-        if path in self._statuses:  # there are no links where calls wait
+        if path in self._statuses:  # storages whose calls wait have no links
             return self._statuses.pop(path)
         return self.storage.status(path, follow_links=follow_links)
 
@@ -284,7 +284,7 @@ class CommittedView:
                 return Progress.LOST
             progress = Progress.MOVED
             newest = changes[-1].record
-            self._apply(dataset, MetRecord(newest.seq, newest.schema), (*self._changes[dataset], *changes))
+            self._apply(dataset, ListedEntry(newest.seq, newest.schema), (*self._changes[dataset], *changes))
         # Directories outside of all tables may have become one, or a part of one.
         strangers = [directory for directory in directories if self._datasets.get(directory) is None]
         # A table above has changed a directory only if the directory is one of its partitions.
@@ -294,11 +294,11 @@ class CommittedView:
     def _add_dataset(self, dataset: str) -> None:
         state = read_state(self._directory(dataset))
         changes = () if state.pending is None else (state.pending,)
-        self._apply(dataset, MetRecord(state.head.seq, state.schema), changes)
+        self._apply(dataset, ListedEntry(state.head.seq, state.schema), changes)
         self._datasets[dataset] = dataset
         self._listed_ahead.pop(dataset, None)  # its names must be listed after its head was read
 
-    def _apply(self, dataset: str, head: MetRecord, changes: tuple[Pending, ...]) -> None:
+    def _apply(self, dataset: str, head: ListedEntry, changes: tuple[Pending, ...]) -> None:
         self._corrected.clear()
         self._heads[dataset] = head
         self._changes[dataset] = changes

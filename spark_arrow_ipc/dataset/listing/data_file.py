@@ -33,7 +33,7 @@ class Located(Protocol):
 
     @property
     def path(self) -> str:
-        """Final path; the file may not be there until its commit has renamed it."""
+        """Final path, which may not exist until the commit has renamed the file."""
 
     @property
     def staged(self) -> str | None:

@@ -33,7 +33,7 @@ class Listing:
     dangling: tuple[str, ...] = ()  # names of links to missing files
 
     def describe_skipped(self) -> str:
-        """Describe the skipped names, for a message; an empty string if there are none."""
+        """Describe the skipped names for a message; empty if none was skipped."""
         parts = []
         if self.hidden:
             parts.append(f"{count_noun(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
+from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hugging_face import SPLIT_COLUMN
 from spark_arrow_ipc.dataset.listing.partition_values import (
@@ -53,7 +53,7 @@ class Partitioning:
     unread: tuple[DataFile, ...] = ()  # files in the root of a partitioned table, which Spark does not read, either
     time_zone: str | None = None
     # the log entry of each table whose directories are read (`Tree.heads`); empty where files are named one by one
-    heads: Mapping[str, MetRecord] = dataclasses.field(default_factory=dict)
+    heads: Mapping[str, ListedEntry] = dataclasses.field(default_factory=dict)
 
     def warning(self) -> str | None:
         """Return a warning about the files in the root of a partitioned table, or None."""
@@ -305,7 +305,7 @@ def _with_types(
     """Return the columns, and the values of each row of strings."""
     fields: list[t.Field] = []
     for i, name in enumerate(names):
-        strings = {row[i] for row in rows}  # each once, as there are many directories and few values
+        strings = {row[i] for row in rows}  # each once, as many directories have few values
         if infer:
             type_ = widest({infer_type(string, time_zone) for string in strings})
         else:

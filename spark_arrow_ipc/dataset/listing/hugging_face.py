@@ -29,7 +29,7 @@ STATE_FILE: Final = "state.json"
 DICT_FILE: Final = "dataset_dict.json"
 
 SPLIT_COLUMN: Final = "split"
-"""The column with the name of each row's split, where there are several."""
+"""The column with the name of each row's split, in a dataset of several."""
 
 MAX_JSON_NBYTES: Final = 16 << 20
 """Larger JSON files are not read: one that names 100,000 files has 5 MB."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing import globs, hugging_face
-from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
+from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, ListedEntry, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import Listing, count_noun, is_hidden, is_staging, list_directory
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError
@@ -58,7 +58,7 @@ class Tree:
     dangling: tuple[tuple[str, Listing], ...] = ()  # directories that contain dangling links, and their listings
     storage: Storage = LOCAL
     # the log entry whose state is listed, by the path of each table in or around the trees
-    heads: Mapping[str, MetRecord] = field(default_factory=dict)
+    heads: Mapping[str, ListedEntry] = field(default_factory=dict)
     # the split of each file of a DatasetDict, by its path; empty where no root has several splits
     splits: Mapping[str, str] = field(default_factory=dict)
 

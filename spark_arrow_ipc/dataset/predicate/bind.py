@@ -87,6 +87,7 @@ class _Binder:
         try:
             return _BIND[type(predicate)](self, predicate)
         except (OptionError, ColumnNotFoundError) as error:
+            # The innermost condition has the position; AND, OR and NOT have none.
             if error.asked_by is None and isinstance(predicate, p.Condition):
                 error.asked_by = f"{p.WHERE}, {predicate.at}" if predicate.at else p.WHERE
             raise
@@ -115,7 +116,7 @@ class _Binder:
             return Constant(None)
         if not isinstance(operand.type, t.Bool):
             raise OptionError(f"expected a condition, found the column {operand} of type {spark_name(operand.type)}")
-        return Range(operand, 1, None)
+        return Range(operand, 1, None)  # true is 1
 
     def is_null(self, predicate: p.IsNull) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -131,7 +132,7 @@ class _Binder:
         parts = predicate.parts
         if len(parts) == 1:
             return Range(column, parts[0], parts[0] + b"\0", is_point=True)
-        if not any(parts):
+        if not any(parts):  # only ``%``: every string that is not null
             return Range(column, None, None)
         return Like(column, parts[0], parts[-1], parts[1] if len(parts) == 3 else b"")
 
@@ -215,7 +216,7 @@ class _Binder:
         if isinstance(column.type, t.Null) or find_widening(column.type, common, self._zone) is not None:
             return
         if self._zone is not None and isinstance(column.type, t.Timestamp) and common == UTC_TIMESTAMP:
-            return
+            return  # the literal becomes a local time instead
         if isinstance(column.type, t.Utf8):
             raise OptionError(
                 f"where does not cast the string column {column} to {spark_name(common)}: write the "
@@ -287,7 +288,7 @@ class _Binder:
         values: set[Raw] = set()
         is_cast = operand.type != common
         for option in options:
-            if option.value is None:
+            if option.value is None:  # rows without a match are unknown, not false
                 parts.append(Constant(None))
                 continue
             # Lists have hundreds of thousands of keys of the column's type, which need no search for their position.
@@ -383,6 +384,8 @@ def _beyond_long(operator: Operator, literal: p.Literal) -> Constant | None:
 
 
 _EXACT: Final = t.Decimal(76, 38, 256)
+"""A type for every bigint and every decimal of Spark without a loss."""
+
 _LONG_MAX: Final = 2**63 - 1
 _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 

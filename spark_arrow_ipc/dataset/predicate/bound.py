@@ -67,7 +67,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The value is one of `values`, of the column's type, in order; none of them is NaN."""
+    """The value is one of `values`, which have the column's type, are sorted, and never NaN."""
 
     column: BoundColumn
     values: tuple[Raw, ...]

@@ -122,7 +122,7 @@ def common_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
     """Return the type that both sides of a comparison are cast to, or None if Spark does not compare them."""
     if left == right:
         return left
-    if isinstance(left, t.Null) or isinstance(right, t.Null):
+    if isinstance(left, t.Null) or isinstance(right, t.Null):  # NULL has every type
         return right if isinstance(left, t.Null) else left
     find = _COMMON.get((type(left), type(right)))
     if find is not None:

@@ -42,6 +42,8 @@ _EXACT: Final = Context(prec=1000, rounding=ROUND_HALF_UP)
 
 _SUFFIXED: Final = {"Y": t.int8, "S": t.int16, "L": t.int64}
 _MAX_EXPONENT: Final = 400
+"""Beyond it a number is zero or out of range in every type, and its digits would take memory without a limit."""
+
 _SHOWN: Final = 100
 """Characters of a literal in an error."""
 
@@ -154,7 +156,9 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt |
     if isinstance(literal.type, t.Timestamp) and isinstance(to, t.Timestamp):
         assert isinstance(value, int)
         return instant(EPOCH + timedelta(microseconds=value), zone, literal.sql)
-    if isinstance(literal.type, t.Date) and isinstance(to, t.Timestamp) and to.timezone is not None:
+    if (
+        isinstance(literal.type, t.Date) and isinstance(to, t.Timestamp) and to.timezone is not None
+    ):  # midnight may be a doubt
         assert isinstance(value, int)
         return _of_date(value, zone, literal.sql)
     widen = find_widening(literal.type, to, zone)
@@ -195,6 +199,7 @@ def _integer(string: str, to: t.Int, _zone: tzinfo | None) -> Raw:
 
 def _double(string: str, to: t.FloatingPoint, _zone: tzinfo | None) -> Raw:
     trimmed = string.strip(BLANKS)
+    # Infinities may have one sign, and NaN none; lstrip would take several.
     special = _SPECIAL.get(trimmed.lower().lstrip("+-")) if trimmed[1:2] not in ("+", "-") else None
     if special is not None and not (special == "nan" and trimmed[:1] in "+-"):
         return float(("-" if trimmed.startswith("-") else "") + special)
@@ -210,6 +215,7 @@ def _decimal_of_string(string: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
     value = _exact(trimmed)
     if value is None:
         raise _invalid(string, to)
+    # Rounded half up, as Spark's cast of strings.
     unscaled = int(value.scaleb(to.scale, _EXACT).quantize(Decimal(1), context=_EXACT))
     if precision_of(unscaled) > to.precision:
         raise _invalid(string, to)

@@ -1,6 +1,6 @@
-"""Parse the operands of a predicate: columns, functions of them, and literals.
+"""Parse the operands of a predicate: columns, functions of columns, and literals.
 
-Nothing nests here: a function takes a column and a cast takes a literal.
+Operands do not nest: a function takes a column and a cast takes a literal.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _column(tokens: Tokens) -> Column:
     path = []
     while True:
         path.append(tokens.token if tokens.kind == "word" else tokens.token[1:-1].replace("``", "`"))
-        tokens.check_nesting(len(path))
+        tokens.check_nesting(len(path))  # fields of structs are resolved and read recursively
         tokens.advance()
         if not tokens.skip("."):
             return Column(tuple(path))
@@ -161,7 +161,7 @@ def _call(tokens: Tokens, expected: str) -> Operand:
     tokens.take("(")
     if key == "CAST":
         return _cast(tokens, start)
-    if tokens.following()[1] == "(":
+    if tokens.following()[1] == "(":  # refused before it is parsed, which would recurse without a limit
         raise tokens.error(f"a column in {function}(...)")
     operand = parse_operand(tokens)
     tokens.take(")")
@@ -211,7 +211,7 @@ def _type(tokens: Tokens) -> t.DataType:
 
 
 def _digits(tokens: Tokens) -> int:
-    if tokens.kind != "number" or not tokens.token.isdigit() or len(tokens.token) > 2:
+    if tokens.kind != "number" or not tokens.token.isdigit() or len(tokens.token) > 2:  # 38 at most
         raise tokens.error("a number of digits")
     digits, _ = tokens.take_number()
     return int(digits)

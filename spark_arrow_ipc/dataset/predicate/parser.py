@@ -76,6 +76,7 @@ def _condition(tokens: Tokens, precedence: int = 1) -> Predicate:
         binding, connect = _CONNECTORS[key]
         if binding < precedence:
             break
+        # One predicate for a chain of any length: thousands of conditions must not nest.
         parts = [left]
         while tokens.skip(key):
             parts.append(_condition(tokens, binding + 1))
@@ -109,7 +110,7 @@ def _predicate(tokens: Tokens) -> Predicate:
     if tokens.key in _STRING_TESTS and tokens.following()[1] == "(":
         return _string_test(tokens, at)
     operand = parse_operand(tokens)
-    if tokens.key not in _PREDICATES:
+    if tokens.key not in _PREDICATES:  # a condition by itself, which other literals cannot be
         if not isinstance(operand, Column) and operand not in WORDS.values():
             raise tokens.error("a condition", f"the literal {operand}", start)
         return Bare(operand, at)
@@ -180,6 +181,7 @@ def _list(tokens: Tokens) -> tuple[Constant, ...]:
     while not options or tokens.key == ",":
         tokens.advance()
         option = parse_constant(tokens)
+        # Each of these becomes a condition of its own in `bind`; other literals are entries of a set.
         if option is WORDS["NULL"] or (isinstance(option, Literal) and option.is_cast):
             tokens.count(COMPUTED)
         options.append(option)

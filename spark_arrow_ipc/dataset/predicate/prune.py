@@ -80,7 +80,7 @@ def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool
     """Return False if no row of a hive partition can match."""
 
     def lookup(column: BoundColumn) -> Summary:
-        if len(column.path) != 1 or column.path[0] not in values:
+        if len(column.path) != 1 or column.path[0] not in values:  # fields of structs are never partition columns
             return UNKNOWN
         return summary_of_results(column, summary_of_value(values[column.path[0]], column.base.type))
 
@@ -190,6 +190,7 @@ def _range(bound: Range, lookup: Lookup) -> int:
 
 def _of_range(summary: Summary, lower: Raw | None, upper: Raw | None) -> int:
     """Return the truths of a range for values within a summary's bounds."""
+    # NaN, the greatest in the order of keys, may be a bound of floats.
     least, greatest = summary.least, summary.greatest
     is_above = lower is None or (least is not None and order_key(least) >= order_key(lower))
     is_below = upper is None or (greatest is not None and order_key(greatest) < order_key(upper))
@@ -267,6 +268,7 @@ def _pair(bound: Pair, lookup: Lookup) -> int:
     possible = nulls | (_of_pair(bound, left, right) if both else 0)
     if bound.operator is not Operator.NULL_SAFE_EQ:
         return possible
+    # Two nulls are equal, and a null differs from every value.
     both_null = TRUE if left.may_be_null and right.may_be_null else 0
     one_null = FALSE if (left.may_be_null and right.may_be_valid) or (right.may_be_null and left.may_be_valid) else 0
     return (possible & ~NULL) | both_null | one_null

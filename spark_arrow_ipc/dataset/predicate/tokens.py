@@ -203,6 +203,7 @@ class Tokens:
         if re.fullmatch("[0-9a-fA-F]*", digits) is None:
             raise self.error("hexadecimal digits", self.token, start)
         self.advance()
+        # As Spark, which pads an odd number of digits at the front.
         return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
 
     def error(self, expected: str, actual: str | None = None, start: int | None = None) -> OptionError:

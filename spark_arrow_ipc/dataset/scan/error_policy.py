@@ -95,7 +95,7 @@ def report_missing(path: str) -> None:
 
 
 def report_skipped(path: str, error: BaseException, why: str) -> None:
-    """Warn that a whole file is skipped."""
+    """Warn that a file is skipped from its start."""
     _LOG.warning(
         "%s: skipped from its start, as %s asks; how many rows that loses is not known: %s",
         printable(path),

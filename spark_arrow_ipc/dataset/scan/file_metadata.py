@@ -67,7 +67,7 @@ class MetadataOptions:
 
 
 def read_metadata(file: DataFile, options: MetadataOptions) -> FileMetadata:
-    """Return the metadata of a file. Opens it once."""
+    """Return the metadata of a file, which is opened once."""
     storage = options.storage
 
     def metadata_at(path: str) -> FileMetadata:

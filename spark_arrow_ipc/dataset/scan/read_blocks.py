@@ -28,7 +28,7 @@ LARGE_NBYTES: Final = 32 << 20
 """A record batch with a larger body is read in pieces."""
 
 WAITING_LARGE_NBYTES: Final = 128 << 20
-"""The same where reads wait and a piece is many of them: a complete batch is read in fewer and longer ones."""
+"""The same where reads wait: a complete batch is read by fewer and longer reads than pieces."""
 
 PIECE_NBYTES: Final = 4 << 20
 """Approximate bytes of a piece. A piece of very many columns is larger, so that no read is tiny."""

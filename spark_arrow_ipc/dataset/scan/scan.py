@@ -104,8 +104,8 @@ def scan(
 ) -> Generator[ScannedFile, None, None]:
     """Yield each range with its schema and batches; its file is closed after it.
 
-    Memory: one record batch or a piece of it, or twice a joined batch, and the dictionaries of the projected columns
-    of one file. Closing the iterator closes the file.
+    Memory: one record batch or piece, or twice a joined batch, and the dictionaries of the projected columns of one file.
+    Closing the iterator closes the file.
     """
 
     def close(opened: _Opened | None) -> None:

@@ -12,7 +12,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import own_names_below
 from spark_arrow_ipc.dataset.commit_log.record import decode_schema
-from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
+from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, add_advice
 from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata, MetadataCache
@@ -25,15 +25,13 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
 
 def read_schemas(
     files: Sequence[DataFile],
-    heads: Mapping[str, MetRecord],
+    heads: Mapping[str, ListedEntry],
     cache: MetadataCache,
     policy: ErrorPolicy = STRICT,
 ) -> list[tuple[str, Schema]]:
-    """Return the schemas whose columns together a plain read has, each with a path for errors; opens at most one file.
-
-    If the newest file is in a table with files of our writers, these are the schema of its newest log entry, and the schema
-    of its newest unmanaged file, which no entry has. Otherwise, it is the schema of the newest file.
-    """
+    """Return the schemas whose columns together a plain read has, each with a path for errors; opens at most one file."""
+    # If the newest file is in a table with files of our writers: the schema of its newest log entry, and the schema of its
+    # newest unmanaged file, which no entry has. Otherwise: the schema of the newest file.
     for root in sorted(filter(lambda root: heads[root].schema, heads), key=len, reverse=True):  # an inner one first
         inside, is_managed = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch
         rest = [file for file in files if is_managed(file.path) is None]
@@ -58,8 +56,8 @@ def read_schemas(
 def newest_schema(
     files: Sequence[DataFile], cache: MetadataCache, policy: ErrorPolicy = STRICT
 ) -> tuple[DataFile, Schema]:
-    """Return the newest file and its schema; opens that file. Files that the policy skips are skipped without a warning."""
-    # The newest, because an append may add columns and widen types. The scan warns of skipped files.
+    """Return the newest file that the policy does not skip, and its schema; opens that file."""
+    # The newest, because an append may add columns and widen types. The scan warns of skipped files, so this does not.
     error: Exception | None = None
     for file in newest_first(files):
         metadata = cache.read(file)

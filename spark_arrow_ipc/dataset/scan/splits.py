@@ -58,7 +58,7 @@ class SplitOptions:
                 raise ValueError(f"{name}: expected at least {least}, found {value}")
 
     def split_bytes(self, total: int) -> int:
-        """Return the bytes of a split, from those of all files and of opening them."""
+        """Return the bytes of a split; `total` has the bytes of all files and the cost of opening them."""
         aim = (os.cpu_count() or 1) if self.min_partitions is None else self.min_partitions
         # Rounded up: one byte less would cut a single file into one range too many.
         return max(1, min(self.max_partition_bytes, max(self.open_cost_bytes, -(-total // aim))))

@@ -1,6 +1,6 @@
 """Read a file of tensors as blocks of rows, so that the scan treats it like the record batches of a table.
 
-A block is a piece of a tensor (`ipc.tensors.read.slabs`): the pieces of the first tensor, then those of the next one.
+A block is a piece of a tensor (`ipc.tensors.read.slabs`): the pieces of the first tensor, then the pieces of the next one.
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ class StatisticsCollector:
         self._nbytes = 0
 
     def add(self, batch: RecordBatch, file_nbytes: int = 0) -> None:
-        """Add the next record batch of the file. A few numpy calls for each column."""
-        if not self._gathered:
+        """Add the next record batch of the file."""
+        if not self._gathered:  # no column has statistics any more, so that the rest of the file costs nothing
             return
         self._row_counts.append(batch.num_rows)
         above: dict[tuple[int, ...], tuple[Array, Mask]] = {}

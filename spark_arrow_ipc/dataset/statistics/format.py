@@ -3,7 +3,7 @@
 How it works: one pair of the footer's custom metadata holds, as base64, an Arrow IPC stream with one row for each record batch of
 the file. Its first column counts rows; each other one is a struct that belongs to one scalar leaf column of the
 file, named by the struct field's custom metadata, with the least and greatest value in the type of the data. Names
-are those of Arrow's statistics vocabulary, and one in our own namespace (Arrow has no count of NaNs).
+are from Arrow's statistics vocabulary, except for the count of NaN, which Arrow does not have.
 """
 
 from __future__ import annotations

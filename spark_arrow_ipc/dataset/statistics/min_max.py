@@ -77,7 +77,7 @@ def valid_slots(array: Array, live: Mask) -> Mask:
 
 
 def summarise(array: Array, live: Mask = None) -> ValueSummary:
-    """Return nulls, NaNs and bounds of the live slots of an array. O(slots), in numpy."""
+    """Return nulls, NaNs and bounds of the live slots of an array, in O(slots)."""
     special = _SPECIAL.get(type(array.type))
     if special is not None:
         return special(array, live)

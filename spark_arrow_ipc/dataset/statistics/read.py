@@ -1,6 +1,6 @@
 """Read the statistics of a file from its footer, and describe its record batches by their headers.
 
-How it works: statistics are not trusted. If they are malformed in any way, or belong to other record batches, all of them are
+How it works: statistics are not trusted. If they are malformed in any way, or belong to other record batches, they are all
 ignored, with a warning, and no record batch is skipped.
 
 Other writers copy a footer's metadata into files with other batches. So statistics name the fingerprint of their file, which
@@ -321,6 +321,7 @@ class ColumnTotals:
 
 def statistics_batch(schema: Schema, rows: int, columns: Sequence[ColumnTotals]) -> RecordBatch:
     """Return the statistics of a table's columns as a record batch of Arrow's statistics schema."""
+    # Arrow's schema identifies columns by the index of their field node, in this order.
     nodes = dict(_nodes(schema.fields))
     columns = sorted(columns, key=lambda column: nodes[column.positions])
     index = array_of([None, *(nodes[column.positions] for column in columns)], t.int32)

@@ -10,7 +10,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, int64
 from spark_arrow_ipc.dataset.commit_log.record import encode_schema
-from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
+from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
@@ -128,7 +128,7 @@ OWN = "part-00000-0123456789abcdef0123456789abcdef.arrow"
 
 
 def record(names):
-    return MetRecord(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
+    return ListedEntry(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
 
 
 # (Files with their columns, the newest first; the columns of the records of datasets; what a read has, and of what.)
