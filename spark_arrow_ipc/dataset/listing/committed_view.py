@@ -43,7 +43,7 @@ class ListedEntry(NamedTuple):
 
 
 class Progress(Enum):
-    """The changes of datasets while they were listed."""
+    """The changes of tables while they were listed."""
 
     SAME = auto()
     """Nothing was committed."""
@@ -209,7 +209,7 @@ class CommittedView:
             if name not in listing.links:
                 paths.append(path)
             elif not is_loop(self.storage, path):
-                paths.append(self.follow_links_of(path))
+                paths.append(self.check_link(path))
         return paths
 
     def leaves(
@@ -311,8 +311,8 @@ class CommittedView:
         if len(correcting) > 1:
             inner, outer = correcting[:2]
             raise CommitError(
-                f"a dataset lies inside of the dataset {outer}, and jobs of both are being put in place, so that nobody can "
-                f"say which files count; run 'arrowipc vacuum {inner}', then 'arrowipc vacuum {outer}'",
+                f"this dataset is inside of the dataset {outer}, and jobs of both are being put in place, so that the committed "
+                f"files are not certain; run 'arrowipc vacuum {inner}', then 'arrowipc vacuum {outer}'",
                 path=inner,
             )
         return self._corrections[correcting[0]] if correcting else None
@@ -326,7 +326,7 @@ class CommittedView:
             dataset = None if dataset == parent(dataset) else self._datasets.get(parent(dataset))
         return correcting
 
-    def follow_links_of(self, directory: str) -> str:
+    def check_link(self, directory: str) -> str:
         """Return a directory; raise if it leads by a link into a table with a pending job, whose paths differ from it."""
         real = self.storage.real_path(directory)
         if real == directory:

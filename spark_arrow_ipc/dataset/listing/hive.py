@@ -233,7 +233,7 @@ def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Strings, dict[str, S
         raise SchemaMismatchError(
             "conflicting names of partition columns: "
             + "; ".join(f"{', '.join(names)} in {leaf}" for names, leaf in sorted(spellings.items())[:_SHOWN])
-            + ". All directories of a level must have one name, and files lie only in the innermost ones",
+            + ". All directories of a level must have one name, and files are only in the innermost ones",
             path=next(iter(tables)),
         )
     names, leaf = next(iter(spellings.items()))

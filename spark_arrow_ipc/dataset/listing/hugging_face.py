@@ -166,4 +166,4 @@ def _object(path: str, read: Read) -> dict[str, Any]:
 
 
 def _wrong(path: str, expected: str, actual: object) -> NoFilesError:
-    return NoFilesError(expected=f"{expected}, which say what is read here", found=cut_repr(actual), path=path)
+    return NoFilesError(expected=f"{expected}, which determine the files to read", found=cut_repr(actual), path=path)

@@ -168,7 +168,7 @@ def _bool(raw: str, *_: object) -> bool:
 
 def _int(raw: str, type_: Any, _: object) -> int:
     value = int(raw) if _INTEGER.fullmatch(raw) and not _UNDECIMAL.search(raw) else None
-    low = -(1 << type_.bit_width - 1) if type_.signed else 0  # unsigned: a type that the user asked for
+    low = -(1 << type_.bit_width - 1) if type_.signed else 0  # unsigned types are never inferred, but may be requested
     if value is None or not low <= value < low + (1 << type_.bit_width):
         raise ValueError
     return value

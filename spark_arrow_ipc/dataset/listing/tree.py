@@ -163,7 +163,7 @@ def _files_of_json(
     }
     selected, split_names, parts = dict(leaves), dict[str, str](), list[DataFile | str]()
     for directory, splits in by_directory.items():
-        # The splits of a DatasetDict are in directories of their own; the JSON files beside them are no data.
+        # The splits of a DatasetDict are in directories of their own, and its other files are not data.
         selected[directory] = tuple(file for split in splits if split.directory == directory for file in split.files)
     for root in roots:
         splits = by_directory.get(root, ()) if isinstance(root, str) else ()
@@ -191,7 +191,7 @@ def _root(view: CommittedView, path: str) -> DataFile | str:
             raise _missing(view.storage, path)
         return pending or path
     if status.kind is Kind.DIRECTORY:
-        return view.follow_links_of(path)
+        return view.check_link(path)
     if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
     return DataFile(path, status.nbytes, status.mtime_ns, version=status.version)

@@ -69,7 +69,7 @@ def _check_certain(local: datetime, zone: tzinfo, sql: str) -> None:
 
 
 def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None:
-    """Return the days whose midnight may come before or after an instant; None in a known zone, which is checked."""
+    """Return the days whose midnight may be on either side of an instant; None in a certain zone, or raise."""
     earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
     # The midnights of all other days are before or after the instant in every time zone.
     first, last = -((MARGIN - earliest) // DAY_MICROSECONDS), (latest + MARGIN) // DAY_MICROSECONDS

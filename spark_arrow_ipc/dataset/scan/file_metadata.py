@@ -44,9 +44,7 @@ class FileMetadata:
     stream: StreamIndex | None = None
     # of the record batches; None if the file has none, or they were not requested
     statistics: BlockStatistics | None = None
-    projected_share: float = (
-        1.0  # the part of the first record batch's bytes that the wanted columns need; 1 if unknown
-    )
+    projected_share: float = 1.0  # the part of the first record batch's bytes that the query needs; 1 if unknown
     # rows of each large record batch that can be cut between its rows, by its number
     block_rows: Mapping[int, int] = field(default_factory=dict)
     error: Exception | None = None  # why the file cannot be opened; with a schema, why it cannot be cut
@@ -71,7 +69,7 @@ def read_metadata(file: DataFile, options: MetadataOptions) -> FileMetadata:
     storage = options.storage
 
     def metadata_at(path: str) -> FileMetadata:
-        # With the listed status nothing is asked before the first read, which fails if the file is gone.
+        # With the listed status the first request is the first read, which fails if the file is gone.
         source = storage.open(path, listed=status_from_listing(file, path, storage))
         with error_context(path=file.path), closing(keep_ends(source)) as ends:
             return _metadata_of(_Shared(ends), file, options)

@@ -279,7 +279,7 @@ def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options
             if is_selected:
                 run = range(numbers[0], numbers[-1] + 1)
                 yield from read_run(reader, run, part.rows, below_rows=options.joined_rows, ahead=ahead)
-            elif numbers[-1] != blocks[-1]:  # the rows of those at the end are not needed
+            elif numbers[-1] != blocks[-1]:  # blocks at the end shift no later row
                 yield BlockRows(None, tuple(reader.row_counts(numbers)), len(numbers))
 
 

@@ -165,7 +165,7 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
         leaf = by_path.get(path)
         if leaf is None:
             continue
-        # Of all Python values, before they are made: views may share their bytes in the file.
+        # Before the Python values exist: views may share their bytes in the file.
         measured = measure(column, decoded=True, slot_nbytes=_VALUE_NBYTES)(np.array([0]), np.array([column.length]))
         nbytes += int(measured[0])
         if nbytes > _MOST_VALUE_NBYTES:
