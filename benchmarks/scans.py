@@ -13,16 +13,15 @@ from pyspark.sql.datasource import DataSource
 from workloads import Workload, arrow_file, parquet_file
 
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, split_files
 from spark_arrow_ipc.spark.options.values import byte_size
 
 
 def file_splits(path: str, options: SplitOptions) -> tuple[tuple[FileRange, ...], ...]:
     """Return where `arrowipc` cuts a file."""
-    return split_files(list_tree([path]).files(nested=False), options, Outlines(OutlineOptions()))
+    return split_files(list_tree([path]).files(nested=False), options, MetadataCache(MetadataOptions()))
 
 
 @dataclass(frozen=True, slots=True)

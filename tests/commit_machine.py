@@ -38,8 +38,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines, read_schemas
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
+from spark_arrow_ipc.dataset.scan.schemas import read_schemas
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords
 from spark_arrow_ipc.dataset.write import WriteMode, record_chain, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort, commit
@@ -79,7 +79,7 @@ class Clocked(MemoryStorage):
 def columns_in(tree, storage):
     """Return the columns of a plain read."""
     try:
-        schemas = read_schemas(tree.all_files(), tree.heads, Outlines(OutlineOptions(storage=storage)))
+        schemas = read_schemas(tree.all_files(), tree.heads, MetadataCache(MetadataOptions(storage=storage)))
     except (NoFilesError, NotArrowError):  # the file of another program may be alone in a partition
         return frozenset()
     return frozenset(name for _, schema in schemas for name in schema.names)

@@ -15,7 +15,7 @@ from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.listing.globs import escaped
+from spark_arrow_ipc.dataset.listing.globs import escape
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
@@ -84,7 +84,7 @@ class Place:
 
     def ours(self):
         """What a reader of this package sees, behind the name of its partition."""
-        return sorted(self._text(file.path, file.place(self.storage)) for file in self._tree())
+        return sorted(self._text(file.path, file.current_path(self.storage)) for file in self._tree())
 
     def plain(self):
         """What a reader sees that only lists."""
@@ -104,7 +104,7 @@ class Place:
         return [name for name in self.names() if not name.startswith(known) and "=" not in name]
 
     def _tree(self):
-        return list_tree([escaped(self.root)], storage=self.storage).all_files()
+        return list_tree([escape(self.root)], storage=self.storage).all_files()
 
     def _text(self, path, place=None):
         directory = parent(relative(path, self.root))

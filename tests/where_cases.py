@@ -624,7 +624,7 @@ def our_rows(table, text, zone, coverage, settings=()):
     ours = bridge.batch_from_pyarrow(table.file)
     noted = {}
     fields = bridge.schema_from_pyarrow(table.conformed.schema).fields
-    bound = bind(parse(text, noted), fields, zone, noted=noted)
+    bound = bind(parse(text, noted), fields, zone, dependencies=noted)
     check_settings(noted, lambda name: dict(settings).get(name, SETTINGS[name].default))
     matching = rows_of(compile_filter(bound, table.conformed.schema).filter(table.conformed))
     keep = block_filter(bound, ours.schema, table.statistics)

@@ -426,7 +426,7 @@ def noted(fields, predicate):
     """Return the settings that a predicate notes; None if `where` refuses it."""
     settings = {}
     try:
-        bind(parse(predicate, settings), fields, time_zones.zone(ZONE), noted=settings)
+        bind(parse(predicate, settings), fields, time_zones.zone(ZONE), dependencies=settings)
     except ArrowIpcError:
         return None
     return frozenset(settings)

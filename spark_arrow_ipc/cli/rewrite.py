@@ -35,7 +35,7 @@ from spark_arrow_ipc.cli.shared.rows import (
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import create_with_statistics
-from spark_arrow_ipc.dataset.table_pairs import fitting
+from spark_arrow_ipc.dataset.table_pairs import fit_pairs
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Storage
@@ -187,7 +187,7 @@ def _common_schema(sources: list[Input]) -> tuple[Schema, t.CustomMetadata]:
         with Chosen().open_rows(other) as rows:
             check_same_schema(first.path, schema, other.path, rows.schema)
             pairs = tuple(pair for pair in pairs if pair in rows.reader.custom_metadata)
-    return (fitting(schema) if others or first.fields else schema), pairs
+    return (fit_pairs(schema) if others or first.fields else schema), pairs
 
 
 def _batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:

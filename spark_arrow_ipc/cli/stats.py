@@ -37,7 +37,7 @@ from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
 from spark_arrow_ipc.dataset.statistics.read import (
     BlockStatistics,
     Bound,
-    Described,
+    ColumnTotals,
     Totals,
     file_statistics,
     statistics_batch,
@@ -259,9 +259,9 @@ def _merge(by_path: Mapping[Path, _Column], statistics: BlockStatistics) -> None
             column.add(of_column, statistics.row_counts)
 
 
-def _describe_column(column: _Column) -> Described:
+def _describe_column(column: _Column) -> ColumnTotals:
     positions, type_ = ((column.top,), t.null) if column.leaf is None else (column.leaf.positions, column.leaf.type)
-    return Described(positions, type_, column, column.distinct.count if column.counts_distinct else None)
+    return ColumnTotals(positions, type_, column, column.distinct.count if column.counts_distinct else None)
 
 
 def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Datasets: which files, which blocks, which rows; and how files are published without losing any.
+"""Tables: select files, blocks and rows to read, and publish files without losing any.
 
-Nothing here knows Spark: the data source and the command line are both built on it.
+No module in this package imports Spark: the data source and the command line are both built on it.
 """

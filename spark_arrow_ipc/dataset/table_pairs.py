@@ -1,9 +1,10 @@
-"""Pairs of a schema that speak of columns: what pandas and GeoPandas say of a table, taken apart and put together.
+"""Split the metadata pairs of pandas and GeoPandas, which describe columns of a table, and join them for other columns.
 
-A pair that is copied to a file of other rows or columns may lie: pandas takes an index of a range of numbers for that of
-the rows which a filter left. So it is taken apart by columns, and put together for those that are written, without what is
-not known to be true of other rows: an index of a range of numbers, and the bounds and kinds of geometries. `fitting` does
-both at once; Spark, which keeps metadata of columns alone, carries the parts in between (``spark/types/schema_pairs.py``).
+A pair that is copied to a file of other rows or columns may be wrong: pandas would take an index of a range of numbers for
+the index of the rows that a filter left. So a pair is split by columns, and joined for the columns that are written, without
+the parts that may be untrue of other rows: an index of a range of numbers, and the bounds and kinds of geometries.
+`fit_pairs` does both at once; Spark, which has metadata only of columns, carries the parts in between
+(``spark/types/schema_pairs.py``).
 """
 
 from __future__ import annotations
@@ -25,41 +26,41 @@ _MOST_MEMORY: Final = 64 << 20
 """Bytes that a parsed pair may take."""
 
 _MOST_REST: Final = 4096
-"""Characters of what a pair says of no column, which is noted at each: a file may be made to be many times its size there."""
+"""Characters of the part of a pair that belongs to no column. It is repeated at each column, so a file must not choose its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Two functions that take a pair of a schema's metadata apart by columns, and put it together."""
+    """Two functions that split a pair of a schema's metadata by columns, and join it again."""
 
-    # Returns what a parsed pair says of the columns, by their names.
+    # returns the annotation of each column from a parsed pair
     split: Callable[[Mapping[str, Any], Mapping[str, t.DataType]], Mapping[str, Mapping[str, Any]]]
-    # Returns the value of the pair for all written fields and what they note, empty for a field without a note; None if
-    # nothing is left to say.
+    # returns the value of the pair for all written fields and their annotations, empty for a field without one; None if no
+    # field has one
     join: Callable[[Sequence[tuple[t.Field, Mapping[str, Any]]]], Mapping[str, Any] | None]
 
 
-def fitting(schema: Schema) -> Schema:
-    """Return a schema with the pairs that fit files of other rows, and of no other columns than those that it has."""
+def fit_pairs(schema: Schema) -> Schema:
+    """Return a schema with the pairs that fit files of its columns and any rows."""
     types = {field.name: field.type for field in schema.fields}
     pairs = [pair for pair in schema.custom_metadata if pair[0] not in PARTS]
     for key, parts in PARTS.items():
-        parsed = parsed_pair({value for name, value in schema.custom_metadata if name == key}, key)
-        notes = {} if parsed is None else parts.split(parsed, types)
-        joined = parts.join([(field, notes.get(field.name, {})) for field in schema.fields])
+        parsed = parse_pair({value for name, value in schema.custom_metadata if name == key}, key)
+        annotations = {} if parsed is None else parts.split(parsed, types)
+        joined = parts.join([(field, annotations.get(field.name, {})) for field in schema.fields])
         if joined is not None:
             pairs.append((key, to_text(joined)))
     return Schema(schema.fields, tuple(pairs), schema.endianness)
 
 
-def parsed_pair(values: set[str], key: str | None) -> Mapping[str, Any] | None:
-    """Return the one value as a JSON object; None if it is none, or if there are several. `key` is for the warning."""
-    value = parsed_value(values, key)
+def parse_pair(values: set[str], key: str | None) -> Mapping[str, Any] | None:
+    """Return the only value as a JSON object, or None for several values and other JSON; warn of broken JSON under `key`."""
+    value = parse_value(values, key)
     return value if isinstance(value, dict) else None
 
 
-def parsed_value(values: set[str], key: str | None) -> Any:
-    """Return the one value as JSON; None if it is none, or if there are several."""
+def parse_value(values: set[str], key: str | None) -> Any:
+    """Return the only value as parsed JSON, or None for several values and broken JSON."""
     if len(values) != 1:
         return None
     try:
@@ -76,13 +77,13 @@ def to_text(value: object) -> str:
 
 
 def _rest(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a pair says of no column, unless it is large."""
+    """Return the part of a pair that belongs to no column, or nothing if it is large."""
     return value if len(to_text(value)) <= _MOST_REST else {}
 
 
 def _rest_of_annotations(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any]:
-    """Return what the first column with a note notes of no column."""
-    rest = next((note.get("rest") for _, note in annotations if note), None)
+    """Return the part of a pair that belongs to no column, from the first column with an annotation."""
+    rest = next((annotation.get("rest") for _, annotation in annotations if annotation), None)
     return rest if isinstance(rest, dict) else {}
 
 
@@ -97,34 +98,34 @@ def _split_pandas(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> 
     index = value.get("index_columns")
     levels = {name: i for i, name in enumerate(index if isinstance(index, list) else ()) if isinstance(name, str)}
     rest = _rest({key: value[key] for key in ("column_indexes", "creator", "pandas_version") if key in value})
-    notes = {}
+    annotations = {}
     for entry in _objects(value.get("columns")):
         name = entry.get("field_name", entry.get("name"))
         if isinstance(name, str) and name in types:
-            notes[name] = {
+            annotations[name] = {
                 "entry": entry,
                 "name": name,
                 "type": str(types[name]),
                 "level": levels.get(name),
                 "rest": rest,
             }
-    return notes
+    return annotations
 
 
 def _join_pandas(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
     entries, levels, are_old_names = [], [], True
-    for field, note in annotations:
-        entry = note.get("entry")
-        are_old_names = are_old_names and isinstance(entry, dict) and note.get("name") == field.name
+    for field, annotation in annotations:
+        entry = annotation.get("entry")
+        are_old_names = are_old_names and isinstance(entry, dict) and annotation.get("name") == field.name
         if not isinstance(entry, dict):
             continue
-        if note.get("type") != str(field.type):  # what pandas would make of it is that of another type
+        if annotation.get("type") != str(field.type):  # pandas would convert the column to its former type
             entry = {**entry, "pandas_type": "object", "numpy_type": "object", "metadata": None}
-        if note.get("name") != field.name:
+        if annotation.get("name") != field.name:
             entry = {**entry, "name": field.name}
         entries.append({**entry, "field_name": field.name})
-        if type(note.get("level")) is int:
-            levels.append((note["level"], field.name))
+        if type(annotation.get("level")) is int:
+            levels.append((annotation["level"], field.name))
     if not entries:
         return None
     levels.sort()
@@ -136,7 +137,7 @@ def _join_pandas(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Ma
     }
     names = _objects(joined["column_indexes"])
     if not are_old_names and (len(names) != 1 or names[0].get("pandas_type") != "unicode"):
-        joined["column_indexes"] = []  # pandas would make numbers, times or levels of names that are none
+        joined["column_indexes"] = []  # pandas would parse the new names as numbers, times or levels
     return joined
 
 
@@ -162,19 +163,19 @@ def _split_geo(value: Mapping[str, Any], types: Mapping[str, t.DataType]) -> Map
 
 def _join_geo(annotations: Sequence[tuple[t.Field, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
     columns, primary = {}, None
-    for field, note in annotations:
-        entry = note.get("entry")
+    for field, annotation in annotations:
+        entry = annotation.get("entry")
         if not isinstance(entry, dict):
             continue
-        if note.get("type") != str(field.type) and not (
-            entry.get("encoding") == "WKB" and isinstance(field.type, _BYTES)
-        ):
+        is_wkb = entry.get("encoding") == "WKB" and isinstance(field.type, _BYTES)
+        if annotation.get("type") != str(field.type) and not is_wkb:  # WKB is the same bytes in each binary type
             continue
+        # The bounds are of the old rows.
         entry = {key: each for key, each in entry.items() if key not in ("bbox", "covering")}
         if "geometry_types" in entry:
-            entry["geometry_types"] = []  # which says that they are not known
+            entry["geometry_types"] = []  # unknown, by the GeoParquet specification
         columns[field.name] = entry
-        if note.get("primary") is True and primary is None:
+        if annotation.get("primary") is True and primary is None:
             primary = field.name
     if not columns:
         return None
@@ -189,4 +190,4 @@ PARTS: Final[Mapping[str, Parts]] = {
     "pandas": Parts(_split_pandas, _join_pandas),
     "geo": Parts(_split_geo, _join_geo),
 }
-"""By key: the pairs that are known to speak of columns."""
+"""By key: the pairs that describe columns."""

@@ -1,12 +1,10 @@
-"""Time zones by the names that Spark takes, and the local times for which a zone's offset is beyond doubt.
+"""Time zones by the names that Spark takes, the local times with a certain offset, and Spark's casts of strings to times.
 
-Spark asks the JVM's tables of time zones, this package asks Python's. Both come from the tz database, which promises
-little about the time before 1970: there the JVM keeps histories that Python's tables leave out, and the reverse. Later
-on the tables of different releases differ for few zones and years (`_REVISED`). For such local times `is_certain` is
-false, and the caller must not guess. Changes of the clock by laws of this century count as certain: both sides need
-tables that are recent enough to know the law.
-
-Last: dates and timestamps as Spark casts them from strings.
+Spark uses the JVM's tables of time zones, this package uses Python's. Both come from the tz database, which promises
+little about the time before 1970: the JVM has histories that Python's tables leave out, and the reverse. After 1970 the
+tables of different releases differ for few zones and years (`_REVISED`). For such local times `is_certain` is false, and the
+caller must not guess. Changes of the clock by laws of this century count as certain: both sides need tables that are recent
+enough to have the law.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ MOST_OFFSET: Final = timedelta(hours=18)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2})(?::?(\d{2}))?)?", re.ASCII)
 _UTC: Final = re.compile(r"Z|UT|(Etc/)?(UTC|GMT|GMT[+-]?0|UCT|Greenwich|Universal|Zulu)")
 _NOT_IN_SPARK: Final = re.compile(r"(posix|right)/.*|posixrules|localtime|Factory|ROC|leapseconds|tzdata\.zi")
-"""Files among Python's tables that the JVM has not."""
+"""Files among Python's tables that the JVM does not have."""
 
 _LONGEST_NAME: Final = 255
 """Characters of a zone's name; zoneinfo takes the parts of a longer one for directories, by recursion."""
@@ -55,15 +53,15 @@ _REVISED: Final[Mapping[str, int]] = {
     **dict.fromkeys(("Asia/Gaza", "Asia/Hebron"), 2016),
     **dict.fromkeys(("Antarctica/Casey", "Antarctica/Macquarie", "Antarctica/Vostok"), 2024),
 }  # fmt: skip
-"""The first year from whose beginning on a zone's history is the same in the releases 2020a to 2026f of the tz
-database; all other zones' from 1970 on."""
+"""The first year from which on a zone's history is the same in the releases 2020a to 2026f of the tz database; for all other
+zones it is 1970."""
 
 
 class _UnknownZone(tzinfo):
     """Stands for the session's time zone where that is not known: no local time is certain."""
 
     def utcoffset(self, _: datetime | None) -> NoReturn:
-        raise NotImplementedError
+        raise NotImplementedError  # no arithmetic may use it by mistake
 
     dst = tzname = utcoffset
 
@@ -93,7 +91,7 @@ def zone(name: str) -> tzinfo:
 
 def is_certain(local: datetime, zone: tzinfo) -> bool:
     """Return whether Python's and the JVM's tables surely agree on the offset of a zone at a local time."""
-    if isinstance(zone, timezone):
+    if isinstance(zone, timezone):  # a fixed offset needs no table
         return True
     if not isinstance(zone, ZoneInfo):
         return False
@@ -112,10 +110,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_date(string: str) -> date | None:
-    """Return the date of a string, or None.
-
-    Takes ``2024``, ``2024-3``, ``2024-03-09``, and anything after ``2024-03-09T``.
-    """
+    """Return the date of a string such as ``2024``, ``2024-3`` or ``2024-03-09T...``, or None."""
     match = _DATE_STRING.fullmatch(string.strip(BLANKS))
     if not match:
         return None
@@ -127,17 +122,14 @@ def parse_date(string: str) -> date | None:
 
 
 def parse_timestamp(string: str) -> datetime | None:
-    """Return the timestamp of a string, or None; aware only if it names a zone or offset.
-
-    Digits after the sixth of a fraction are dropped, as Spark does.
-    """
+    """Return the timestamp of a string, or None; aware only if it names a zone or offset."""
     match = _TIMESTAMP_STRING.fullmatch(string.strip(BLANKS))
     if not match:
         return None
     year, month, day, hour, minute, second, fraction, zone_name = match.groups()
     if year is None or len(year) > 6:
         return None
-    microsecond = int(f"{fraction or 0:0<6}"[:6])
+    microsecond = int(f"{fraction or 0:0<6}"[:6])  # as Spark, which drops further digits
     try:
         zone_ = None if zone_name is None else zone(zone_name)
         return datetime(

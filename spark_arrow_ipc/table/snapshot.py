@@ -24,7 +24,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.listing.data_file import sampled_version
+from spark_arrow_ipc.dataset.listing.data_file import sample_version
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
 from spark_arrow_ipc.storage.paths import relative
@@ -124,7 +124,7 @@ def list_data_files(directory: TableDirectory) -> dict[str, Status]:
 def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
     """Return the removal of an unmanaged file, as it is listed.
 
-    Where a storage has no versions the time stands for one, with a digest of the file's bytes (`sampled_version`). One read.
+    Where a storage has no versions the time stands for one, with a digest of the file's bytes (`sample_version`). One read.
     """
     if status.version:
         return Removed(path, status.nbytes, status.version)
@@ -155,7 +155,7 @@ def missing_file(directory: TableDirectory, state: State, path: str, status: Sta
 def _digest(directory: TableDirectory, status: Status) -> str:
     try:
         with closing(directory.storage.open(status.path)) as source:
-            return sampled_version(source, status.nbytes)
+            return sample_version(source, status.nbytes)
     except FileNotFoundError:
         return ""
 

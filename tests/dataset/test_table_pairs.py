@@ -10,7 +10,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.table_pairs import fitting
+from spark_arrow_ipc.dataset.table_pairs import fit_pairs
 
 
 def feather(path, frame):
@@ -93,7 +93,7 @@ LEFT = {"encoding": "WKB", "geometry_types": []}
 
 def test_geometries_have_no_bounds_of_other_rows():
     schema = Schema((t.field("a", t.binary), t.field("n", t.int8)), (("geo", json.dumps(GEO)), ("owner", "me")))
-    pairs = dict(fitting(schema).custom_metadata)
+    pairs = dict(fit_pairs(schema).custom_metadata)
     assert {"version": "1.1.0", "primary_column": "a", "columns": {"a": LEFT}} == json.loads(pairs["geo"])
     assert "me" == pairs["owner"]
 
@@ -102,10 +102,10 @@ def test_geometries_have_no_bounds_of_other_rows():
     "pairs", [[("pandas", "{")], [("pandas", "[]")], [("pandas", "{}")], [("geo", "{}"), ("geo", "[]")]]
 )
 def test_what_is_not_understood_is_left_out(pairs):
-    assert () == fitting(Schema((t.field("a", t.int8),), tuple(pairs))).custom_metadata
+    assert () == fit_pairs(Schema((t.field("a", t.int8),), tuple(pairs))).custom_metadata
 
 
 def test_nothing_else_of_a_schema_changes(tmp_path):
     feather(tmp_path / "a.arrow", NAMED)
     with ipc.open_file(tmp_path / "a.arrow") as reader:
-        assert reader.schema.fields == fitting(reader.schema).fields
+        assert reader.schema.fields == fit_pairs(reader.schema).fields

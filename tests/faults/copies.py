@@ -156,7 +156,7 @@ def seen(root):
     """The files that a reader of this package sees, and their sizes; None if it gets an error."""
     try:
         files = list_tree([str(root)]).all_files()
-        return {str(Path(file.path).relative_to(root)): len(Path(file.place()).read_bytes()) for file in files}
+        return {str(Path(file.path).relative_to(root)): len(Path(file.current_path()).read_bytes()) for file in files}
     except (ArrowIpcError, OSError):
         return None
 

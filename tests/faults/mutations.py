@@ -34,7 +34,7 @@ MUTATIONS = [
     ),
     (
         "D2 a read has the columns of the newest record",
-        "scan/outlines.py",
+        "scan/schemas.py",
         "if recorded is None:",
         "if False:",
     ),

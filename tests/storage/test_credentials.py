@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from fault_server import ACCESS_KEY_ID, SECRET, Request, fault_server
 
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions
 from spark_arrow_ipc.storage import object_options, object_store
 from spark_arrow_ipc.storage.base import Connections
@@ -215,7 +215,7 @@ def test_the_secret_is_in_no_error_text_repr_or_log(machine, caplog):
         assert len(found) > 15
         assert [] == [(options, text) for options, text in found if SECRET in text]
         storage, _ = place(server, **OPTIONS)
-        holders = [storage, ScanOptions(storage=storage), OutlineOptions(storage=storage)]
+        holders = [storage, ScanOptions(storage=storage), MetadataOptions(storage=storage)]
         for each in (*holders, *map(pickle.loads, map(pickle.dumps, holders))):
             assert SECRET not in f"{each!r} {each}"
     assert SECRET not in caplog.text + said.getvalue()

@@ -33,7 +33,7 @@ from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.terminal import count_rows
 from spark_arrow_ipc.dataset.scan.file_range import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.dataset.table_pairs import fitting
+from spark_arrow_ipc.dataset.table_pairs import fit_pairs
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 
@@ -266,7 +266,7 @@ def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
 
 def fitted(table: Table) -> Table:
     """Return a table whose schema says nothing of rows and columns that are not all those of one file."""
-    schema = fitting(table.schema)
+    schema = fit_pairs(table.schema)
     return Table(schema, table.pairs, of_schema(schema, table.batches))
 
 
@@ -275,7 +275,7 @@ def check_same_schema(path: str, schema: Schema, other_path: str, other: Schema)
 
     What pandas notes of the number of rows may differ.
     """
-    difference = Comparison(path, other_path).of_schemas(fitting(schema), fitting(other))
+    difference = Comparison(path, other_path).of_schemas(fit_pairs(schema), fit_pairs(other))
     if difference is not None:
         raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=other_path)
 

@@ -1,4 +1,4 @@
-"""`DataFile`: one file of a dataset, as listed; which of some is the newest, which are read, and how one is opened.
+"""`DataFile`: one file of a table, as listed; open it, order files by age, and filter them.
 
 Executors import this module without the listing.
 """
@@ -22,7 +22,7 @@ from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
 _SAMPLED: Final = "sample-"
-"""The beginning of a version that stands for samples of a file's bytes; no storage gives such a one."""
+"""The prefix of a version that is a digest of samples of a file's bytes; versions of storages never begin with it."""
 
 _SAMPLES: Final = 8
 _SAMPLE_NBYTES: Final = 4 << 10
@@ -33,7 +33,7 @@ class Located(Protocol):
 
     @property
     def path(self) -> str:
-        """Final path; the file may not be there until its commit has renamed it."""
+        """Final path, which may not exist until the commit has renamed the file."""
 
     @property
     def staged(self) -> str | None:
@@ -53,8 +53,9 @@ class Located(Protocol):
 
 
 class DataFile(NamedTuple):
-    """One file of a dataset, as listed. A named tuple, because a listing makes 100,000 of them."""
+    """One file of a table, as listed."""
 
+    # A named tuple, because a listing makes 100,000 of them.
     path: str
     nbytes: int
     mtime_ns: int  # time of its last modification, nanoseconds since 1970
@@ -62,39 +63,36 @@ class DataFile(NamedTuple):
     # Absolute path in the staging directory, if the file was committed and not yet published. Where a storage copies
     # (`Traits.renames`), time and version of such a file may change once more; its size does not.
     staged: str | None = None
-    # text that differs whenever the bytes do (`Status.version`); empty where a storage has no such thing
+    # text that differs whenever the bytes do (`Status.version`); empty where a storage has no versions
     version: str = ""
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
         """Open the file at its path or staged path; the caller closes the source."""
-        return open_where_it_lies(
-            self, lambda path: storage.open(path, listed=known_status(self, path, storage)), storage
+        return open_at_current_path(
+            self, lambda path: storage.open(path, listed=status_from_listing(self, path, storage)), storage
         )
 
-    def place(self, storage: Storage = LOCAL) -> str:
-        """Return the path at which the file lies now; a file without a staged place is not looked for."""
+    def current_path(self, storage: Storage = LOCAL) -> str:
+        """Return the path of the file at this moment; no call of the storage unless it was listed at a staged path."""
         if self.staged is None:
             return self.path
 
-        def there(path: str) -> str:
+        def check(path: str) -> str:
             if storage.status(path) is None:
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             return path
 
-        return open_where_it_lies(self, there, storage)
+        return open_at_current_path(self, check, storage)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
-        # Without the defaults at its end: the plan of an overwrite holds all files.
+        # Without the defaults at its end, as the plan of an overwrite has all files of a table.
         if self.version:
             return DataFile, self[:]
         return DataFile, self[:5] if self.staged is not None else self[:4] if self.partition else self[:3]
 
 
-def sampled_version(source: ByteSource, nbytes: int) -> str:
-    """Return a version for a file of a storage that has none: it differs where one of eight parts of 4 KiB does.
-
-    They are spread evenly from the first byte to the last; of a file of up to 32 KiB they are all bytes.
-    """
+def sample_version(source: ByteSource, nbytes: int) -> str:
+    """Return a version for a file of a storage that has none: a digest of eight parts of 4 KiB, or of all bytes of a small file."""
     digest = blake2b(digest_size=9)
     if nbytes <= _SAMPLES * _SAMPLE_NBYTES:
         digest.update(source.read_up_to(0, nbytes))
@@ -104,47 +102,45 @@ def sampled_version(source: ByteSource, nbytes: int) -> str:
     return _SAMPLED + digest.hexdigest()
 
 
-def has_sample(file: Located, place: str, storage: Storage) -> bool:
-    """Return whether a file at a place has the sampled bytes of the listed one, whatever its time; False without any."""
+def has_sample(file: Located, path: str, storage: Storage) -> bool:
+    """Return whether the file at a path has the sampled bytes of the listed one; False if the listing has no sample."""
     if not file.version.startswith(_SAMPLED):
         return False
-    with closing(storage.open(place)) as source:
-        return sampled_version(source, file.nbytes) == file.version
+    with closing(storage.open(path)) as source:
+        return sample_version(source, file.nbytes) == file.version
 
 
 def time_text(mtime_ns: int) -> str:
-    """Return a file's time for people, in UTC, to the nanosecond."""
+    """Return a file's time for messages, in UTC, to the nanosecond."""
     seconds, nanoseconds = divmod(mtime_ns, 1_000_000_000)
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds:09d}Z"
-    except (ValueError, OverflowError, OSError):  # a year that no calendar has
+    except (ValueError, OverflowError, OSError):  # a year outside of Python's calendar
         return f"{mtime_ns:,} ns"
 
 
-def known_status(file: Located, place: str, storage: Storage) -> Status | None:
-    """Return the listed state of a file; None where using it would not save a request, or would hide a change.
-
-    A file at another place than its own is a copy, with a state of its own.
-    """
-    if not storage.traits.waits or not file.version or file.staged is not None or place != file.path:
+def status_from_listing(file: Located, path: str, storage: Storage) -> Status | None:
+    """Return the listed state of a file; None where using it would not save a request, or would hide a change."""
+    # A file at another path than the listed one is a copy, with a state of its own.
+    if not storage.traits.waits or not file.version or file.staged is not None or path != file.path:
         return None
-    return Status(place, Kind.FILE, file.nbytes, file.mtime_ns, version=file.version)
+    return Status(path, Kind.FILE, file.nbytes, file.mtime_ns, version=file.version)
 
 
 _Opened = TypeVar("_Opened")
 
 
-def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
-    """Open a file at its path, or at its staged path until it is renamed; or where a replaced file lives on."""
+def open_at_current_path(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
+    """Open a file at its path, at its staged path until it is renamed, or where a replaced file is retained."""
     if file.staged is not None:
         for path in (file.path, file.staged):
             with suppress(FileNotFoundError):
                 return open_at(path)
     try:
-        # Tried again for a staged file: it may have been renamed between the two attempts.
+        # Again for a staged file, as it may have been renamed between the two attempts.
         return open_at(file.path)
     except FileNotFoundError:
-        # Only now, as most files are where they were listed.
+        # Imported only here, as most files are still at the listed path.
         from spark_arrow_ipc.dataset.commit_log.dataset_directory import kept_places
 
         for path in kept_places(storage, file.path, file.version):
@@ -154,18 +150,15 @@ def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage
 
 
 def newest_first(files: Sequence[DataFile]) -> Iterator[DataFile]:
-    """Yield files ordered by modification time, the newest first, then by path.
+    """Yield files ordered by modification time, the newest first, then by path."""
 
-    O(n) for the first file, O(n log n) for all.
-    """
+    def age(file: DataFile) -> tuple[int, str]:
+        return -file.mtime_ns, file.path
+
     if files:
-        newest = min(files, key=_age)
+        newest = min(files, key=age)  # most callers stop at the first file, which needs no sorting
         yield newest
-        yield from (file for file in sorted(files, key=_age) if file is not newest)
-
-
-def _age(file: DataFile) -> tuple[int, str]:
-    return -file.mtime_ns, file.path
+        yield from (file for file in sorted(files, key=age) if file is not newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +182,8 @@ class FileFilter:
 
 def parse_modified(string: str, time_zone: str | None = None) -> int:
     """Parse ``modifiedBefore`` or ``modifiedAfter`` into nanoseconds since 1970; without a zone the string is in UTC."""
-    # Not in the session's time zone: the planner does not know it, and Spark (4.3.0, measured) also adds the zone's offset
-    # to the file's time, so that it agrees only in UTC.
+    # Not in the session's time zone, which the planner does not know. Spark (4.3.0, measured) also adds the zone's offset to
+    # the file's time, so that the two agree only in UTC.
     moment = parse_timestamp(string)
     if moment is None:
         raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=cut_repr(string))

@@ -28,34 +28,34 @@ class Listing:
     hidden: int = 0
     special: int = 0  # number of pipes, sockets and devices
     staging: bool = False  # whether it contains a staging directory
-    committed: bool = False  # whether it contains commit records: it is a dataset that this package wrote
+    committed: bool = False  # whether it contains a log: it is a table that this package wrote
     links: frozenset[str] = frozenset()  # names of the subdirectories that are links
-    dangling: tuple[str, ...] = ()
+    dangling: tuple[str, ...] = ()  # names of links to missing files
 
-    def skipped(self) -> str:
-        """Describe the skipped names, for a message; an empty string if there are none."""
+    def describe_skipped(self) -> str:
+        """Describe the skipped names for a message; empty if none was skipped."""
         parts = []
         if self.hidden:
-            parts.append(f"{counted(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
+            parts.append(f"{count_noun(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
         if self.directories:
-            parts.append(counted(len(self.directories), "subdirectory"))
+            parts.append(count_noun(len(self.directories), "subdirectory"))
         if self.special:
-            parts.append(f"{counted(self.special, 'name')} (no regular files)")
+            parts.append(f"{count_noun(self.special, 'name')} (no regular files)")
         phrase = " and ".join(parts)
         if self.staging:
             phrase += f"; {STAGING_DIRECTORY} holds the staged files of a write that has not committed"
         return phrase
 
     def check_links(self, directory: str) -> None:
-        """Raise for a dangling link: skipping it would silently lose rows."""
-        if self.dangling:
+        """Raise for a dangling link."""
+        if self.dangling:  # skipping it would lose rows in silence
             raise NoFilesError(
-                "the link leads to nothing; remove it or mend what it names",
+                "the link leads to nothing; remove it or restore its target",
                 path=join(directory, self.dangling[0]),
             )
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return a number with its noun: "1 name", "2 subdirectories"."""
     if number == 1:
         return f"1 {noun}"
@@ -64,21 +64,22 @@ def counted(number: int, noun: str) -> str:
 
 def list_directory(storage: Storage, directory: str) -> Listing:
     """List a directory, and raise for dangling links."""
-    listing = look(storage, directory)
+    listing = read_directory(storage, directory)
     listing.check_links(directory)
     return listing
 
 
-def look(storage: Storage, directory: str) -> Listing:
-    """List a directory, including dangling links. One call of the storage."""
+def read_directory(storage: Storage, directory: str) -> Listing:
+    """List a directory by one call of the storage; dangling links are in the result."""
     files: list[DataFile] = []
     directories: list[str] = []
     links: list[str] = []
     dangling: list[str] = []
     hidden = special = 0
     staging = committed = False
+    # Unpacked, with positional arguments and local names, as a directory may have 100,000 files.
     file_kind, before_name = Kind.FILE, len(join(directory, "x")) - 1
-    for path, kind, nbytes, mtime_ns, is_link, _, _, version in storage.list(directory):  # 100,000 times
+    for path, kind, nbytes, mtime_ns, is_link, _, _, version in storage.list(directory):
         name = path[before_name:]
         if is_hidden(name):
             hidden += 1
@@ -109,7 +110,7 @@ def is_hidden(name: str) -> bool:
 
 
 def is_staging(name: str) -> bool:
-    """Return whether a name is that of a staged file or of the staging directory."""
+    """Return whether a name belongs to a staged file or the staging directory."""
     return name == STAGING_DIRECTORY or name.endswith(STAGED_SUFFIX)
 
 
@@ -117,7 +118,7 @@ def is_loop(storage: Storage, link: str) -> bool:
     """Return whether a link leads to a directory that contains it."""
     target = storage.status(link)
     directory = parent(link)
-    while target is not None and target.identity is not None:
+    while target is not None and target.identity is not None:  # without identities a storage has no links
         status = storage.status(directory)
         if status is not None and status.identity == target.identity:
             return True
@@ -128,14 +129,15 @@ def is_loop(storage: Storage, link: str) -> bool:
 
 
 def walk_levels(tops: Iterable[str], below: Callable[[str], Iterable[str]], *, waits: bool) -> None:
-    """Call a function for some directories and those below, which it returns: each once, a level at once if calls wait."""
+    """Call a function once for each directory of some trees; it returns the directories below its argument."""
+    # A level at a time, so that calls that wait are made at once.
     level, seen = [*dict.fromkeys(tops)], set[str]()
     while level:
         seen.update(level)
         inner: dict[str, Iterable[str]] = {}
 
-        def ask(directory: str, inner: dict[str, Iterable[str]] = inner) -> None:
+        def list_below(directory: str, inner: dict[str, Iterable[str]] = inner) -> None:
             inner[directory] = below(directory)
 
-        each(ask, level, waits=waits)
+        each(list_below, level, waits=waits)
         level = [*dict.fromkeys(path for directory in level for path in inner[directory] if path not in seen)]

@@ -2,7 +2,7 @@ r"""Hadoop's glob patterns: compile them to predicates on names, and expand brac
 
 As in ``org.apache.hadoop.fs.GlobPattern`` and ``GlobExpander``: ``*`` and ``?`` within one part of a path, ``[abc]``,
 ``[a-z]``, ``[^a]`` (or ``[!a]``), nested ``{a,b}`` that may contain slashes, and ``\` to escape a character. A part
-``**``, which Hadoop does not have, stands for any number of directories. Nothing here accesses a file system.
+``**``, which Hadoop does not have, stands for any number of directories. No function here accesses a file system.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def is_pattern(path: str) -> bool:
     return _MAGIC.search(path) is not None
 
 
-def escaped(path: str) -> str:
-    """Return the pattern that matches a path alone."""
+def escape(path: str) -> str:
+    """Return the pattern that matches only a path."""
     return _MAGIC.sub(r"\\\g<0>", path)
 
 
@@ -54,11 +54,7 @@ def literal(part: str) -> str | None:
 
 
 def compile_name(pattern: str) -> Matches:
-    """Compile a pattern into a predicate on names (without slashes).
-
-    OptionError if a bracket or brace is not closed, a range runs backwards, the pattern ends in a backslash, it is
-    longer than `MOST_CHARACTERS`, or its braces stand for more than `MOST_PATHS` names or for very many characters.
-    """
+    """Compile a pattern into a predicate on names (without slashes); OptionError if it is malformed or too large."""
     if len(pattern) > MOST_CHARACTERS:
         raise OptionError(expected=f"a pattern of at most {MOST_CHARACTERS:,} characters", found=f"{len(pattern):,}")
     return re.compile("|".join(map(_expression, _Parser(pattern).choices())), re.DOTALL).fullmatch
@@ -69,7 +65,7 @@ def _expression(choice: _Choice) -> str:
     if _STAR not in choice:
         return parts[0]
     first, last = "" if choice[0] == _STAR else parts.pop(0), parts.pop()
-    # A part between two stars has one length, so its leftmost place is as good as any: an atomic group tries no other.
+    # A part between two stars has one length, so its leftmost match is as good as any: an atomic group tries no other.
     # With backtracking ``*a*a*a*ab`` takes seconds for one name.
     return first + "".join(f"(?>.*?{part})" for part in parts) + f".*{last}"
 
@@ -89,13 +85,13 @@ class _Parser:
         while self._at < len(self._pattern):
             letter = self._next()
             if letter == "{" or (letter in "}," and outer):
-                choices, part = self._crossed(choices, [tuple(part)]), []
+                choices, part = self._combine(choices, [tuple(part)]), []
             if letter == "{":
                 outer.append((choices, []))
                 choices = [()]
             elif letter == "}" and outer:
                 before, inside = outer.pop()
-                choices = self._crossed(before, inside + choices)
+                choices = self._combine(before, inside + choices)
             elif letter == "," and outer:
                 outer[-1][1].extend(choices)
                 choices = [()]
@@ -103,9 +99,10 @@ class _Parser:
                 part.append(self._part(letter))
         if outer:
             raise self._wrong("a } for each {")
-        return self._crossed(choices, [tuple(part)])
+        return self._combine(choices, [tuple(part)])
 
-    def _crossed(self, before: list[_Choice], after: list[_Choice]) -> list[_Choice]:
+    def _combine(self, before: list[_Choice], after: list[_Choice]) -> list[_Choice]:
+        # Counted before it is built: ``{a,b}{a,b}...`` doubles with each pair of braces.
         self._expanded += len(before) * sum(map(len, after)) + len(after) * sum(map(len, before))
         if len(before) * len(after) > MOST_PATHS or self._expanded > _MOST_EXPANDED_CHARACTERS:
             raise OptionError(
@@ -118,20 +115,20 @@ class _Parser:
             return self._set()
         if letter in "*?":
             return _STAR if letter == "*" else "."
-        return re.escape(self._escaped() if letter == "\\" else letter)
+        return re.escape(self._unescape() if letter == "\\" else letter)
 
     def _next(self) -> str:
         letter = self._pattern[self._at]
         self._at += 1
         return letter
 
-    def _escaped(self) -> str:
+    def _unescape(self) -> str:
         if self._at == len(self._pattern):
             raise self._wrong("a character after the backslash")
         return self._next()
 
     def _set(self) -> str:
-        r"""Parse a set; ``\``, ``-``, ``]`` leading ``^`` and ``!`` are special."""
+        r"""Parse a set; ``\``, ``-``, ``]``, and a leading ``^`` or ``!`` are special."""
         negated = self._pattern[self._at : self._at + 1] in ("^", "!")
         self._at += negated
         ranges = ""
@@ -140,14 +137,14 @@ class _Parser:
             if self._at == len(self._pattern):
                 raise self._wrong("a ] for each [")
             letter = self._next()
-            if letter == "]" and self._at > first + 1:
+            if letter == "]" and self._at > first + 1:  # the first ] of a set stands for itself
                 return f"[{'^' * negated}{ranges}]"
-            low = high = self._escaped() if letter == "\\" else letter
+            low = high = self._unescape() if letter == "\\" else letter
             following = self._pattern[self._at : self._at + 2]
             if len(following) == 2 and following[0] == "-" and following[1] != "]":
                 self._at += 1
                 letter = self._next()
-                high = self._escaped() if letter == "\\" else letter
+                high = self._unescape() if letter == "\\" else letter
                 if high < low:
                     raise self._wrong(f"a range from the lower to the higher character, not {low}-{high}")
             ranges += f"{re.escape(low)}-{re.escape(high)}"
@@ -157,11 +154,8 @@ class _Parser:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    r"""Expand braces that contain a slash: ``p{a/b,c}`` becomes ``pa/b`` and ``pc``.
-
-    Braces without a slash stay, and so does a pattern with unclosed braces. OptionError if they expand to more than
-    `MOST_PATHS` patterns, or to very many characters.
-    """
+    r"""Expand braces that contain a slash: ``p{a/b,c}`` becomes ``pa/b`` and ``pc``; OptionError if they are too many."""
+    # Braces without a slash stay, and so does a pattern with unclosed braces: `compile_name` reads both.
     waiting = [pattern]
     expanded: list[str] = []
     characters = 0
@@ -177,6 +171,7 @@ def expand_braces(pattern: str) -> list[str]:
         first, commas, end = braces
         edges = [first, *commas, end]
         choices = [current[a + 1 : b] for a, b in pairwise(edges)]
+        # Reversed, as the last is expanded next and the results are in the order of the pattern.
         waiting.extend(current[:first] + choice + current[end + 1 :] for choice in reversed(choices))
     return expanded
 

@@ -1,10 +1,9 @@
 """Discover Hive partitions from the names of directories, as Spark does.
 
-As in ``PartitioningUtils.parsePartitions``, the path of every directory that contains files is parsed upwards to a base
-path, or to the first name without an equals sign above one with it. That directory is the table's root, which must be
-the same for all, as must the names of the columns, ignoring case. A column's type is the widest of the types of its
-strings (`partition_values`), and its strings are then cast to that type. Filters do not matter: a file that is not read
-still counts for the type of its partition column.
+How it works, as in ``PartitioningUtils.parsePartitions``: the path of every directory with files is parsed upwards to a base
+path, or to the first name without an equals sign above a name with one. That directory is the table's root. All directories
+must have one root, and the same names of columns, ignoring case. A column's type is the widest of the types of its strings
+(`partition_values`), and its strings are cast to it. A file that a filter leaves out still counts for this type.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
+from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hugging_face import SPLIT_COLUMN
 from spark_arrow_ipc.dataset.listing.partition_values import (
@@ -51,10 +50,10 @@ class Partitioning:
     files: tuple[DataFile, ...]  # the files to read, with their values in `DataFile.partition`
     # the escaped string of each value of each file; one tuple for all files of a directory
     strings: tuple[Strings, ...] = ()
-    unread: tuple[DataFile, ...] = ()  # files in the root of a partitioned table, which Spark does not read either
+    unread: tuple[DataFile, ...] = ()  # files in the root of a partitioned table, which Spark does not read, either
     time_zone: str | None = None
-    # the record of each dataset whose directories are read (`Tree.heads`); empty where files are named one by one
-    heads: Mapping[str, MetRecord] = dataclasses.field(default_factory=dict)
+    # the log entry of each table whose directories are read (`Tree.heads`); empty where files are named one by one
+    heads: Mapping[str, ListedEntry] = dataclasses.field(default_factory=dict)
 
     def warning(self) -> str | None:
         """Return a warning about the files in the root of a partitioned table, or None."""
@@ -71,10 +70,7 @@ class Partitioning:
 def discover(
     tree: Tree, *, base_path: str | None = None, infer: bool = True, time_zone: str | None = None
 ) -> Partitioning:
-    """Return the files of a read, with the partition values of their directories.
-
-    O(directories + files). A tree that is read recursively has no partitions.
-    """
+    """Return the files of a read, with the partition values of their directories; a recursive read has no partitions."""
     if time_zone is not None:
         zone(time_zone)
     bases = _base_paths(tree, base_path)
@@ -87,18 +83,18 @@ def discover(
     files: list[DataFile] = []
     rows: list[Strings] = []
     unread: list[DataFile] = []
-    for directory, kept in tree.accepted(nested=True):
+    for directory, selected in tree.select_files(nested=True):
         row = strings.get(directory)
-        if row is None:
-            unread.extend(kept)  # beside the directories of partitions: Spark drops such files silently
+        if row is None:  # next to the directories of partitions: Spark drops such files in silence
+            unread.extend(selected)
         else:
-            files.extend(map(_with_values, kept, repeat(values[row])))
-            rows.extend(repeat(row, len(kept)))
+            files.extend(map(_with_values, selected, repeat(values[row])))
+            rows.extend(repeat(row, len(selected)))
     return Partitioning(fields, tuple(files), tuple(rows), tuple(unread), time_zone)
 
 
 def _by_split(tree: Tree, bases: set[str], time_zone: str | None) -> Partitioning:
-    """Return the files of HuggingFace's DatasetDicts with their splits, and those of others without."""
+    """Return files with the splits of HuggingFace's DatasetDicts as a partition column; null for other files."""
     if not tree.recursive and _parse(tree.leaves, bases)[1]:
         raise UnsupportedError(
             "a DatasetDict with several splits and partitions in directories key=value are not read at once; load them one "
@@ -114,13 +110,13 @@ def _by_split(tree: Tree, bases: set[str], time_zone: str | None) -> Partitionin
 
 
 def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
-    """Raise if the files have a column with the name of the one that their splits get, which would replace it."""
+    """Raise if the files have a column with the name of the split column, which would replace it."""
     first = next(file for file in files if file.path in tree.splits)
     try:
         with ipc.open(first.open(tree.storage), columns=known_columns) as reader:
             names = reader.file_schema.names
     except (ArrowIpcError, OSError):
-        return  # whoever reads it says what is wrong
+        return  # the task that reads the file raises its error
     if SPLIT_COLUMN in map(str.lower, names):
         raise UnsupportedError(
             f"this dataset has a column {SPLIT_COLUMN} of its own, and its splits would get one of that name; load the "
@@ -129,18 +125,18 @@ def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
         )
 
 
-def partition_known(
+def partition_by_directory(
     files: Sequence[DataFile], roots: Sequence[str], *, infer: bool = True, time_zone: str | None = None
 ) -> Partitioning:
-    """Return files that are known with the partition values of their directories; all of them are read."""
+    """Return files that the caller has listed, with the partition values of their directories; all are read."""
     if time_zone is not None:
         zone(time_zone)
     directories = [parent(file.path) for file in files]
     names, strings = _parse(dict.fromkeys(directories), set(roots))
     if not strings:
         return Partitioning((), tuple(files))
-    beside = (DEFAULT_PARTITION,) * len(names)  # a file beside the directories of partitions has no values
-    rows = tuple(strings.get(directory, beside) for directory in directories)
+    nulls = (DEFAULT_PARTITION,) * len(names)  # of a file that is not in a directory of a partition
+    rows = tuple(strings.get(directory, nulls) for directory in directories)
     fields, values = _with_types(names, dict(zip(rows, directories, strict=True)), time_zone, infer=infer)
     return Partitioning(fields, tuple(map(_with_values, files, map(values.__getitem__, rows))), rows, (), time_zone)
 
@@ -148,7 +144,7 @@ def partition_known(
 def with_constants(
     partitioning: Partitioning, fields: Sequence[t.Field], values: Sequence[tuple[object, ...]]
 ) -> Partitioning:
-    """Return files with more columns that have one value in each file, behind those of their directories."""
+    """Return files with further columns of one value in each file, after the partition columns."""
     strings = partitioning.strings or ((),) * len(partitioning.files)
     files = tuple(
         file._replace(partition=(*file.partition, *row)) for file, row in zip(partitioning.files, values, strict=True)
@@ -181,12 +177,10 @@ class _Named(Protocol):
 _N = TypeVar("_N", bound=_Named)
 
 
-def merged_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]:
-    """Merge the fields of files and partitions, in Spark's order.
-
-    A partition column that the files have too, ignoring case, takes their position, with the name and type of the
-    partition; the others follow at the end.
-    """
+def merge_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]:
+    """Return the fields of files and partitions in Spark's order."""
+    # A partition column that the files have too, ignoring case, keeps the position in the files, with the name and type of
+    # the partition; the others follow at the end.
     waiting = {field.name.lower(): field for field in partition}
     merged = [waiting.pop(field.name.lower(), field) for field in data]
     return (*merged, *waiting.values())
@@ -239,7 +233,7 @@ def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Strings, dict[str, S
         raise SchemaMismatchError(
             "conflicting names of partition columns: "
             + "; ".join(f"{', '.join(names)} in {leaf}" for names, leaf in sorted(spellings.items())[:_SHOWN])
-            + ". All directories of a level must have one name, and files lie only in the innermost ones",
+            + ". All directories of a level must have one name, and files are only in the innermost ones",
             path=next(iter(tables)),
         )
     names, leaf = next(iter(spellings.items()))
@@ -309,24 +303,21 @@ def _with_types(
     names: Sequence[str], rows: Mapping[Strings, str], time_zone: str | None, *, infer: bool
 ) -> tuple[tuple[t.Field, ...], dict[Strings, tuple[PartitionValue, ...]]]:
     """Return the columns, and the values of each row of strings."""
-    kinds = [_column_type({row[i] for row in rows}, time_zone, infer=infer) for i in range(len(names))]
-    fields = tuple(map(t.Field, names, kinds))
-    return fields, _cast(fields, rows, time_zone)
-
-
-def _column_type(strings: set[str], time_zone: str | None, *, infer: bool) -> t.DataType:
-    if infer:
-        return widest({infer_type(string, time_zone) for string in strings})
-    return t.null if strings == {DEFAULT_PARTITION} else t.utf8
+    fields: list[t.Field] = []
+    for i, name in enumerate(names):
+        strings = {row[i] for row in rows}  # each once, as many directories have few values
+        if infer:
+            type_ = widest({infer_type(string, time_zone) for string in strings})
+        else:
+            type_ = t.null if strings == {DEFAULT_PARTITION} else t.utf8
+        fields.append(t.Field(name, type_))
+    return tuple(fields), _cast(fields, rows, time_zone)
 
 
 def _cast(
     fields: Sequence[t.Field], rows: Mapping[Strings, str], time_zone: str | None
 ) -> dict[Strings, tuple[PartitionValue, ...]]:
-    """Cast rows of strings, each string once.
-
-    `rows` maps each row to one of its directories, for error messages.
-    """
+    """Cast rows of strings, each string once; `rows` maps each row to one of its directories, for error messages."""
     memos: list[dict[str, PartitionValue]] = [{} for _ in fields]
     for strings, directory in rows.items():
         for field, memo, string in zip(fields, memos, strings, strict=True):

@@ -1,14 +1,14 @@
-"""Datasets of HuggingFace's `datasets`: which files of a directory are data, in which order, and of which split.
+"""Find the files, their order and their splits in a directory that HuggingFace's `datasets` wrote.
 
-Three forms are known by the JSON files that lie beside the data:
+Its JSON files show one of three forms:
 
 - ``save_to_disk`` of a Dataset: ``dataset_info.json`` and ``state.json``, whose ``_data_files`` name the files in order;
-- of a DatasetDict: ``dataset_dict.json``, which names the splits, each a directory of the first form;
-- the cache of ``load_dataset``: ``dataset_info.json`` alone, from whose ``splits`` the names of the files follow. What else
-  lies there (``cache-*.arrow``) are results of ``map``, and no data.
+- ``save_to_disk`` of a DatasetDict: ``dataset_dict.json`` names the splits, each a directory of the first form;
+- the cache of ``load_dataset``: only ``dataset_info.json``, whose ``splits`` determine the names of the files. Other files
+  in such a directory (``cache-*.arrow``) are results of ``map``, and not data.
 
-The JSON may come from anybody: it is read up to a size, and a name in it is one that the listing has, or an error. Where a
-dataset of our own changes, its pending record says what ``state.json`` will be (`CommittedView.document`).
+The JSON is not trusted: its size is bounded, and a name in it is an error unless the listing has it. While a job of this
+package replaces a dataset, its pending log entry has the coming ``state.json`` (`CommittedView.document`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATE_FILE: Final = "state.json"
 DICT_FILE: Final = "dataset_dict.json"
 
 SPLIT_COLUMN: Final = "split"
-"""The column with the name of each row's split, where there are several."""
+"""The column with the name of each row's split, in a dataset of several."""
 
 MAX_JSON_NBYTES: Final = 16 << 20
 """Larger JSON files are not read: one that names 100,000 files has 5 MB."""
@@ -43,14 +43,13 @@ _INDICES: Final = ("_indices_files", "_indices_data_files")
 _SPLIT: Final = re.compile(r"\w+(\.\w+)*")
 """Matches the names of splits that `datasets` takes."""
 
-
 _MOST_NAME: Final = 255
 """Characters of the name of a dataset: no file has a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The files of one split, in their order; of a Dataset that stands alone the name is empty."""
+    """The files of one split, in their order; the name is empty for a Dataset without splits."""
 
     name: str
     directory: str
@@ -58,19 +57,24 @@ class Split:
 
 
 Read = Callable[[str, int], bytes]
-"""Returns a file whole, of at most so many bytes."""
+"""Returns the bytes of a file, which has at most so many."""
 
 
 def splits_in(
     directory: str, files: Sequence[DataFile], leaves: Mapping[str, Sequence[DataFile]], read: Read
 ) -> tuple[Split, ...] | None:
-    """Return the splits of a directory, one for a Dataset; None if it is not a dataset of HuggingFace.
+    """Return the splits of a directory, one for a Dataset; None if HuggingFace's `datasets` did not write it.
 
-    `files` are those of the directory, sorted by path; `leaves` those of all directories, for the splits of a
-    DatasetDict; `read` reads a JSON file.
+    `files` of the directory are sorted by path; `leaves` have the files of all directories; `read` reads a JSON file.
     """
-    if not any(_has(files, join(directory, name)) for name in (INFO_FILE, DICT_FILE)):
-        return None  # as nearly all directories, without a look at each of their files
+
+    def has(name: str) -> bool:
+        path = join(directory, name)
+        position = bisect_left(files, path, key=lambda file: file.path)
+        return position < len(files) and files[position].path == path
+
+    if not has(INFO_FILE) and not has(DICT_FILE):
+        return None  # nearly all directories end here, in O(log files)
     by_name = {name_of(file.path): file for file in files}
     if INFO_FILE in by_name and STATE_FILE in by_name:
         return (Split("", directory, _files_of_state(directory, by_name, read)),)
@@ -79,11 +83,6 @@ def splits_in(
     if INFO_FILE in by_name:
         return _splits_of_cache(directory, by_name, read)
     return None
-
-
-def _has(files: Sequence[DataFile], path: str) -> bool:
-    position = bisect_left(files, path, key=lambda file: file.path)
-    return position < len(files) and files[position].path == path
 
 
 def _files_of_state(directory: str, by_name: Mapping[str, DataFile], read: Read) -> tuple[DataFile, ...]:
@@ -119,34 +118,32 @@ def _splits_of_cache(directory: str, by_name: Mapping[str, DataFile], read: Read
     path = join(directory, INFO_FILE)
     splits = _object(path, read).get("splits")
     if not isinstance(splits, dict) or not splits:
-        return None  # no sign of a cache: the file is refused as what it is
-    found = []
+        return None  # not a cache: the JSON file itself is refused, as other files that are not Arrow
+    result = []
     for name, split in splits.items():
         of = split.get("dataset_name") if isinstance(split, dict) else None
         if not _is_split(name) or not isinstance(of, str) or len(of) > _MOST_NAME:
             raise _wrong(path, 'names of splits, each with a "dataset_name"', {name: split})
         lengths = split.get("shard_lengths") or ()
         count = len(lengths) if isinstance(lengths, list) else 1
-        first = f"{_snake_case(of)}-{name}"
-        # One at a time: the first that is not there ends it, and a list of shards may be long.
+        # `datasets.naming.camelcase_to_snakecase`, in two steps.
+        words = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", of)
+        words = re.sub(r"([a-z\d])([A-Z])", r"\1_\2", words).lower()
+        first = f"{words}-{name}"
+        # One name at a time, as the first missing file is an error and the list of shards may be long.
         names = (
             f"{first}-{i:05d}-of-{count:05d}.arrow" if count > 1 else f"{first}.arrow" for i in range(max(count, 1))
         )
-        found.append(Split(name, directory, tuple(_file(path, one, directory, by_name) for one in names)))
-    return tuple(found)
+        result.append(Split(name, directory, tuple(_file(path, one, directory, by_name) for one in names)))
+    return tuple(result)
 
 
 def _is_split(name: object) -> bool:
     return isinstance(name, str) and _SPLIT.fullmatch(name) is not None
 
 
-def _snake_case(name: str) -> str:
-    """Return the name of a dataset as it stands in the names of its files (`datasets.naming`)."""
-    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
-    return re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name).lower()
-
-
 def _file(path: str, name: object, directory: str, by_name: Mapping[str, DataFile]) -> DataFile:
+    # A name must not lead out of the directory.
     if not isinstance(name, str) or SEPARATOR in name or name in {"", ".", ".."}:
         raise _wrong(path, "names of files in its directory", name)
     if name not in by_name:
@@ -169,4 +166,4 @@ def _object(path: str, read: Read) -> dict[str, Any]:
 
 
 def _wrong(path: str, expected: str, actual: object) -> NoFilesError:
-    return NoFilesError(expected=f"{expected}, which say what is read here", found=cut_repr(actual), path=path)
+    return NoFilesError(expected=f"{expected}, which determine the files to read", found=cut_repr(actual), path=path)

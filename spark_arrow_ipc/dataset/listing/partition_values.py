@@ -1,11 +1,11 @@
 """Infer, parse and format the values of partition columns, as Spark does.
 
-Spark's rules (``PartitioningUtils`` and ``ExternalCatalogUtils``), down to Java's grammars of numbers: the type of a
-value is the first of int, long, decimal without a fraction, double, timestamp and date that it parses as, else string.
-Different types of one column are widened only if no digit is lost, else the column is a string.
+How it works: by Spark's rules (``PartitioningUtils`` and ``ExternalCatalogUtils``), down to Java's grammars of numbers, the
+type of a value is the first of int, long, decimal without a fraction, double, timestamp and date that parses it, otherwise
+string. Different types of one column are widened if no digit is lost, otherwise the column is a string.
 
 Four differences from Spark are intended: years outside 1 to 9999, which Python's dates cannot hold, and times of day,
-which only some versions of Spark infer, stay strings; a timestamp has no time zone unless one is given, because the
+which only some versions of Spark infer, stay strings; a timestamp has a time zone only with the option timeZone, because the
 planner does not know the session's; and escapes that are UTF-8, as polars and pyarrow write them, are read as text.
 """
 
@@ -60,20 +60,16 @@ def escape_path_name(string: str) -> str:
 
 
 def unescape_path_name(string: str) -> str:
-    """Unescape a name or value; a percent sign without two hexadecimal digits stays.
-
-    A run of escapes that is UTF-8 is that text, as polars and pyarrow write it. Any other escape is one character, as
-    for Spark, which itself writes only escapes of ASCII.
-    """
-    return _ESCAPED.sub(_unescaped, string) if "%" in string else string
+    """Unescape a name or value; a percent sign without two hexadecimal digits stays."""
+    return _ESCAPED.sub(_unescape, string) if "%" in string else string
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     data = bytes.fromhex(match[0].replace("%", ""))
     try:
-        return data.decode()
+        return data.decode()  # as polars and pyarrow escape text
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return data.decode("latin-1")  # as Spark reads: each escape is one character; it writes only escapes of ASCII
 
 
 def infer_type(raw: str, time_zone: str | None = None) -> t.DataType:
@@ -158,7 +154,7 @@ def cast(raw: str, type_: t.DataType, time_zone: str | None = None) -> Partition
 
 
 def exact_number(raw: str) -> Decimal | None:
-    """Return the finite decimal number that a raw value spells, whatever type it would be read as, or None."""
+    """Return the finite decimal number that a raw value spells, regardless of its inferred type, or None."""
     string = raw.strip(_JAVA_WHITESPACE).rstrip("fFdD")
     return Decimal(string) if _DECIMAL.fullmatch(string) and not _UNDECIMAL.search(string) else None
 
@@ -172,7 +168,7 @@ def _bool(raw: str, *_: object) -> bool:
 
 def _int(raw: str, type_: Any, _: object) -> int:
     value = int(raw) if _INTEGER.fullmatch(raw) and not _UNDECIMAL.search(raw) else None
-    low = -(1 << type_.bit_width - 1) if type_.signed else 0
+    low = -(1 << type_.bit_width - 1) if type_.signed else 0  # unsigned types are never inferred, but may be requested
     if value is None or not low <= value < low + (1 << type_.bit_width):
         raise ValueError
     return value
@@ -195,7 +191,7 @@ def _decimal(raw: str, type_: Any, _: object) -> Decimal:
         raise ValueError
     with localcontext(prec=type_.precision + 1):
         scaled = value.quantize(Decimal((0, (1,), -type_.scale))) if value else Decimal((0, (0,), -type_.scale))
-    if scaled != value:
+    if scaled != value:  # rounding would merge partitions
         raise ValueError
     return scaled
 
@@ -248,16 +244,8 @@ def _string(raw: str, *_: object) -> str:
     return string
 
 
-def _bytes(raw: str, *_: object) -> bytes:
-    return unescape_path_name(raw).encode()
-
-
-def _null(*_: object) -> None:
-    return None
-
-
 CASTS: Final[Mapping[type[t.DataType], Callable[[str, Any, str | None], PartitionValue]]] = {
-    t.Null: _null,
+    t.Null: lambda *_: None,
     t.Bool: _bool,
     t.Int: _int,
     t.FloatingPoint: _float,
@@ -266,33 +254,28 @@ CASTS: Final[Mapping[type[t.DataType], Callable[[str, Any, str | None], Partitio
     t.Timestamp: _timestamp,
     t.Time: _time,
     **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Utf8View), _string),
-    **dict.fromkeys((t.Binary, t.LargeBinary, t.BinaryView), _bytes),
+    **dict.fromkeys((t.Binary, t.LargeBinary, t.BinaryView), lambda raw, *_: unescape_path_name(raw).encode()),
 }
 """The function that parses a raw value, for each type that a partition column can have."""
 
 
 def partition_directory(names: Sequence[str], values: Sequence[PartitionValue | np.generic]) -> str:
-    """Name a partition's relative directory as Spark: ``year=2024/city=a%3Ab``.
-
-    Null and the empty string are both `DEFAULT_PARTITION`. Timestamps are written in their own time zone: convert
-    aware ones to the zone in which they will be read.
-    """
+    """Return a partition's relative directory as Spark names it: ``year=2024/city=a%3Ab``; timestamps in their own zone."""
     return "/".join(_segment(name, value) for name, value in zip(names, values, strict=True))
 
 
 def _segment(name: str, value: PartitionValue | np.generic) -> str:
     if not name:
         raise OptionError(expected="partition columns with names", found="one with an empty name")
-    string = "" if value is None else _FORMATS.get(type(value), _refuse)(value)
+    if value is not None and type(value) not in _FORMATS:
+        raise UnsupportedError(f"a value of the type {type(value).__name__} cannot name a partition's directory")
+    string = "" if value is None else _FORMATS[type(value)](value)
+    # Null and the empty string have one name, as in Spark.
     segment = f"{escape_path_name(name)}={escape_path_name(string) or DEFAULT_PARTITION}"
     # Readers skip names that begin or end like this, and the rows would be lost.
     if segment[0] == ".":
         segment = f"%2E{segment[1:]}"
     return f"{segment[:-1]}%5F" if segment.endswith("._COPYING_") else segment
-
-
-def _refuse(value: object) -> str:
-    raise UnsupportedError(f"a value of the type {type(value).__name__} cannot name a partition's directory")
 
 
 def _format_double(value: float | np.floating[Any]) -> str:
@@ -318,23 +301,18 @@ def _format_double(value: float | np.floating[Any]) -> str:
     return f"-{string}" if sign else string
 
 
-def _format_datetime(value: datetime) -> str:
-    string = value.replace(tzinfo=None).isoformat(" ")
-    return string.rstrip("0") if value.microsecond else string
+def _format_time(value: datetime | time) -> str:
+    string = value.replace(tzinfo=None).isoformat().replace("T", " ")
+    return string.rstrip("0") if value.microsecond else string  # as Spark, without the zeros of a fraction
 
 
-def _format_time(value: time) -> str:
-    string = value.replace(tzinfo=None).isoformat()
-    return string.rstrip("0") if value.microsecond else string
-
-
-_WHOLE: Final = [np.dtype(f"{sign}int{bits}").type for sign, bits in product(("", "u"), (8, 16, 32, 64))]
+_INTEGERS: Final = [np.dtype(f"{sign}int{bits}").type for sign, bits in product(("", "u"), (8, 16, 32, 64))]
 
 _FORMATS: Final[Mapping[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     np.bool_: lambda value: "true" if value else "false",
     int: str,
-    **dict.fromkeys(_WHOLE, str),
+    **dict.fromkeys(_INTEGERS, str),
     float: _format_double,
     **dict.fromkeys((np.float16, np.float32, np.float64), _format_double),
     Decimal: lambda value: format(value, "f"),
@@ -342,7 +320,7 @@ _FORMATS: Final[Mapping[type, Callable[[Any], str]]] = {
     np.str_: str,
     bytes: lambda value: value.decode(errors="replace"),
     date: date.isoformat,
-    datetime: _format_datetime,
+    datetime: _format_time,
     time: _format_time,
 }
 """The function that formats a value like Spark's cast to string, by Python type."""

@@ -1,16 +1,16 @@
 r"""List the files and directories of a read, from its paths and patterns.
 
-As in Spark's file sources, a path is a file, a directory or a pattern (`globs`). A directory is listed with all its
-subdirectories, because those named ``key=value`` are partitions (`hive`). Without partitions, and unless `recursive`,
-only the files directly in a directory are read. Names that begin with ``_`` or ``.`` are skipped; a pattern matches
-them only if it begins with that character. Paths keep their order, the files of one path are sorted by name, and a
-path given twice is read twice. A file that is given by its path is read whatever its name.
+How it works: as in Spark's file sources, a path is a file, a directory or a pattern (`globs`); a pattern without matches is
+tried as a plain path. A directory is listed with all its subdirectories, because those named ``key=value`` are partitions
+(`hive`). Without partitions, and unless `recursive`, only the files directly in a directory are read.
 
-With `hugging_face` a directory that HuggingFace's `datasets` wrote has the files that its JSON files name, in their order
-(`hugging_face`), and a DatasetDict stands for its splits.
-
-A pattern that matches nothing is tried as a plain path. Pending jobs are seen as if they were done (`committed_view`).
-Links are followed, except those to a directory that contains them. No file is opened here.
+- Names that begin with ``_`` or ``.`` are skipped; a pattern matches them only if it begins with that character. A file whose
+  path is named explicitly is read with any name.
+- Paths keep their order, the files of one path are sorted by name, and a path that is named twice is read twice.
+- Pending jobs are seen as if they were done (`committed_view`).
+- With `hugging_face`, a directory that HuggingFace's `datasets` wrote has the files that its JSON files name, in their order
+  (`hugging_face`), and a DatasetDict stands for its splits.
+- Links are followed, except links to a directory that contains them. No file is opened.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing import globs, hugging_face
-from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
+from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, ListedEntry, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
-from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_staging, list_directory
+from spark_arrow_ipc.dataset.listing.directory import Listing, count_noun, is_hidden, is_staging, list_directory
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
@@ -39,8 +39,7 @@ _CORRECTIONS: Final = 20
 _SUGGESTED_DEPTH: Final = 8
 """Levels of directories that are listed to suggest a pattern in an error."""
 
-
-_Found: TypeAlias = tuple[
+_Listed: TypeAlias = tuple[
     tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...], dict[str, str]
 ]
 """The roots, leaves, dangling links and splits of a tree."""
@@ -58,9 +57,9 @@ class Tree:
     filter: FileFilter = field(default_factory=FileFilter)  # which files are read
     dangling: tuple[tuple[str, Listing], ...] = ()  # directories that contain dangling links, and their listings
     storage: Storage = LOCAL
-    # the record whose state is listed, by the path of each dataset that was met
-    heads: Mapping[str, MetRecord] = field(default_factory=dict)
-    # by the path of each file of a DatasetDict its split; empty where no root has several of them
+    # the log entry whose state is listed, by the path of each table in or around the trees
+    heads: Mapping[str, ListedEntry] = field(default_factory=dict)
+    # the split of each file of a DatasetDict, by its path; empty where no root has several splits
     splits: Mapping[str, str] = field(default_factory=dict)
 
     def all_files(self) -> list[DataFile]:
@@ -68,11 +67,11 @@ class Tree:
         return [file for _, files in self._directories(nested=True) for file in files]
 
     def files(self, *, nested: bool) -> tuple[DataFile, ...]:
-        """Return the files that the filter accepts: all, or without `nested` those that lie in no directory below a root."""
-        return tuple(file for _, files in self.accepted(nested=nested) for file in files)
+        """Return the files that the filter accepts; without `nested`, only files directly in a root."""
+        return tuple(file for _, files in self.select_files(nested=nested) for file in files)
 
-    def accepted(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
-        """Return directories with their `files`; an error if there are none at all says what was skipped and why."""
+    def select_files(self, *, nested: bool) -> list[tuple[str, tuple[DataFile, ...]]]:
+        """Return the directories with their files that the filter accepts; raise if no file is left."""
         listed = self._directories(nested=nested)
         accepts = self.filter.accepts()
         files_by_directory = (
@@ -84,7 +83,7 @@ class Tree:
         if left_out:
             raise NoFilesError(
                 f"expected files to read, found none: pathGlobFilter, modifiedBefore or modifiedAfter leave out "
-                f"{counted(len(left_out), 'file')} such as {left_out[0].path}"
+                f"{count_noun(len(left_out), 'file')} such as {left_out[0].path}"
             )
         raise _nothing(self)
 
@@ -105,13 +104,9 @@ def list_tree(
     storage: Storage | None = None,
     hugging_face: bool = False,
 ) -> Tree:
-    """List the files and directories under paths and patterns.
-
-    With `hugging_face`, as readers want it, the JSON files of HuggingFace's datasets say which files are data.
-
-    O(names) and one ``stat`` per file. A file or directory that vanishes while it is listed is left out. A path that
-    does not exist is an error, as in Spark even with ignoreMissingFiles.
-    """
+    """List the files and directories under paths and patterns."""
+    # A file or directory that vanishes while it is listed is left out. A path that does not exist is an error, as in Spark
+    # even with ignoreMissingFiles.
     if not paths:
         raise NoFilesError("no path was given; give a file, a directory or a pattern such as /data/*.arrow")
     storage = storage_of(paths[0])[0] if storage is None else storage
@@ -125,15 +120,15 @@ def list_tree(
     raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=resolved[0])
 
 
-def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _Found | None:
+def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _Listed | None:
     """Return the files and directories under paths at one moment; None if the listings do not show one moment."""
     progress = Progress.SAME
     for _ in range(_CORRECTIONS):
         listed = view.listed
         try:
-            view.look_up(path for path in paths if not globs.is_pattern(path))
+            view.read_statuses(path for path in paths if not globs.is_pattern(path))
             roots = tuple(root for path in paths for root in _roots(view, path))
-            view.look_ahead(root for root in roots if isinstance(root, str))
+            view.list_ahead(root for root in roots if isinstance(root, str))
             leaves, dangling = view.leaves(roots)
             splits: dict[str, str] = {}
             if hugging_face:
@@ -145,7 +140,7 @@ def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _
                 raise
         else:
             if progress is Progress.MOVED and view.listed == listed:
-                return listing  # corrected by a record that is newer than all listings
+                return listing  # corrected by a log entry that is newer than all listings
             progress = view.catch_up(root for root in roots if isinstance(root, str))
             if progress is Progress.SAME:
                 return listing
@@ -157,25 +152,25 @@ def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _
 def _files_of_json(
     view: CommittedView, roots: Sequence[DataFile | str], leaves: Mapping[str, tuple[DataFile, ...]]
 ) -> tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], dict[str, str]]:
-    """Return roots, leaves and splits, of each dataset of HuggingFace only the files that are its data."""
-    named_directories = {
-        parent(root.path) for root in roots if isinstance(root, DataFile)
-    }  # of these files were named one by one
-    directories = {
-        directory: found
+    """Return roots, leaves and splits; in directories of HuggingFace's datasets, only the files that their JSON files name."""
+    # A user who names single files in a directory reads these, whatever its JSON files name.
+    named_directories = {parent(root.path) for root in roots if isinstance(root, DataFile)}
+    by_directory = {
+        directory: splits
         for directory, files in leaves.items()
         if directory not in named_directories
-        and (found := hugging_face.splits_in(directory, files, leaves, view.document)) is not None
+        and (splits := hugging_face.splits_in(directory, files, leaves, view.document)) is not None
     }
-    named, splits, parts = dict(leaves), dict[str, str](), list[DataFile | str]()
-    for directory, found in directories.items():
-        named[directory] = tuple(file for split in found if split.directory == directory for file in split.files)
+    selected, split_names, parts = dict(leaves), dict[str, str](), list[DataFile | str]()
+    for directory, splits in by_directory.items():
+        # The splits of a DatasetDict are in directories of their own, and its other files are not data.
+        selected[directory] = tuple(file for split in splits if split.directory == directory for file in split.files)
     for root in roots:
-        found = directories.get(root, ()) if isinstance(root, str) else ()
-        if len(found) > 1:
-            splits.update((file.path, split.name) for split in found for file in split.files)
-        parts += dict.fromkeys(split.directory for split in found) or [root]
-    return tuple(parts), {path: files for path, files in named.items() if files}, splits
+        splits = by_directory.get(root, ()) if isinstance(root, str) else ()
+        if len(splits) > 1:
+            split_names.update((file.path, split.name) for split in splits for file in split.files)
+        parts += dict.fromkeys(split.directory for split in splits) or [root]
+    return tuple(parts), {path: files for path, files in selected.items() if files}, split_names
 
 
 def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
@@ -191,18 +186,19 @@ def _root(view: CommittedView, path: str) -> DataFile | str:
         raise NoFilesError("this is a staged file of a write that has not committed; it is never read", path=path)
     status = view.status(path)
     if status is None:
-        coming = view.file(path)
-        if coming is None and not view.has_directory(path):
+        pending = view.file(path)
+        if pending is None and not view.has_directory(path):
             raise _missing(view.storage, path)
-        return coming or path
+        return pending or path
     if status.kind is Kind.DIRECTORY:
-        return view.followed(path)
+        return view.check_link(path)
     if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
     return DataFile(path, status.nbytes, status.mtime_ns, version=status.version)
 
 
 def _missing(storage: Storage, path: str) -> NoFilesError:
+    # An existing directory shows the user which part of the path is misspelt.
     nearest = parent(path)
     while (status := storage.status(nearest)) is None or status.kind is not Kind.DIRECTORY:
         nearest = parent(nearest)
@@ -212,10 +208,11 @@ def _missing(storage: Storage, path: str) -> NoFilesError:
 
 
 def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
-    """Return the matches of a pattern, each once, sorted by path.
+    """Return the matches of a pattern, each once, sorted by path."""
 
-    The choices of braces that contain a slash stay in order.
-    """
+    def path_of(match: DataFile | str) -> str:
+        return match if isinstance(match, str) else match.path
+
     matched: dict[str, DataFile | str] = {}
     try:
         for choice in globs.expand_braces(pattern):
@@ -228,20 +225,17 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
                 if part != before or part != globs.ANY_DIRECTORIES
             ]
             matches = _matches_of_parts(view, root, parts)
-            matched.update((_path(match), match) for match in sorted(matches, key=_path))
+            # Sorted within a choice of braces; as in Hadoop, the choices stay in the order of the pattern.
+            matched.update((path_of(match), match) for match in sorted(matches, key=path_of))
     except OptionError:
         if not _is_name(view, pattern):
             raise
     if matched:
-        view.look_up(match for match in matched.values() if isinstance(match, str))
+        view.read_statuses(match for match in matched.values() if isinstance(match, str))
         return [match if isinstance(match, DataFile) else _root(view, match) for match in matched.values()]
     if _is_name(view, pattern):
         return [_root(view, pattern)]
     raise NoFilesError("no file or directory matches the pattern", path=pattern)
-
-
-def _path(match: DataFile | str) -> str:
-    return match if isinstance(match, str) else match.path
 
 
 def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> list[DataFile | str]:
@@ -253,37 +247,35 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
             continue
         if name is not None:
             paths = [join(directory, name) for directory in directories]
-            if i < len(parts) - 1 or len(paths) > 1:
-                view.look_up(paths)
-            matched = [path for path in paths if _exists_or_pending(view, path)]
+            if i < len(parts) - 1 or len(paths) > 1:  # the status of a single last one is read once, by `_root`
+                view.read_statuses(paths)
+            matched = [
+                path for path in paths if _exists(view, path) or view.has_directory(path) or view.file(path) is not None
+            ]
         elif part == globs.ANY_DIRECTORIES:
             seen: set[str] = set()
             matched = [inner for directory in directories for inner, _ in view.walk(directory, seen)]
         else:
             is_last = i == len(parts) - 1
             matches = globs.compile_name(part)
-            view.look_ahead(directories)
+            view.list_ahead(directories)
             matched = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
     return matched
 
 
 def _exists(view: CommittedView, path: str) -> bool:
-    """Return whether a path exists, even as a dangling link."""
+    """Return whether a path exists, even as a dangling link, which is an error of its own."""
     return view.status(path, follow_links=False) is not None
 
 
 def _is_name(view: CommittedView, pattern: str) -> bool:
-    """Return whether a pattern is the name of something; patterns may be longer than names."""
+    """Return whether a pattern is the path of a file or directory."""
     try:
         return _exists(view, pattern)
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+        if error.errno != errno.ENAMETOOLONG:  # patterns may be longer than names
             raise
         return False
-
-
-def _exists_or_pending(view: CommittedView, path: str) -> bool:
-    return _exists(view, path) or view.has_directory(path) or view.file(path) is not None
 
 
 def _names(
@@ -298,6 +290,7 @@ def _names(
         for name in listing.dangling:
             if matches(name):
                 listing.check_links(directory)
+    # Listings only count hidden names, so they are listed again for the few patterns that ask for them.
     if part[0] in "_." and listing.hidden:
         for name in (name_of(status.path) for status in view.storage.list(directory)):
             if is_hidden(name) and not is_staging(name) and matches(name):
@@ -305,25 +298,26 @@ def _names(
 
 
 def _nothing(tree: Tree) -> NoFilesError:
-    """Return the error for a read without files; explains the first directory."""
+    """Return the error for a read without files, which explains the first directory."""
     directories = [root for root in tree.roots if isinstance(root, str)]
     directory = directories[0]
     listing = list_directory(tree.storage, directory)
-    skipped = listing.skipped()
+    skipped = listing.describe_skipped()
     message = f"expected files to read, found none; skipped {skipped}" if skipped else "the directory is empty"
     if listing.directories and not tree.recursive:
+        names = ", ".join(listing.directories[:3]) + (", ..." if len(listing.directories) > 3 else "")
         message += (
-            f". Nested directories ({_some(listing.directories)}) are not read; "
+            f". Nested directories ({names}) are not read; "
             f"to read their files set recursiveFileLookup=true or give the pattern {_pattern(tree.storage, directory)}"
         )
     if len(directories) > 1:
-        message += f" (and nothing in {counted(len(directories) - 1, 'other directory')})"
+        message += f" (and nothing in {count_noun(len(directories) - 1, 'other directory')})"
     return NoFilesError(message, path=directory)
 
 
 def _pattern(storage: Storage, directory: str) -> str:
     """Return a pattern for the first level of subdirectories that contains files."""
-    pattern, inside = globs.escaped(directory), directory
+    pattern, inside = globs.escape(directory), directory
     for _ in range(_SUGGESTED_DEPTH):
         pattern = join(pattern, "*")
         listing = list_directory(storage, inside)
@@ -333,7 +327,3 @@ def _pattern(storage: Storage, directory: str) -> str:
         if list_directory(storage, inside).files:
             break
     return pattern
-
-
-def _some(names: Sequence[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

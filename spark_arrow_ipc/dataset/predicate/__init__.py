@@ -1,11 +1,11 @@
-"""The option `where` as a typed predicate: parse it, bind it to columns, skip what cannot match.
+"""The option `where` as a typed predicate: parse it, bind it to columns, and skip data that cannot match.
 
-Here are the settings of a session that change what Spark's own filter answers to a predicate. `where` answers as Spark does
-under its defaults. While a predicate is parsed and bound, each setting on which its meaning may depend is noted, with the part:
-literals as they are read, coercions as they are made (`settings`). The caller that knows the session checks what was noted
+This module has the settings of a session that change the meaning of a predicate in Spark's own filter. `where` answers as
+Spark does under its defaults. Parsing and binding collect the settings on which a predicate depends, each with a part of the
+SQL: `tokens` and `operands` for literals, `settings` for coercions. The caller that has the session checks their values
 (`check_settings`).
 
-``tests/where_settings.py`` found the rows of `SETTINGS`, by asking Spark under all settings that it has.
+The rows of `SETTINGS` come from ``tests/where_settings.py``, which compares Spark's answers under all of its settings.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.errors import OptionError
-
-_SHOWN: Final = 100
-"""Characters of a part in an error."""
 
 ANSI: Final = "spark.sql.ansi.enabled"
 CASE: Final = "spark.sql.caseSensitive"
@@ -38,10 +35,10 @@ class Setting:
     """One setting."""
 
     default: str  # the value for which `where` answers: Spark's own default
-    changes: str  # what another value changes
-    instead: str  # what to write so that it does not matter
-    ansi: str | None = None  # the value of `ANSI` under which Spark looks at this setting; None for both
-    refuses: bool = False  # whether another value only makes Spark refuse more predicates, and never answer another way
+    changes: str  # the effect of another value
+    instead: str  # advice: SQL that does not depend on the setting
+    ansi: str | None = None  # the value of `ANSI` under which Spark uses this setting; None for both
+    refuses: bool = False  # whether another value only makes Spark refuse more predicates, and never answer differently
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {
@@ -65,19 +62,25 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     ),
     CASE: Setting("false", "whether names in another case match", "write names as the file has them", refuses=True),
 }
-"""By name, all settings but the time zone, which predicates are bound in (`instants`)."""
+"""By name: all settings except the time zone, in which predicates are bound (`instants`)."""
 
 
-def check_settings(noted: Mapping[str, str], value_of: Callable[[str], str | None]) -> None:
+def shorten(text: str, most: int = 100) -> str:
+    """Return a part of a predicate for a message; more than `most` characters are cut."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def check_settings(dependencies: Mapping[str, str], value_of: Callable[[str], str | None]) -> None:
     """Refuse a predicate whose meaning the settings of a session change."""
-    for name, part in noted.items():
+    for name, part in dependencies.items():
         setting = SETTINGS[name]
-        shown = part if len(part) <= _SHOWN else f"{part[:_SHOWN]}..."
+        shown = shorten(part)
         value = value_of(name)
         if value is None and setting.refuses:
             continue
         if value is not None and value.strip().lower() == setting.default.lower():
             continue
+        # Without ANSI's value the setting may matter: refused, rather than answered differently.
         ansi = value_of(ANSI) if setting.ansi is not None else None
         if setting.ansi is not None and ansi is not None and ansi.strip().lower() != setting.ansi:
             continue

@@ -1,8 +1,8 @@
 """Bind a predicate to columns: the result can be evaluated without SQL's type rules.
 
-All of Spark's type rules end here: the types that compare (`coercion.common_type`), the cast of a literal
-(`literals.cast`), and its place among the column's own values (`coercion.cut`). A function that follows Spark's
-analyzer or optimizer, against SQL, says so.
+All of Spark's type rules are applied here: the types that compare (`coercion.common_type`), the cast of a literal
+(`literals.cast`), and its position among the column's own values (`coercion.cut`). Comments name Spark's analyzer or optimizer
+where its answer is not SQL's.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
-from spark_arrow_ipc.dataset.predicate import ANSI, CASE, instants
+from spark_arrow_ipc.dataset.predicate import ANSI, CASE, instants, shorten
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
     COMPARE,
+    COMPARISONS,
     DOUBTS,
     EMPTY,
     All,
@@ -36,20 +36,19 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Pair,
     Range,
     Unsure,
-    compared,
     is_empty,
+    merge_alternatives,
     points_of,
-    united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
     LOCAL_TIMESTAMP,
     UTC_TIMESTAMP,
     common_type,
     cut,
+    find_widening,
     is_comparable,
     order_key,
     spark_name,
-    widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.instants import Doubt
@@ -68,26 +67,27 @@ def bind(
     predicate: p.Predicate,
     fields: Sequence[t.Field],
     zone: tzinfo | None = None,
-    noted: dict[str, str] | None = None,
+    dependencies: dict[str, str] | None = None,
 ) -> BoundPredicate:
-    """Return a predicate over resolved columns, each constant in its column's own type."""
-    return _Binder(fields, zone, {} if noted is None else noted).predicate(predicate)
+    """Return a predicate over resolved columns; add the settings on which it depends to `dependencies`."""
+    return _Binder(fields, zone, {} if dependencies is None else dependencies).predicate(predicate)
 
 
-_Known: TypeAlias = BoundColumn | p.Literal
+_Side: TypeAlias = BoundColumn | p.Literal
 
 
 class _Binder:
-    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None, noted: dict[str, str]) -> None:
+    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None, dependencies: dict[str, str]) -> None:
         self._fields = fields
         self._zone = zone
-        self._noted = noted
+        self._dependencies = dependencies
         self._columns: dict[p.Column, BoundColumn] = {}
 
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
         try:
             return _BIND[type(predicate)](self, predicate)
         except (OptionError, ColumnNotFoundError) as error:
+            # The innermost condition has the position; AND, OR and NOT have none.
             if error.asked_by is None and isinstance(predicate, p.Condition):
                 error.asked_by = f"{p.WHERE}, {predicate.at}" if predicate.at else p.WHERE
             raise
@@ -101,15 +101,12 @@ class _Binder:
                 unequal.append(part.part)
             else:
                 parts.append(part)
-        parts += map(Negated, united(unequal))
+        parts += map(Negated, merge_alternatives(unequal))
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
     def any_of(self, predicate: p.Or) -> BoundPredicate:
-        parts = united(map(self.predicate, predicate.parts))
+        parts = merge_alternatives(map(self.predicate, predicate.parts))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
-
-    def negated(self, predicate: p.Not) -> BoundPredicate:
-        return Negated(self.predicate(predicate.part))
 
     def bare(self, predicate: p.Bare) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -119,7 +116,7 @@ class _Binder:
             return Constant(None)
         if not isinstance(operand.type, t.Bool):
             raise OptionError(f"expected a condition, found the column {operand} of type {spark_name(operand.type)}")
-        return Range(operand, 1, None)
+        return Range(operand, 1, None)  # true is 1
 
     def is_null(self, predicate: p.IsNull) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -135,7 +132,7 @@ class _Binder:
         parts = predicate.parts
         if len(parts) == 1:
             return Range(column, parts[0], parts[0] + b"\0", is_point=True)
-        if not any(parts):
+        if not any(parts):  # only ``%``: every string that is not null
             return Range(column, None, None)
         return Like(column, parts[0], parts[-1], parts[1] if len(parts) == 3 else b"")
 
@@ -145,31 +142,34 @@ class _Binder:
             return self._compare(p.MIRRORED[predicate.operator], right, left, predicate)
         return self._compare(predicate.operator, left, right, predicate)
 
-    def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
-        made = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
+    def _compare(self, operator: Operator, left: _Side, right: _Side, predicate: p.Comparison) -> BoundPredicate:
+        bound = self._as_common(operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)))
         common, legacy = common_type(left.type, right.type), legacy_type(left.type, right.type)
-        self._note(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
+        self._depend_on(settings_of((predicate.left, predicate.right), (left, right), common), predicate)
         if legacy is not None and legacy != common:
-            self._note_ansi(predicate, partial(self._as_legacy, operator, left, right, legacy), made)
-        return made
+            self._depend_on_ansi(
+                predicate,
+                lambda: self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy),
+                bound,
+            )
+        return bound
 
-    def _note(self, names: Iterable[str], predicate: p.Predicate) -> None:
+    def _depend_on(self, names: Iterable[str], predicate: p.Predicate) -> None:
         for name in names:
-            self._noted.setdefault(name, str(predicate))
+            self._dependencies.setdefault(name, str(predicate))
 
-    def _note_ansi(self, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate) -> None:
-        """Note ANSI mode unless the predicate is the same without it."""
+    def _depend_on_ansi(
+        self, predicate: p.Predicate, bind_legacy: Callable[[], BoundPredicate], bound: BoundPredicate
+    ) -> None:
+        """Depend on ANSI mode unless the predicate is the same without it."""
         try:
-            is_same = read() == made
-        except OptionError:
+            is_same = bind_legacy() == bound
+        except OptionError:  # Spark may answer what this package refuses
             is_same = False
         if not is_same:
-            self._note((ANSI,), predicate)
+            self._depend_on((ANSI,), predicate)
 
-    def _as_legacy(self, operator: Operator, left: _Known, right: _Known, legacy: t.DataType) -> BoundPredicate:
-        return self._as_common(operator, as_legacy(left, legacy), as_legacy(right, legacy), legacy)
-
-    def _as_common(self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None) -> BoundPredicate:
+    def _as_common(self, operator: Operator, left: _Side, right: _Side, common: t.DataType | None) -> BoundPredicate:
         if common is None or not is_comparable(common):
             raise _incomparable(left, right)
         if isinstance(left, p.Literal):
@@ -188,11 +188,16 @@ class _Binder:
             if isinstance(value, Doubt):
                 return Unsure(value.why)
             values.append(value)
-        return _constant(operator, *values)
+        left_value, right_value = values
+        if left_value is None or right_value is None:
+            is_safe = operator is Operator.NULL_SAFE_EQ
+            return Constant((left_value is None and right_value is None) if is_safe else None)
+        return Constant(COMPARE[operator](order_key(left_value), order_key(right_value)))
 
     def _pair(self, operator: Operator, left: BoundColumn, right: BoundColumn, common: t.DataType) -> BoundPredicate:
         if isinstance(common, t.Null):
             return Constant(True if operator is Operator.NULL_SAFE_EQ else None)
+        # Of two columns, a cast that loses digits or depends on the zone of each row has no interval to compare with.
         is_rounded = isinstance(common, t.Decimal) and any(
             isinstance(side.type, t.Decimal) and side.type.scale > common.scale for side in (left, right)
         )
@@ -208,10 +213,10 @@ class _Binder:
         return Pair(operator, left, right, common)
 
     def _check_castable(self, column: BoundColumn, common: t.DataType) -> None:
-        if isinstance(column.type, t.Null) or widened(column.type, common, self._zone) is not None:
+        if isinstance(column.type, t.Null) or find_widening(column.type, common, self._zone) is not None:
             return
         if self._zone is not None and isinstance(column.type, t.Timestamp) and common == UTC_TIMESTAMP:
-            return
+            return  # the literal becomes a local time instead
         if isinstance(column.type, t.Utf8):
             raise OptionError(
                 f"where does not cast the string column {column} to {spark_name(common)}: write the "
@@ -228,12 +233,12 @@ class _Binder:
         if literal.value is None:
             return IsNull(column) if operator is Operator.NULL_SAFE_EQ else Constant(None)
         if isinstance(column.type, t.Null):
-            cast(literal, common, self._zone)
+            cast(literal, common, self._zone)  # for its error, which Spark raises too
             return Constant(False if operator is Operator.NULL_SAFE_EQ else None)
-        made = self._by_place(operator, column, literal, common)
-        return NullSafe(made) if operator is Operator.NULL_SAFE_EQ else made
+        bound = self._by_position(operator, column, literal, common)
+        return NullSafe(bound) if operator is Operator.NULL_SAFE_EQ else bound
 
-    def _by_place(
+    def _by_position(
         self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
     ) -> BoundPredicate:
         self._check_castable(column, common)
@@ -245,21 +250,21 @@ class _Binder:
             if isinstance(column.type, t.Date):
                 value = instants.dates_in_doubt(value, self._zone, str(literal)) or value
             else:
-                common, value = column.type, instants.local_time_beside(value, self._zone, str(literal))
+                common, value = column.type, instants.local_time_of(value, self._zone, str(literal))
         if isinstance(value, Doubt):
             return Doubtful(column, value.earliest, value.latest + 1, *DOUBTS[operator], value.why)
-        place = cut(column.type, common, value, self._zone)
-        if place is None:
+        position = cut(column.type, common, value, self._zone)
+        if position is None:
             near = f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}"
             raise OptionError(f"{near}: write the literal as DATE '...'")
         if (
             isinstance(column.type, t.Date)
-            and place.lower is not None
-            and place.upper is not None
-            and int(place.upper) - int(place.lower) > 1
+            and position.lower is not None
+            and position.upper is not None
+            and int(position.upper) - int(position.lower) > 1
         ):
             raise instants.days_of_one_midnight(str(literal))
-        return compared(operator, column, place)
+        return COMPARISONS[operator](column, position)
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -267,47 +272,47 @@ class _Binder:
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(operand, *options)
-        self._note(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
+        self._depend_on(settings_of((predicate.operand, *predicate.options), (operand, *options), common), predicate)
         if is_list_of_strings_and_others(operand, options):
-            self._note((ANSI,), predicate)
-        made = self._in_common(operand, options, common)
+            self._depend_on((ANSI,), predicate)
+        bound = self._in_common(operand, options, common)
         legacy = legacy_list_type([operand.type, *(option.type for option in options)])
         if legacy is not None and legacy != common:
-            self._note_ansi(predicate, lambda: self._in_common(operand, options, legacy), made)
-        return made
+            self._depend_on_ansi(predicate, lambda: self._in_common(operand, options, legacy), bound)
+        return bound
 
-    def _in_common(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
+    def _in_common(self, operand: _Side, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
             return self._literal_in(operand, options, common)
         parts: list[BoundPredicate] = []
         values: set[Raw] = set()
         is_cast = operand.type != common
         for option in options:
-            if option.value is None:
+            if option.value is None:  # rows without a match are unknown, not false
                 parts.append(Constant(None))
                 continue
-            # Lists have hundreds of thousands of keys of the column's type: each is its own place among the values.
+            # Lists have hundreds of thousands of keys of the column's type, which need no search for their position.
             value = None if is_cast else cast(option, common, self._zone)
             if value is not None and not isinstance(value, Doubt) and value == value:  # noqa: PLR0124 - NaN
                 values.add(value)
                 continue
-            equal = self._by_place(Operator.EQ, operand, option, common)
+            equal = self._by_position(Operator.EQ, operand, option, common)
             if points := points_of(equal):
                 values.update(points)
             elif not (isinstance(equal, Range) and is_empty(equal)):
                 parts.append(equal)
         parts += [OneOf(operand, tuple(sorted(values)))] if values else []
-        parts = united(parts) or [Range(operand, *EMPTY)]
+        parts = merge_alternatives(parts) or [Range(operand, *EMPTY)]
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
-    def _literal_in(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
+    def _literal_in(self, operand: _Side, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         for option in options:
-            cast(option, common, self._zone)
+            cast(option, common, self._zone)  # for its error, which Spark raises too
         if not isinstance(operand, p.Literal) or operand.value is None:
             return Constant(None)
         return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
 
-    def _operand(self, operand: p.Operand) -> _Known:
+    def _operand(self, operand: p.Operand) -> _Side:
         if isinstance(operand, p.Column):
             return self._column(operand)
         return self._call(operand) if isinstance(operand, p.ColumnCall) else self._literal(operand)
@@ -326,19 +331,19 @@ class _Binder:
         return replace(column, type=result, function=call.function)
 
     def _column(self, column: p.Column) -> BoundColumn:
-        known = self._columns.get(column)
-        if known is None:
+        bound = self._columns.get(column)
+        if bound is None:
             fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
-            known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
-        if known.path != column.path:
-            self._noted.setdefault(CASE, str(column))
-        return known
+            bound = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
+        if bound.path != column.path:
+            self._dependencies.setdefault(CASE, str(column))
+        return bound
 
 
 _BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {
     p.And: _Binder.all_of,
     p.Or: _Binder.any_of,
-    p.Not: _Binder.negated,
+    p.Not: lambda binder, predicate: Negated(binder.predicate(predicate.part)),
     p.Bare: _Binder.bare,
     p.IsNull: _Binder.is_null,
     p.Like: _Binder.like,
@@ -353,28 +358,21 @@ _LITERALS: Final[Mapping[type[t.DataType], str]] = {
 }
 
 
-def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundPredicate:
-    if left is None or right is None:
-        is_safe = operator is Operator.NULL_SAFE_EQ
-        return Constant((left is None and right is None) if is_safe else None)
-    return Constant(COMPARE[operator](order_key(left), order_key(right)))
-
-
-def _narrowest(operand: _Known, other: _Known) -> t.DataType:
-    """Return the type of an operand; beside a decimal, a literal's is `narrowest_type`."""
+def _narrowest(operand: _Side, other: _Side) -> t.DataType:
+    """Return the type of an operand; for a literal that is compared with a decimal, `narrowest_type`."""
     if isinstance(operand, p.Literal) and isinstance(other.type, t.Decimal):
         return narrowest_type(operand)
     return operand.type
 
 
 def _is_ordered_exactly(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool:
-    """Return whether Spark orders whole numbers by a decimal itself, and not by its value in the common type."""
+    """Return whether Spark orders integers by the exact decimal, and not by its value in the common type."""
     is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_cast
     return operator in _ORDERS and isinstance(column.type, t.Int) and is_decimal
 
 
 def _beyond_long(operator: Operator, literal: p.Literal) -> Constant | None:
-    """Return what ``DecimalPrecisionTypeCoercion`` puts in place of an order by a decimal beyond bigint, for nulls too."""
+    """Return the constant that ``DecimalPrecisionTypeCoercion`` makes of an order by a decimal beyond bigint, for nulls too."""
     assert isinstance(literal.type, t.Decimal)
     assert isinstance(literal.value, int)
     power = 10**literal.type.scale
@@ -386,19 +384,19 @@ def _beyond_long(operator: Operator, literal: p.Literal) -> Constant | None:
 
 
 _EXACT: Final = t.Decimal(76, 38, 256)
+"""A type for every bigint and every decimal of Spark without a loss."""
+
 _LONG_MAX: Final = 2**63 - 1
 _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
 
 def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
-    """Return the type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``: strings first.
-
-    None if Spark refuses them, or its choice is unpredictable.
-    """
+    """Return the common type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``, or None."""
     classes = set(map(type, types))
     if {t.Utf8, t.Int, t.Decimal} <= classes and t.FloatingPoint not in classes:
-        # bigint with decimals is decimal, strings with decimals are double: Spark's choice depends on a hash order.
+        # bigint with decimals is decimal, strings with decimals are double: Spark's choice depends on the order of a hash.
         return None
+    # Strings first, as Spark sorts them.
     common: t.DataType | None = t.null
     for type_ in sorted(types, key=lambda type_: not isinstance(type_, t.Utf8)):
         common = common_type(common, type_) if common is not None else None
@@ -420,25 +418,19 @@ _EXAMPLES: Final[Mapping[type[t.DataType], str]] = {
 _LOCAL_EXAMPLE: Final = "TIMESTAMP_NTZ '2026-01-05 12:00:00'"
 
 
-def _incomparable(first: _Known, *others: _Known) -> OptionError:
-    """Return the error of sides that have no common type; it names one of each type."""
+def _incomparable(first: _Side, *others: _Side) -> OptionError:
+    """Return the error of sides without a common type; it names one side of each type."""
     other_types = {other.type: other for other in reversed(others) if other.type != first.type}
     shown = [_with_type(side) for side in reversed(other_types.values())] or [_with_type(others[0])]
     example = _LOCAL_EXAMPLE if first.type == LOCAL_TIMESTAMP else _EXAMPLES.get(type(first.type))
     is_column = isinstance(first, BoundColumn)
     if not is_column or example is None or any(isinstance(other, BoundColumn) for other in others):
-        way_out = "filter the DataFrame for that"
+        advice = "filter the DataFrame for that"
     else:
-        way_out = f"write a literal of the column's type, such as {example}"
-    return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {way_out}")
+        advice = f"write a literal of the column's type, such as {example}"
+    return OptionError(f"cannot compare {_with_type(first)} with {' and '.join(shown)}; {advice}")
 
 
-def _with_type(side: _Known) -> str:
-    text = str(side) if len(str(side)) <= _SHOWN else f"{str(side)[:_SHOWN]}..."
-    return (
-        f"`{text}` ({spark_name(side.type)})" if isinstance(side, BoundColumn) else f"{text} ({spark_name(side.type)})"
-    )
-
-
-_SHOWN: Final = 80
-"""Characters of a column's name or of a literal in an error."""
+def _with_type(side: _Side) -> str:
+    text = shorten(str(side), 80)
+    return f"{f'`{text}`' if isinstance(side, BoundColumn) else text} ({spark_name(side.type)})"

@@ -1,14 +1,15 @@
 """Predicates over resolved columns, in the columns' own types: the input of evaluators.
 
 `bind` makes these. `Range`, `OneOf` and `Like` compare one column in its own type, `Pair` compares two. Evaluators
-(``dataset/predicate/prune.py``, ``spark/read/row_filter.py``) have a row for each class here and know neither SQL nor
-Spark's casts.
+(``dataset/predicate/prune.py``, ``spark/read/row_filter.py``) have a row for each class, and need neither SQL nor Spark's
+casts.
 
 Truth is three-valued as in SQL: true, false, unknown. A leaf over a null is unknown, except `IsNull` and `NullSafe`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -24,8 +25,8 @@ class BoundColumn:
     """A resolved column or field of a struct."""
 
     path: tuple[str, ...]  # its names in the schema
-    type: t.DataType  # its type as Spark sees it, or that of the function's results
-    function: str | None = None  # A function of its values, one of `ARGUMENTS`
+    type: t.DataType  # its type as Spark sees it, or the type of the function's results
+    function: str | None = None  # a function of its values, one of `ARGUMENTS`
 
     def __str__(self) -> str:
         name = printable(".".join(self.path))
@@ -41,7 +42,7 @@ ARGUMENTS: Final[Mapping[str, tuple[t.DataType, t.DataType]]] = {
     **dict.fromkeys(("YEAR", "MONTH", "DAY"), (t.date32, t.int32)),
     **dict.fromkeys(("UPPER", "LOWER"), (t.utf8, t.utf8)),
 }
-"""By function: the type of its argument and that of its results."""
+"""By function: the type of its argument and the type of its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The value is one of `values`, of the column's type, in order; none of them is NaN."""
+    """The value is one of `values`, which have the column's type, are sorted, and never NaN."""
 
     column: BoundColumn
     values: tuple[Raw, ...]
@@ -93,12 +94,12 @@ class Doubtful:
     # the truth of values below and above
     is_below: bool
     is_above: bool
-    why: str  # what is not known, and what to do
+    why: str  # the reason and the next step, for an error
 
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """Not decided while the session's time zone is not known; see `Doubtful`."""
+    """A predicate over literals that is undecided until the session's time zone is known; see `Doubtful`."""
 
     why: str
 
@@ -154,24 +155,25 @@ BoundPredicate: TypeAlias = (
 
 
 def is_empty(bound: Range) -> bool:
-    """Return whether no value can lie in a range."""
+    """Return whether no value can be in a range."""
     if bound.lower is None or bound.upper is None:
         return False
     return bool(order_key(bound.lower) == order_key(bound.upper))
 
 
 def points_of(part: BoundPredicate) -> tuple[Raw, ...]:
-    """Return the values that alone make a part true; none where it is not a list of values."""
+    """Return the values for which a part is true; none if they are not a list of values."""
     if isinstance(part, OneOf):
         return part.values
     if not isinstance(part, Range) or not part.is_point or part.lower is None:
         return ()
     is_nan = part.lower != part.lower
-    return () if is_nan else (part.lower,)
+    return () if is_nan else (part.lower,)  # `OneOf` has no NaN, which equals itself only in Spark
 
 
-def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
-    """Return the parts of an OR, with one part for all values that a column may equal, and one for doubts that overlap."""
+def merge_alternatives(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
+    """Return the parts of an OR, with one part for all values that a column may equal, and one for overlapping doubts."""
+    # Lists of hundreds of thousands of keys are then one search, and not a predicate each.
     of_columns: dict[BoundColumn, list[BoundPredicate]] = {}
     doubts: dict[BoundColumn, list[Doubtful]] = {}
     others: list[BoundPredicate] = []
@@ -179,7 +181,7 @@ def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
         if points_of(part):
             assert isinstance(part, Range | OneOf)
             of_columns.setdefault(part.column, []).append(part)
-        elif isinstance(part, Doubtful) and not part.is_below and not part.is_above:
+        elif isinstance(part, Doubtful) and not part.is_below and not part.is_above:  # an equality
             doubts.setdefault(part.column, []).append(part)
         else:
             others.append(part)
@@ -198,7 +200,7 @@ def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
 
 
 def has_doubt(bound: BoundPredicate) -> bool:
-    """Return whether a predicate has a part that depends on the unknown time zone."""
+    """Return whether a part of a predicate depends on the unknown time zone."""
     match bound:
         case All(parts) | Any_(parts):
             return any(map(has_doubt, parts))
@@ -238,11 +240,6 @@ COMPARE: Final[Mapping[Operator, Callable[[Any, Any], bool]]] = {
 """Comparisons of two values that are not null, by their `order_key`."""
 
 
-def compared(operator: Operator, column: BoundColumn, place: Cut) -> BoundPredicate:
-    """Return the predicate over a column's own values for a comparison with a constant, by its place among them."""
-    return _COMPARED[operator](column, place)
-
-
 def _below(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
     if lower is None:
         return Range(column, None, None)
@@ -255,44 +252,45 @@ def _from(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPre
     return Range(column, None if is_least else lower, None)
 
 
-def _equal(column: BoundColumn, place: Cut) -> Range:
-    if place.lower is None:
-        # No value reaches the constant: an empty range.
+def _equal(column: BoundColumn, position: Cut) -> Range:
+    if position.lower is None:  # all values are below the constant
         return Range(column, *EMPTY)
-    return Range(column, place.lower, place.upper, is_point=_is_point(column.type, place))
+    return Range(column, position.lower, position.upper, is_point=_is_point(column.type, position))
 
 
 EMPTY: Final = (1, 1)
-"""Bounds of an empty range, for every type: `is_empty` sees it before a value is compared."""
+"""Bounds of an empty range, for every type: `is_empty` is checked before values are compared with them."""
 
 
-def _is_point(type_: t.DataType, place: Cut) -> bool:
-    if isinstance(place.lower, bytes):
+def _is_point(type_: t.DataType, position: Cut) -> bool:
+    """Return whether only one value of a type equals a constant."""
+    lower, upper = position.lower, position.upper
+    if isinstance(lower, bytes):
         return True
-    if isinstance(place.lower, float):
+    if isinstance(lower, float):
         assert isinstance(type_, t.FloatingPoint)
-        if place.upper is None:
-            return place.lower != place.lower
-        exact = cut(type_, type_, place.lower)
-        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(place.upper)
-    if place.upper is None:
-        # The greatest value of the type, or a lossy cast that brings several to the constant.
-        exact = cut(type_, type_, place.lower) if place.lower is not None else None
+        if upper is None:
+            return math.isnan(lower)  # the greatest value
+        exact = cut(type_, type_, lower)
+        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(upper)
+    if upper is None:
+        # The greatest value of the type, or a lossy cast of several values to the constant.
+        exact = cut(type_, type_, lower) if lower is not None else None
         return exact is not None and exact.upper is None
-    assert isinstance(place.upper, int)
-    return place.lower is not None and place.upper - place.lower == 1
+    assert isinstance(upper, int)
+    return lower is not None and upper - lower == 1
 
 
-_COMPARED: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] = {
+COMPARISONS: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] = {
     Operator.EQ: _equal,
     Operator.NULL_SAFE_EQ: _equal,
-    Operator.NE: lambda column, place: Negated(_equal(column, place)),
-    Operator.LT: lambda column, place: _below(column, place.lower, is_least=place.is_least),
-    Operator.GE: lambda column, place: _from(column, place.lower, is_least=place.is_least),
-    Operator.LE: lambda column, place: _below(column, place.upper, is_least=False),
-    Operator.GT: lambda column, place: _from(column, place.upper, is_least=False),
+    Operator.NE: lambda column, position: Negated(_equal(column, position)),
+    Operator.LT: lambda column, position: _below(column, position.lower, is_least=position.is_least),
+    Operator.GE: lambda column, position: _from(column, position.lower, is_least=position.is_least),
+    Operator.LE: lambda column, position: _below(column, position.upper, is_least=False),
+    Operator.GT: lambda column, position: _from(column, position.upper, is_least=False),
 }
-"""By operator: the predicate over the column's own values for a comparison with a constant."""
+"""By operator: the predicate over a column's own values for a comparison with a constant, by its position among them."""
 
 DOUBTS: Final[Mapping[Operator, tuple[bool, bool]]] = {
     Operator.EQ: (False, False),

@@ -1,13 +1,13 @@
-"""The common type of two sides of a comparison, and constants in a column's own type.
+"""Find the common type of two sides of a comparison, and the position of a constant among a column's own values.
 
 Types are Arrow's, as `conform` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
-Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Of all others only nulls are known.
+Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Columns of other types can only be tested for null.
 
-In ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, which
-``AnsiTypeCoercion`` and ``DecimalPrecisionTypeCoercion`` of Spark's analyzer define). Instead of casting a column,
-`cut` takes the constant back through the cast: all casts of columns here keep the order (`WIDENED`), so the values
-that equal the constant after the cast are one interval of the column's own values. Bisection finds it. That holds for
-lossy casts too (bigint to double), needs no copy of a column, and works on statistics.
+How it works: in ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, as
+``AnsiTypeCoercion`` and ``DecimalPrecisionTypeCoercion`` of Spark's analyzer). Instead of casting a column, `cut` takes the
+constant back through the cast: all casts of columns here keep the order (`WIDENINGS`), so the values that equal the constant
+after the cast are one interval of the column's own values, and bisection finds it. This is exact for lossy casts too (bigint
+to double), needs no copy of a column, and works on statistics.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 
 _FIRST_DAY: Final = date(1, 1, 3).toordinal() - date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date(9999, 12, 29).toordinal() - date(1970, 1, 1).toordinal()
-"""Dates whose midnight Python can place in any zone."""
+"""Dates whose midnight Python can convert in any zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The place of a constant among the values of a column."""
+    """The position of a constant among the values of a column."""
 
-    lower: Raw | None  # the least value that the cast does not bring below the constant; None if there is none
-    upper: Raw | None  # the least value that the cast brings above the constant; None if there is none
-    is_least: bool = False  # whether `lower` is the least value of the type: nothing is below the constant
+    lower: Raw | None  # the least value that is not below the constant after the cast; None if all values are below
+    upper: Raw | None  # the least value that is above the constant after the cast; None if no value is above
+    is_least: bool = False  # whether `lower` is the least value of the type, so that no value is below the constant
 
 
 @dataclass(frozen=True, slots=True)
 class NotCompared(t.DataType):
-    """A type of Spark's that has no comparisons here, by its name: a predicate can only test its columns for null."""
+    """A type of Spark, by its name, whose columns a predicate can only test for null."""
 
     name: str
 
@@ -103,20 +103,18 @@ def decimal_of(type_: t.Int) -> t.Decimal:
 
 
 def precision_of(value: int) -> int:
-    """Return the digits of a whole number, at least 1."""
+    """Return the number of digits of an integer, at least 1."""
     return len(str(abs(value)))
 
 
 def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
-    """Return the decimal type that holds both; above 38 digits, integral digits come first.
-
-    As ``DecimalPrecisionTypeCoercion.widerDecimalType`` with ``DecimalType.boundedPreferIntegralDigits``.
-    """
+    """Return the decimal type that contains both; above 38 digits, fractional digits are lost."""
+    # As ``DecimalPrecisionTypeCoercion.widerDecimalType`` with ``DecimalType.boundedPreferIntegralDigits``.
     scale = max(left.scale, right.scale)
     integral = max(left.precision - left.scale, right.precision - right.scale)
     if integral + scale <= MAX_PRECISION:
         return t.Decimal(integral + scale, scale)
-    # Fractional digits give way. DecimalType.MINIMUM_ADJUSTED_SCALE is for arithmetic alone.
+    # DecimalType.MINIMUM_ADJUSTED_SCALE, which keeps six fractional digits, is only for arithmetic.
     return t.Decimal(MAX_PRECISION, max(0, MAX_PRECISION - integral))
 
 
@@ -124,17 +122,13 @@ def common_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
     """Return the type that both sides of a comparison are cast to, or None if Spark does not compare them."""
     if left == right:
         return left
-    if isinstance(left, t.Null) or isinstance(right, t.Null):
+    if isinstance(left, t.Null) or isinstance(right, t.Null):  # NULL has every type
         return right if isinstance(left, t.Null) else left
     find = _COMMON.get((type(left), type(right)))
     if find is not None:
         return find(left, right)
     find = _COMMON.get((type(right), type(left)))
     return find(right, left) if find is not None else None
-
-
-def _wider_int(left: t.Int, right: t.Int) -> t.DataType:
-    return left if left.bit_width > right.bit_width else right
 
 
 def _other(_left: t.DataType, right: t.DataType) -> t.DataType:
@@ -148,7 +142,7 @@ def _double(_left: t.DataType, _right: t.DataType) -> t.DataType:
 _Common = Callable[[Any, Any], t.DataType]
 
 _COMMON: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], _Common]] = {
-    (t.Int, t.Int): _wider_int,
+    (t.Int, t.Int): lambda left, right: left if left.bit_width > right.bit_width else right,
     (t.Int, t.Decimal): lambda left, right: wider_decimal(decimal_of(left), right),
     (t.Int, t.FloatingPoint): _double,
     (t.Decimal, t.Decimal): wider_decimal,
@@ -167,7 +161,7 @@ _COMMON: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], _Common]] = {
 """By the classes of both sides, in one order: types that differ. Spark refuses other pairs."""
 
 
-def rescaled(value: int, from_scale: int, to_scale: int) -> int:
+def rescale(value: int, from_scale: int, to_scale: int) -> int:
     """Return an unscaled decimal in another scale, rounded half up (away from zero) if digits are lost."""
     if to_scale >= from_scale:
         power: int = 10 ** (to_scale - from_scale)
@@ -180,11 +174,11 @@ def rescaled(value: int, from_scale: int, to_scale: int) -> int:
 _Widen = Callable[[Any], Raw]
 
 
-def widened(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
-    """Return the cast of a type's values to a common type, or None; it keeps the order."""
+def find_widening(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
+    """Return the cast of a type's values to a common type, or None if no cast keeps their order."""
     if from_ == to:
         return _same
-    make = WIDENED.get((type(from_), type(to)))
+    make = WIDENINGS.get((type(from_), type(to)))
     return make(from_, to, zone) if make is not None else None
 
 
@@ -192,14 +186,8 @@ def _same(value: Raw) -> Raw:
     return value
 
 
-def _single(value: Any) -> float:
-    return float(np.float32(np.int64(value)))
-
-
-def _fraction(scale: int) -> _Widen:
-    power = 10**scale
-    # Python divides whole numbers to the nearest double.
-    return lambda value: value / power
+def _divide_by(power: int) -> _Widen:
+    return lambda value: value / power  # Python divides integers to the nearest double
 
 
 def _of_date(_from: t.Date, to: t.Timestamp, zone: tzinfo | None) -> _Widen | None:
@@ -208,38 +196,39 @@ def _of_date(_from: t.Date, to: t.Timestamp, zone: tzinfo | None) -> _Widen | No
     return None if zone is None else partial(midnight, zone=zone)
 
 
-WIDENED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any, tzinfo | None], _Widen | None]]] = {
+WIDENINGS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any, tzinfo | None], _Widen | None]]] = {
     (t.Int, t.Int): lambda _from, _to, _zone: _same,
-    (t.Int, t.Decimal): lambda _from, to, _zone: partial(rescaled, from_scale=0, to_scale=to.scale),
-    (t.Int, t.FloatingPoint): lambda _from, to, _zone: float if to == t.float64 else _single,
-    (t.Decimal, t.Decimal): lambda from_, to, _zone: partial(rescaled, from_scale=from_.scale, to_scale=to.scale),
-    (t.Decimal, t.FloatingPoint): lambda from_, _to, _zone: _fraction(from_.scale),
+    (t.Int, t.Decimal): lambda _from, to, _zone: partial(rescale, from_scale=0, to_scale=to.scale),
+    (t.Int, t.FloatingPoint): lambda _from, to, _zone: (
+        float if to == t.float64 else lambda value: float(np.float32(np.int64(value)))  # rounded once
+    ),
+    (t.Decimal, t.Decimal): lambda from_, to, _zone: partial(rescale, from_scale=from_.scale, to_scale=to.scale),
+    (t.Decimal, t.FloatingPoint): lambda from_, _to, _zone: _divide_by(10**from_.scale),
     (t.FloatingPoint, t.FloatingPoint): lambda _from, _to, _zone: _same,
     (t.Utf8, t.Binary): lambda _from, _to, _zone: _same,
     (t.Date, t.Timestamp): _of_date,
 }  # fmt: skip
-"""By the classes of the types: the casts of columns in comparisons. A timestamp_ntz that becomes an instant does not
-keep its order (clocks are put forward), so it has no row; strings have none either."""
+"""By the classes of the types: the casts of columns in comparisons. Local times that become instants do not keep their order,
+as clocks are put forward, so they have no row; neither have strings."""
 
 
 def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | None = None) -> Cut | None:
-    """Return the place of a constant of the common type among the values of a column's own type.
+    """Return the position of a constant of the common type among the values of a column's own type, or None.
 
-    None if no cast of the column to the common type keeps the order, and for instants too far off to compare with
-    any date. O(bits of a value).
+    It is None if no cast of the column to the common type keeps the order, and for instants beyond all dates.
     """
-    widen = widened(column, common, zone)
+    widen = find_widening(column, common, zone)
     if widen is None:
         return None
     if isinstance(constant, bytes):
-        return Cut(constant, constant + b"\0", is_least=not constant)
+        return Cut(constant, constant + b"\0", is_least=not constant)  # the next string in the order of bytes
     if isinstance(column, t.FloatingPoint):
         assert isinstance(constant, float)
         return _cut_float(column, constant)
-    if isinstance(constant, float) and math.isnan(constant):
+    if isinstance(constant, float) and math.isnan(constant):  # above all integers and decimals
         return Cut(None, None)
     low, high = _range(column, common)
-    if widen is _same:  # no search: lists have hundreds of thousands of such constants
+    if widen is _same:  # without a search, as lists have hundreds of thousands of such constants
         assert isinstance(constant, int)
         upper = None if constant >= high else max(constant + 1, low)
         return Cut(None if constant > high else max(constant, low), upper, is_least=constant <= low)
@@ -251,7 +240,7 @@ def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | No
 
 
 def _range(column: t.DataType, common: t.DataType) -> tuple[int, int]:
-    """Return the least and the greatest value of a type whose raw values are whole numbers."""
+    """Return the least and the greatest value of a type whose raw values are integers."""
     if isinstance(column, t.Date) and isinstance(common, t.Timestamp) and common.timezone is not None:
         return _FIRST_DAY, _LAST_DAY
     if isinstance(column, t.Decimal):

@@ -1,8 +1,8 @@
-"""The predicates of the option `where` as values, as written: no column is resolved yet.
+"""The predicates of the option `where` as values, before columns are resolved.
 
-`parser` makes these from SQL, `bind` gives them types. A predicate is a tree of `And`, `Or` and `Not` over
-comparisons of columns with literals or with other columns. There is no class for anything else of SQL, so nothing
-can be understood in part. Conditions have their place in the SQL, in words for errors: `at`.
+`parser` makes these from SQL, `bind` gives them types. A predicate is a tree of `And`, `Or` and `Not` over comparisons of
+columns with literals or with other columns. Other SQL has no class, so that no predicate is understood in part. `at` is the
+position of a condition in the SQL, for errors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from spark_arrow_ipc.dataset.predicate.instants import Doubt
 from spark_arrow_ipc.errors import printable
 
 Raw: TypeAlias = int | float | bytes
-"""A value in the unit of its type, as in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals, days,
-microseconds), floating point numbers, and bytes (of a string, its UTF-8)."""
-
+"""A value in the unit of its type, as in a buffer: an integer (0 and 1 for booleans, unscaled decimals, days, microseconds), a
+floating point number, or bytes (UTF-8 for strings)."""
 
 WHERE: Final = "the option where"
 """The name in errors of the option that holds a predicate (`ArrowIpcError.asked_by`)."""
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the least bytes above all bytes that start with `prefix`, or None."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 class Operator(Enum):
@@ -51,7 +56,7 @@ MIRRORED: Mapping[Operator, Operator] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field of a struct, by its names as written."""
+    """A column, or a field of a struct, by its names in the SQL."""
 
     path: tuple[str, ...]
 
@@ -67,8 +72,8 @@ class Literal:
     # `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds
     type: t.DataType
     value: Raw | Doubt | None  # None for `Null` only; a `Doubt` for an instant of an unknown time zone
-    sql: str  # the literal as written
-    is_cast: bool = False  # whether it is the result of a cast, for which Spark's rules of literals do not hold
+    sql: str  # the literal in the SQL
+    is_cast: bool = False  # whether it is the result of a cast, to which Spark's rules of literals do not apply
 
     def __str__(self) -> str:
         return printable(self.sql)
@@ -79,7 +84,7 @@ class TimestampLiteral:
     """A literal ``TIMESTAMP '...'``, whose instant may depend on the session's time zone."""
 
     value: str  # the string
-    # whether the session decides its type, as it does of one without a zone; not of ``TIMESTAMP_LTZ '...'``
+    # whether the session decides its type, if the string has no zone; false for ``TIMESTAMP_LTZ '...'``
     is_session_type: bool = True
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
-"""Instants of local times and dates.
+"""Convert local times and dates to instants.
 
-A local time becomes an instant by the session's time zone. A planner does not know it (`UNKNOWN_ZONE`): there the instant is a
-`Doubt`, an interval that has it in every time zone, and predicates over it skip only what no zone keeps. In a known zone
-there is one answer, or the literal is refused: where `time_zones.is_certain` denies that both tables agree, as before 1970,
-and where Spark has two answers.
+The session's time zone makes an instant of a local time. A planner does not know it (`UNKNOWN_ZONE`): there the instant is a
+`Doubt`, an interval that contains it in every time zone, and a predicate skips only rows that match in no zone. In a known
+zone the literal has one instant or is refused: if `time_zones.is_certain` is false, as before 1970, or if Spark has two
+answers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from spark_arrow_ipc.dataset.predicate import shorten
 from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
 from spark_arrow_ipc.errors import OptionError
 
@@ -19,24 +20,23 @@ DAY_MICROSECONDS: Final = 86_400_000_000
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
 _MICROSECOND: Final = timedelta(microseconds=1)
 MARGIN: Final = MOST_OFFSET // _MICROSECOND
-"""The most that an instant is away from its local time, in microseconds."""
-_SHOWN: Final = 100
+"""The greatest distance of an instant from its local time, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """An instant between two others, both included, while the time zone is not known."""
 
-    # in microseconds
+    # bounds in microseconds
     earliest: int
     latest: int
-    why: str  # what is not certain, and what to do: the message of an error
+    why: str  # the reason and the next step: the message of an error
 
 
 def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
     """Return the instant of a local time in a time zone, in microseconds."""
     zone = zone if local.tzinfo is None else local.tzinfo
-    sql = _shown(sql)
+    sql = shorten(sql)
     if zone is None:
         raise OptionError(needs_zone(sql))
     if zone is UNKNOWN_ZONE:
@@ -69,37 +69,32 @@ def _check_certain(local: datetime, zone: tzinfo, sql: str) -> None:
 
 
 def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None:
-    """Return the days whose midnight may come before or after an instant; None in a known zone, which is checked."""
+    """Return the days whose midnight may be on either side of an instant; None in a certain zone, or raise."""
     earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
-    # The midnights of all other days are surely before or after, in every time zone.
+    # The midnights of all other days are before or after the instant in every time zone.
     first, last = -((MARGIN - earliest) // DAY_MICROSECONDS), (latest + MARGIN) // DAY_MICROSECONDS
     if zone is UNKNOWN_ZONE:
         return Doubt(first, last, literal.why if isinstance(literal, Doubt) else needs_zone(sql))
-    _check_certain(_nearest_local(first * DAY_MICROSECONDS), zone, _shown(sql))
+    _check_certain(_nearest_local(first * DAY_MICROSECONDS), zone, shorten(sql))
     return None
 
 
 def days_of_one_midnight(sql: str) -> OptionError:
-    """Return the error for days that begin with one instant, as a zone skipped all but the last.
-
-    Spark's optimizer (`UnwrapCastInBinaryComparison`) compares dates with the date of the instant, which is the last of them,
-    or casts each date to its instant: by release, and by the place of the literal.
-    """
+    """Return the error for several days that begin with one instant, as the time zone skipped all but the last."""
+    # By release and by the side of the literal, Spark's optimizer (`UnwrapCastInBinaryComparison`) compares dates with the
+    # date of the instant, which is the last of these days, or casts each date to its instant.
     return OptionError(
-        f"the time zone skipped the days before {_shown(sql)}, and Spark compares such a date either as it is or as the "
+        f"the time zone skipped the days before {shorten(sql)}, and Spark compares such a date either as it is or as the "
         "instant at which the next day began: write the literal as DATE '...', or filter the DataFrame"
     )
 
 
 def midnight(day: int, zone: tzinfo) -> int:
-    """Return the first instant of a day in a zone, in microseconds.
-
-    The end of a gap over midnight, the beginning of an overlap.
-    """
+    """Return the first instant of a day in a zone, in microseconds: the end of a gap, the beginning of an overlap."""
     local = EPOCH + timedelta(days=day)
     at = _instant(local, zone)
     if at.astimezone(zone).replace(tzinfo=None) != local:
-        # Clocks jump over midnight. java.time gives the jump itself, which is between these two.
+        # Clocks jump over midnight. java.time gives the jump itself, which is between these two, at a full second.
         before, after = _instant(local.replace(fold=1), zone), at
         while after - before > timedelta(seconds=1):
             middle = before + (after - before) // 2
@@ -116,27 +111,27 @@ def _instant(local: datetime, zone: tzinfo) -> datetime:
     return local.replace(tzinfo=zone).astimezone(UTC)
 
 
-def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Doubt:
-    """Return the local time with which local times are compared instead of an instant, or the doubt about some of them.
-
-    Where clocks are changed Spark has two answers, and the literal is refused. A row's local time that clocks skip or show
-    twice becomes the instant of java.time; but where the optimizer (`UnwrapCastInBinaryComparison`, by release and by the
-    place of the literal) takes the cast away, it is compared with the literal's local time.
-    """
+def local_time_of(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Doubt:
+    """Return the local time with which local times are compared instead of an instant, or the doubt about it."""
     if not isinstance(literal, int) or zone is UNKNOWN_ZONE:
         earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
-        return Doubt(earliest - MARGIN, latest + MARGIN, needs_zone(f"a timestamp_ntz beside {_shown(sql)}"))
-    _check_certain(_nearest_local(literal - MARGIN), zone, _shown(sql))
+        return Doubt(earliest - MARGIN, latest + MARGIN, needs_zone(f"a timestamp_ntz beside {shorten(sql)}"))
+    _check_certain(_nearest_local(literal - MARGIN), zone, shorten(sql))
     try:
         at = (EPOCH + timedelta(microseconds=literal)).replace(tzinfo=UTC).astimezone(zone)
     except OverflowError as error:
         raise OptionError(expected="an instant of the years 1 to 9999", found=sql) from error
     local = (at.replace(tzinfo=None, fold=0) - EPOCH) // _MICROSECOND
-    first_shown = instant(EPOCH + local * _MICROSECOND, zone, sql)
-    skipped = literal + _offset(_nearest_local(local - MARGIN), zone)
-    if first_shown != literal or (skipped != local and instant(EPOCH + skipped * _MICROSECOND, zone, sql) == literal):
+    # Near a change of clocks Spark has two answers, and the literal is refused. A row's local time that clocks skip or show
+    # twice becomes the instant of java.time; but if the optimizer (`UnwrapCastInBinaryComparison`, by release and by the side
+    # of the literal) removes the cast, it is compared with the literal's local time.
+    first_instant = instant(EPOCH + local * _MICROSECOND, zone, sql)
+    offset = zone.utcoffset(_nearest_local(local - MARGIN))
+    assert offset is not None
+    skipped = literal + offset // _MICROSECOND
+    if first_instant != literal or (skipped != local and instant(EPOCH + skipped * _MICROSECOND, zone, sql) == literal):
         raise OptionError(
-            f"clocks of {zone} were changed near {_shown(sql)}, where Spark compares timestamp_ntz values either as they "
+            f"clocks of {zone} were changed near {shorten(sql)}, where Spark compares timestamp_ntz values either as they "
             "are or as instants: write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
         )
     return local
@@ -145,13 +140,3 @@ def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Dou
 def _nearest_local(local: int) -> datetime:
     """Return a local time, or the first or last one that Python has."""
     return EPOCH + min(max(timedelta(microseconds=local), datetime.min - EPOCH), datetime.max - EPOCH)  # noqa: DTZ901 - local
-
-
-def _offset(local: datetime, zone: tzinfo) -> int:
-    offset = zone.utcoffset(local)
-    assert offset is not None
-    return offset // _MICROSECOND
-
-
-def _shown(sql: str) -> str:
-    return sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}..."

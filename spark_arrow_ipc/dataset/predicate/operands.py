@@ -1,6 +1,6 @@
-"""Parse the operands of a predicate: columns, functions of them, and literals.
+"""Parse the operands of a predicate: columns, functions of columns, and literals.
 
-Nothing nests here: a function takes a column and a cast takes a literal.
+Operands do not nest: a function takes a column and a cast takes a literal.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operand,
     TimestampLiteral,
 )
-from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
 _NO_NAMES: Final = ("AND", "OR", "NOT", "BETWEEN", "LIKE", "CASE", "SELECT", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")  # fmt: skip
-"""Words that begin no path of a column without backticks. Spark takes its other keywords as names too."""
+"""Words that cannot begin the path of a column without backticks. Spark takes its other keywords as names too."""
 
 WORDS: Final[Mapping[str, Literal]] = {
     "NULL": Literal(t.null, None, "NULL"),
@@ -77,7 +76,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("DATE_ADD", "DATE_SUB", "INTERVAL"), _VALUE),
     **{name: f"write CAST('...' AS {name})" for name in _TYPES},
 }
-"""Words of Spark that are refused: what to do instead."""
+"""By word of Spark that is refused: advice."""
 
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
 Constant: TypeAlias = Literal | TimestampLiteral
@@ -119,17 +118,17 @@ def _operand(tokens: Tokens, expected: str) -> Operand:
 
 
 def _word(tokens: Tokens, expected: str) -> Operand:
-    """Parse what begins with a word: a typed literal, a call, NULL, TRUE, FALSE, or a column."""
+    """Parse an operand that begins with a word: a typed literal, a call, NULL, TRUE, FALSE, or a column."""
     key, start = tokens.key, tokens.start
     kind, following = tokens.following()
     if key in _TYPED and kind in STRINGS:
         tokens.advance()
-        return _located(tokens, start, _TYPED[key], tokens.take_string(expected))
+        return _make_literal(tokens, start, _TYPED[key], tokens.take_string(expected))
     if key == "INTERVAL" and (kind in (*STRINGS, "number") or following in ("+", "-")):
         raise tokens.error(f"{expected} ({_REMEDIES[key]})")
     if following == "(":
         return _call(tokens, expected)
-    if kind in STRINGS:
+    if kind in STRINGS:  # a typed literal that is not supported, such as TIME '12:00'
         raise tokens.error(f"{expected} (typed ones: {', '.join(_TYPED)})", f"{tokens.token} {following}")
     if key in _NO_NAMES:
         remedy = _REMEDIES.get(key, "a column of this name stands in backticks")
@@ -145,7 +144,7 @@ def _column(tokens: Tokens) -> Column:
     path = []
     while True:
         path.append(tokens.token if tokens.kind == "word" else tokens.token[1:-1].replace("``", "`"))
-        tokens.check_nesting(len(path))
+        tokens.check_nesting(len(path))  # fields of structs are resolved and read recursively
         tokens.advance()
         if not tokens.skip("."):
             return Column(tuple(path))
@@ -162,7 +161,7 @@ def _call(tokens: Tokens, expected: str) -> Operand:
     tokens.take("(")
     if key == "CAST":
         return _cast(tokens, start)
-    if tokens.following()[1] == "(":
+    if tokens.following()[1] == "(":  # refused before it is parsed, which would recurse without a limit
         raise tokens.error(f"a column in {function}(...)")
     operand = parse_operand(tokens)
     tokens.take(")")
@@ -172,7 +171,7 @@ def _call(tokens: Tokens, expected: str) -> Operand:
 
 
 def _cast(tokens: Tokens, start: int) -> Constant:
-    """Parse what follows ``CAST(``."""
+    """Parse a cast after ``CAST(``."""
     expected = "a literal in CAST(...)"
     if tokens.following()[1] == "(":
         raise tokens.error(expected)
@@ -185,11 +184,11 @@ def _cast(tokens: Tokens, start: int) -> Constant:
     to = _type(tokens)
     tokens.take(")")
     if key == "TIMESTAMP":
-        tokens.note(TIMESTAMP_TYPE, f"CAST({operand} AS {key})")
-    if key in _TYPED and is_string:
+        tokens.depend_on(TIMESTAMP_TYPE, f"CAST({operand} AS {key})")
+    if key in _TYPED and is_string:  # the same as the typed literal, for Spark too
         assert isinstance(operand.value, bytes)
-        return _located(tokens, start, _TYPED[key], operand.value.decode())
-    return _located(tokens, start, cast_to, operand, to, tokens.written(start))
+        return _make_literal(tokens, start, _TYPED[key], operand.value.decode())
+    return _make_literal(tokens, start, literals.cast_to, operand, to, tokens.text_since(start))
 
 
 def _type(tokens: Tokens) -> t.DataType:
@@ -212,7 +211,7 @@ def _type(tokens: Tokens) -> t.DataType:
 
 
 def _digits(tokens: Tokens) -> int:
-    if tokens.kind != "number" or not tokens.token.isdigit() or len(tokens.token) > 2:
+    if tokens.kind != "number" or not tokens.token.isdigit() or len(tokens.token) > 2:  # 38 at most
         raise tokens.error("a number of digits")
     digits, _ = tokens.take_number()
     return int(digits)
@@ -222,14 +221,14 @@ def _number(tokens: Tokens, sign: str) -> Literal:
     start = tokens.start
     digits, suffix = tokens.take_number()
     if suffix.upper() in ("", "BD") and "e" in digits.lower():
-        tokens.note(NEGATIVE_SCALES if suffix else EXPONENTS, digits + suffix)
-    return _located(tokens, start, literals.number, sign + digits, suffix)
+        tokens.depend_on(NEGATIVE_SCALES if suffix else EXPONENTS, digits + suffix)
+    return _make_literal(tokens, start, literals.number, sign + digits, suffix)
 
 
-def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: Any) -> _Made:
-    """Make a literal; the error for its value says where it stands."""
+def _make_literal(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: Any) -> _Made:
+    """Return a literal; an error of its value gets the position in the SQL."""
     try:
         return make(*arguments)
     except OptionError as error:
-        error.asked_by = f"{WHERE}, {tokens.place(start)}"
+        error.asked_by = f"{WHERE}, {tokens.describe_position(start)}"
         raise

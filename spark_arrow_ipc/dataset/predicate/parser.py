@@ -1,12 +1,12 @@
 """Parse the SQL string of the option `where` into a predicate, by Spark's lexical rules and precedence.
 
-Precedence climbing over `Tokens`: OR binds less than AND, AND less than NOT, NOT less than a comparison. In Spark a
-comparison is a value too (``a = b = c`` compares a boolean with c), and any value may stand in parentheses. Here
-operands are columns, a few functions of one column, and literals; everything else is refused, by the column of the
-mistake. `literals` gives their values.
+How it works: precedence climbing over `Tokens`, as OR binds less than AND, AND less than NOT, and NOT less than a comparison.
+In Spark a comparison is a value too (``a = b = c`` compares a boolean with c), and any value may be in parentheses. Here
+operands are only columns, a few functions of one column, and literals (`operands`); all other SQL is refused, with the
+position of the mistake.
 
-Linear in the length of the string, which is bounded, as is the nesting: what is parsed here can be evaluated,
-compared and pickled within Python's recursion limit.
+Parsing is linear in the length of the string. Length and nesting are bounded, so that a predicate can be evaluated, compared
+and pickled within Python's recursion limit.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _STRING_TESTS: Final[Mapping[str, Callable[[bytes], tuple[bytes, ...]]]] = {
 """Functions that are patterns of LIKE."""
 
 
-def parse(sql: str, noted: dict[str, str] | None = None) -> Predicate:
-    """Return the predicate of an SQL string."""
+def parse(sql: str, dependencies: dict[str, str] | None = None) -> Predicate:
+    """Return the predicate of an SQL string; add the settings on which it depends to `dependencies`."""
     if len(sql) > _MAX_CHARACTERS:
         raise OptionError(expected=f"at most {_MAX_CHARACTERS:,} characters", found=f"{len(sql):,}", asked_by=WHERE)
-    tokens = Tokens(sql, noted)
+    tokens = Tokens(sql, dependencies)
     predicate = _condition(tokens)
     if tokens.kind != "end":
         raise tokens.error("AND, OR or the end")
@@ -76,6 +76,7 @@ def _condition(tokens: Tokens, precedence: int = 1) -> Predicate:
         binding, connect = _CONNECTORS[key]
         if binding < precedence:
             break
+        # One predicate for a chain of any length: thousands of conditions must not nest.
         parts = [left]
         while tokens.skip(key):
             parts.append(_condition(tokens, binding + 1))
@@ -96,7 +97,7 @@ def _negation(tokens: Tokens) -> Predicate:
     inner = _condition(tokens)
     tokens.leave()
     tokens.take(")", "AND, OR or )")
-    if tokens.key in _PREDICATES:
+    if tokens.key in _PREDICATES:  # ``(a = 1) = b``: a condition as a value
         raise tokens.error("AND, OR or the end after a condition in parentheses (operands stand without)")
     return inner
 
@@ -104,12 +105,12 @@ def _negation(tokens: Tokens) -> Predicate:
 def _predicate(tokens: Tokens) -> Predicate:
     """Parse ``a = 1``, ``a IS NULL``, ``a IN (1)``, ``a BETWEEN 1 AND 2``, ``a LIKE 'b%'`` or ``a``."""
     start = tokens.start
-    at = tokens.place(start)
+    at = tokens.describe_position(start)
     tokens.count(CONDITIONS)
     if tokens.key in _STRING_TESTS and tokens.following()[1] == "(":
         return _string_test(tokens, at)
     operand = parse_operand(tokens)
-    if tokens.key not in _PREDICATES:
+    if tokens.key not in _PREDICATES:  # a condition by itself, which other literals cannot be
         if not isinstance(operand, Column) and operand not in WORDS.values():
             raise tokens.error("a condition", f"the literal {operand}", start)
         return Bare(operand, at)
@@ -180,6 +181,7 @@ def _list(tokens: Tokens) -> tuple[Constant, ...]:
     while not options or tokens.key == ",":
         tokens.advance()
         option = parse_constant(tokens)
+        # Each of these becomes a condition of its own in `bind`; other literals are entries of a set.
         if option is WORDS["NULL"] or (isinstance(option, Literal) and option.is_cast):
             tokens.count(COMPUTED)
         options.append(option)
@@ -205,7 +207,7 @@ def _like(tokens: Tokens, operand: Column, at: str) -> Predicate:
 
 
 def _parts(pattern: str, escape: str) -> tuple[tuple[bytes, ...], str | None]:
-    """Return the strings between the wildcards of a pattern, or in words what was expected of it."""
+    """Return the strings between the wildcards of a pattern, or the words of an error: the expected pattern."""
     parts = [""]
     characters = iter(pattern)
     for character in characters:
@@ -217,7 +219,7 @@ def _parts(pattern: str, escape: str) -> tuple[tuple[bytes, ...], str | None]:
         elif character == "_":
             return (), "no wildcard _ (write \\_ for the character)"
         elif character == "%":
-            if len(parts) == 1 or parts[-1]:
+            if len(parts) == 1 or parts[-1]:  # ``%%`` is the same as ``%``
                 parts.append("")
         else:
             parts[-1] += character

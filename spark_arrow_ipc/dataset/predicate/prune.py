@@ -1,9 +1,8 @@
 """Evaluate predicates over min/max/null summaries to skip blocks and partitions.
 
-A `Summary` has the bounds of a column's values in a set of rows, and whether there may be nulls and values at all. A
-predicate over it has not one truth but a set of the truths that rows may have, as bits; connectives combine sets
-(`_connected`). A set may be too large, never too small: without ``TRUE`` in it, no row matches. `UNKNOWN` allows
-everything.
+How it works: a `Summary` has the bounds of a column's values in a set of rows, and whether nulls and values are possible. A
+predicate over it has not one truth but the set of truths that rows may have, as bits; connectives combine sets
+(`_combine_sets`). A set may be too large, never too small: without ``TRUE`` in it, no row matches. `UNKNOWN` allows all.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -39,8 +39,8 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Unsure,
     is_empty,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import order_key, widened
-from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.dataset.predicate.coercion import find_widening, order_key
+from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw, prefix_end
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH
 
 TRUE: Final = 1
@@ -49,6 +49,7 @@ TRUE: Final = 1
 FALSE: Final = 2
 NULL: Final = 4
 ANYTHING: Final = TRUE | FALSE | NULL
+_TRUTH_BITS: Final = (TRUE, FALSE, NULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Summary:
     # bounds of the values in Spark's order; None if unknown
     least: Raw | None = None
     greatest: Raw | None = None
-    # whether some row may be null, and whether some may be not
+    # whether some row may be null, and whether some row may have a value
     may_be_null: bool = True
     may_be_valid: bool = True
 
@@ -67,7 +68,7 @@ UNKNOWN: Final = Summary()
 """The summary of a column without statistics."""
 
 Lookup = Callable[[BoundColumn], Summary]
-"""Gives the summary of a column."""
+"""Returns the summary of a column."""
 
 
 def keeps(bound: BoundPredicate, lookup: Lookup) -> bool:
@@ -79,7 +80,7 @@ def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool
     """Return False if no row of a hive partition can match."""
 
     def lookup(column: BoundColumn) -> Summary:
-        if len(column.path) != 1 or column.path[0] not in values:
+        if len(column.path) != 1 or column.path[0] not in values:  # fields of structs are never partition columns
             return UNKNOWN
         return summary_of_results(column, summary_of_value(values[column.path[0]], column.base.type))
 
@@ -87,12 +88,13 @@ def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool
 
 
 def summary_of_results(column: BoundColumn, summary: Summary) -> Summary:
-    """Return the summary of a function's results, given that of the column; years alone keep the order of dates."""
+    """Return the summary of a function's results from the summary of its column."""
     if column.function is None:
         return summary
     least, greatest = summary.least, summary.greatest
     if column.function == "YEAR":
         return replace(summary, least=_year(least), greatest=_year(greatest))
+    # No other function keeps the order: months begin again each year, and letters of both cases are not in one order.
     return replace(summary, least=None, greatest=None)
 
 
@@ -139,27 +141,23 @@ def truths(bound: BoundPredicate, lookup: Lookup) -> int:
     return _TRUTHS[type(bound)](bound, lookup)
 
 
-def _connected(combine: Callable[[int, int], int]) -> Mapping[tuple[int, int], int]:
-    """Return the table of a connective over sets of truths, from the one over single truths."""
+def _combine_sets(first: int, second: int, neutral: int) -> Mapping[tuple[int, int], int]:
+    """Return the table of a connective over sets of truths, whose result is the first of three truths that a side has."""
+
+    def combine(left: int, right: int) -> int:
+        return first if first in (left, right) else second if second in (left, right) else neutral
+
     table: dict[tuple[int, int], int] = {}
-    bits = (TRUE, FALSE, NULL)
-    for left in range(8):
-        for right in range(8):
-            singles = [combine(a, b) for a in bits if a & left for b in bits if b & right]
-            table[left, right] = reduce(int.__or__, singles, 0)
+    for left, right in product(range(8), repeat=2):
+        singles = [combine(a, b) for a in _TRUTH_BITS if a & left for b in _TRUTH_BITS if b & right]
+        table[left, right] = reduce(int.__or__, singles, 0)
     return table
 
 
-def _and(left: int, right: int) -> int:
-    return FALSE if FALSE in (left, right) else NULL if NULL in (left, right) else TRUE
-
-
-def _or(left: int, right: int) -> int:
-    return TRUE if TRUE in (left, right) else NULL if NULL in (left, right) else FALSE
-
-
-_ANDS: Final = _connected(_and)
-_ORS: Final = _connected(_or)
+_ANDS: Final = _combine_sets(FALSE, NULL, TRUE)
+_ORS: Final = _combine_sets(TRUE, NULL, FALSE)
+_NOTS: Final = tuple(s & NULL | (FALSE if s & TRUE else 0) | (TRUE if s & FALSE else 0) for s in range(8))
+_NULL_SAFE: Final = tuple(s & ~NULL | (FALSE if s & NULL else 0) for s in range(8))
 
 
 def _all(bound: All, lookup: Lookup) -> int:
@@ -176,37 +174,24 @@ def _any(bound: Any_, lookup: Lookup) -> int:
     return possible
 
 
-def _negated(bound: Negated, lookup: Lookup) -> int:
-    possible = truths(bound.part, lookup)
-    return (possible & NULL) | (FALSE if possible & TRUE else 0) | (TRUE if possible & FALSE else 0)
-
-
-def _null_safe(bound: NullSafe, lookup: Lookup) -> int:
-    possible = truths(bound.part, lookup)
-    return (possible & ~NULL) | (FALSE if possible & NULL else 0)
-
-
-def _constant(bound: Constant, _lookup: Lookup) -> int:
-    return NULL if bound.truth is None else TRUE if bound.truth else FALSE
-
-
 def _is_null(bound: IsNull, lookup: Lookup) -> int:
-    known = lookup(bound.column)
-    return (TRUE if known.may_be_null else 0) | (FALSE if known.may_be_valid else 0)
+    summary = lookup(bound.column)
+    return (TRUE if summary.may_be_null else 0) | (FALSE if summary.may_be_valid else 0)
 
 
-def _leaf(known: Summary, of_values: Callable[[], int]) -> int:
-    return (NULL if known.may_be_null else 0) | (of_values() if known.may_be_valid else 0)
+def _leaf(summary: Summary, of_values: Callable[[], int]) -> int:
+    return (NULL if summary.may_be_null else 0) | (of_values() if summary.may_be_valid else 0)
 
 
 def _range(bound: Range, lookup: Lookup) -> int:
-    known = lookup(bound.column)
-    return _leaf(known, lambda: FALSE if is_empty(bound) else _of_range(known, bound.lower, bound.upper))
+    summary = lookup(bound.column)
+    return _leaf(summary, lambda: FALSE if is_empty(bound) else _of_range(summary, bound.lower, bound.upper))
 
 
-def _of_range(known: Summary, lower: Raw | None, upper: Raw | None) -> int:
-    """Return the truths of values within a summary's bounds."""
-    least, greatest = known.least, known.greatest
+def _of_range(summary: Summary, lower: Raw | None, upper: Raw | None) -> int:
+    """Return the truths of a range for values within a summary's bounds."""
+    # NaN, the greatest in the order of keys, may be a bound of floats.
+    least, greatest = summary.least, summary.greatest
     is_above = lower is None or (least is not None and order_key(least) >= order_key(lower))
     is_below = upper is None or (greatest is not None and order_key(greatest) < order_key(upper))
     if is_above and is_below:
@@ -217,20 +202,21 @@ def _of_range(known: Summary, lower: Raw | None, upper: Raw | None) -> int:
 
 
 def _one_of(bound: OneOf, lookup: Lookup) -> int:
-    known = lookup(bound.column)
+    summary = lookup(bound.column)
 
     def of_values() -> int:
-        least, greatest = known.least, known.greatest
-        if _is_nan(least):
+        least, greatest = summary.least, summary.greatest
+        if _is_nan(least):  # all values are NaN, which a list never has
             return FALSE
         start = 0 if least is None else bisect_left(bound.values, least)
         stop = None if greatest is None or _is_nan(greatest) else bisect_right(bound.values, greatest)
         if start >= len(bound.values) or (stop is not None and start >= stop):
             return FALSE
+        # With equal bounds all rows have this value, which the search has found.
         is_one = least is not None and greatest is not None and order_key(least) == order_key(greatest)
         return TRUE if is_one else TRUE | FALSE
 
-    return _leaf(known, of_values)
+    return _leaf(summary, of_values)
 
 
 def _is_nan(value: Raw | None) -> bool:
@@ -238,16 +224,16 @@ def _is_nan(value: Raw | None) -> bool:
 
 
 def _like(bound: Like, lookup: Lookup) -> int:
-    known = lookup(bound.column)
+    summary = lookup(bound.column)
 
     def of_values() -> int:
-        if known.least is not None and known.least == known.greatest:
-            assert isinstance(known.least, bytes)
-            return TRUE if matches(bound, known.least) else FALSE
-        possible = _of_range(known, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
+        if summary.least is not None and summary.least == summary.greatest:
+            assert isinstance(summary.least, bytes)
+            return TRUE if matches(bound, summary.least) else FALSE
+        possible = _of_range(summary, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
         return possible if not (bound.suffix or bound.infix) else possible | FALSE
 
-    return _leaf(known, of_values)
+    return _leaf(summary, of_values)
 
 
 def matches(bound: Like, value: bytes) -> bool:
@@ -260,29 +246,19 @@ def matches(bound: Like, value: bytes) -> bool:
     )
 
 
-def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least bytes above all that start with `prefix`, or None."""
-    stem = prefix.rstrip(b"\xff")
-    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
-
-
 def _doubtful(bound: Doubtful, lookup: Lookup) -> int:
-    known = lookup(bound.column)
+    summary = lookup(bound.column)
 
     def of_values() -> int:
-        least, greatest = known.least, known.greatest
+        least, greatest = summary.least, summary.greatest
         may_be_below = least is None or order_key(least) < bound.lower
         may_be_above = greatest is None or order_key(greatest) >= bound.upper
-        inside = _of_range(known, bound.lower, bound.upper)
+        inside = _of_range(summary, bound.lower, bound.upper)
         possible = TRUE | FALSE if inside & TRUE else 0
         possible |= (TRUE if bound.is_below else FALSE) if may_be_below else 0
         return possible | ((TRUE if bound.is_above else FALSE) if may_be_above else 0)
 
-    return _leaf(known, of_values)
-
-
-def _unsure(_bound: Unsure, _lookup: Lookup) -> int:
-    return ANYTHING
+    return _leaf(summary, of_values)
 
 
 def _pair(bound: Pair, lookup: Lookup) -> int:
@@ -292,16 +268,17 @@ def _pair(bound: Pair, lookup: Lookup) -> int:
     possible = nulls | (_of_pair(bound, left, right) if both else 0)
     if bound.operator is not Operator.NULL_SAFE_EQ:
         return possible
+    # Two nulls are equal, and a null differs from every value.
     both_null = TRUE if left.may_be_null and right.may_be_null else 0
     one_null = FALSE if (left.may_be_null and right.may_be_valid) or (right.may_be_null and left.may_be_valid) else 0
     return (possible & ~NULL) | both_null | one_null
 
 
 def _of_pair(bound: Pair, left: Summary, right: Summary) -> int:
-    """Return the truths of two columns without nulls; both are evaluated only if each has one value."""
+    """Return the truths of two columns without nulls, exact only if each has one value."""
     if left.least is None or left.least != left.greatest or right.least is None or right.least != right.greatest:
         return TRUE | FALSE
-    widen = widened(bound.left.type, bound.common), widened(bound.right.type, bound.common)
+    widen = find_widening(bound.left.type, bound.common), find_widening(bound.right.type, bound.common)
     if widen[0] is None or widen[1] is None:
         return TRUE | FALSE
     truth = COMPARE[bound.operator](order_key(widen[0](left.least)), order_key(widen[1](right.least)))
@@ -311,15 +288,15 @@ def _of_pair(bound: Pair, left: Summary, right: Summary) -> int:
 _TRUTHS: Final[Mapping[type[Any], Callable[[Any, Lookup], int]]] = {
     All: _all,
     Any_: _any,
-    Negated: _negated,
-    NullSafe: _null_safe,
-    Constant: _constant,
+    Negated: lambda bound, lookup: _NOTS[truths(bound.part, lookup)],
+    NullSafe: lambda bound, lookup: _NULL_SAFE[truths(bound.part, lookup)],
+    Constant: lambda bound, _: NULL if bound.truth is None else TRUE if bound.truth else FALSE,
     IsNull: _is_null,
     Range: _range,
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
     Doubtful: _doubtful,
-    Unsure: _unsure,
+    Unsure: lambda _bound, _lookup: ANYTHING,
 }
 """One row for each class of `BoundPredicate`."""

@@ -1,7 +1,7 @@
-"""The settings of a session on which a comparison or a list may depend.
+"""Find the settings of a session on which a comparison or a list may depend.
 
-Only ANSI mode is read both ways: `bind` binds a comparison in the type of both modes, and notes the mode where the results
-differ. Of every other setting the types say whether it can matter.
+ANSI mode is tried both ways: `bind` binds a comparison in the types of both modes, and depends on the mode if the results
+differ. Whether any other setting matters follows from the types.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from spark_arrow_ipc.dataset.predicate import DATETIME_STRINGS, PRECISION, TIMES
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn
 from spark_arrow_ipc.dataset.predicate.coercion import MAX_PRECISION, UTC_TIMESTAMP, common_type
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Operand, TimestampLiteral
-from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to
-from spark_arrow_ipc.dataset.predicate.literals import narrowest_type
+from spark_arrow_ipc.dataset.predicate.literals import cast_to, narrowest_type
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 
-_Known: TypeAlias = BoundColumn | Literal
+_Side: TypeAlias = BoundColumn | Literal
 
 
-def settings_of(operands: Sequence[Operand], sides: Sequence[_Known], common: t.DataType | None) -> Iterator[str]:
-    """Yield the settings but for ANSI mode that can matter where `sides`, written as `operands`, are compared as `common`."""
+def settings_of(operands: Sequence[Operand], sides: Sequence[_Side], common: t.DataType | None) -> Iterator[str]:
+    """Yield the settings, except ANSI mode, that can matter to a comparison of `sides`, which are `operands`, as `common`."""
     types = {side.type for side in sides}
     classes = set(map(type, types))
     if t.Utf8 in classes and not classes.isdisjoint((t.Date, t.Timestamp)):
@@ -34,14 +33,14 @@ def settings_of(operands: Sequence[Operand], sides: Sequence[_Known], common: t.
             yield TRUNCATION
             if any(isinstance(side, Literal) and narrowest_type(side) != side.type for side in sides):
                 yield PRECISION
-    # A local time beside instants is an instant in every session.
+    # A local time that is compared with instants is an instant in every session.
     has_instants = any(isinstance(side, BoundColumn) and side.type == UTC_TIMESTAMP for side in sides[:2])
     if not has_instants and any(map(_is_by_setting, operands)):
         yield TIMESTAMP_TYPE
 
 
 def _is_by_setting(operand: Operand) -> bool:
-    """Return whether the type of an operand depends on `TIMESTAMP_TYPE`: ``TIMESTAMP`` without a zone in its string."""
+    """Return whether an operand's type depends on `TIMESTAMP_TYPE`: it is ``TIMESTAMP '...'`` without a zone in the string."""
     if not isinstance(operand, TimestampLiteral) or not operand.is_session_type:
         return False
     parsed = parse_timestamp(operand.value)
@@ -49,7 +48,7 @@ def _is_by_setting(operand: Operand) -> bool:
 
 
 def legacy_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
-    """Return the type in which two sides are compared without ANSI mode, as ``TypeCoercion`` of Spark's analyzer."""
+    """Return the type in which ``TypeCoercion`` of Spark's analyzer compares two sides without ANSI mode."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, t.Int) and isinstance(other, t.FloatingPoint):
             return other
@@ -60,8 +59,8 @@ def legacy_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
     return common_type(left, right)
 
 
-def as_legacy(side: _Known, to: t.DataType) -> _Known:
-    """Return a side of a comparison with its string or number cast, which Spark does before it compares."""
+def as_legacy(side: _Side, to: t.DataType) -> _Side:
+    """Return a side of a comparison; a literal is cast first, as Spark folds it without ANSI mode."""
     return side if isinstance(side, BoundColumn) or side.type == to else cast_to(side, to, side.sql)
 
 
@@ -73,36 +72,36 @@ def legacy_list_type(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def is_list_of_strings_and_others(operand: _Known, options: Sequence[Literal]) -> bool:
-    """Return whether a list depends on ANSI mode: Spark compares strings with other types as strings without it."""
+def is_list_of_strings_and_others(operand: _Side, options: Sequence[Literal]) -> bool:
+    """Return whether a list depends on ANSI mode, without which Spark compares strings with other types as strings."""
     classes = {type(side.type) for side in (operand, *options)} - {t.Null}
     return t.Utf8 in classes and len(classes) > 1 and not _are_canonical(operand, options)
 
 
-def _are_canonical(operand: _Known, options: Sequence[Literal]) -> bool:
-    """Return whether values and strings are equal as strings, too, which is how Spark compares them without ANSI mode."""
-    write = _WRITTEN.get(type(operand.type)) if isinstance(operand, BoundColumn) else None
-    if write is None:
+def _are_canonical(operand: _Side, options: Sequence[Literal]) -> bool:
+    """Return whether values and strings that are equal are equal as strings, too."""
+    is_canonical = _CANONICAL.get(type(operand.type)) if isinstance(operand, BoundColumn) else None
+    if is_canonical is None:
         return False
     for option in options:
         if isinstance(option.type, t.Utf8):
-            if isinstance(option.value, bytes) and not write(option.value):
+            if isinstance(option.value, bytes) and not is_canonical(option.value):
                 return False
         elif type(option.type) not in (type(operand.type), t.Null):
             return False
     return True
 
 
-def _is_written_int(value: bytes) -> bool:
-    return value.removeprefix(b"-").isdigit() and len(value) < 20 and str(int(value)).encode() == value
-
-
-def _is_written_date(value: bytes) -> bool:
+def _is_canonical_date(value: bytes) -> bool:
     try:
         return date.fromisoformat(value.decode()).isoformat().encode() == value
     except ValueError:
         return False
 
 
-_WRITTEN: Final[Mapping[type[t.DataType], Callable[[bytes], bool]]] = {t.Int: _is_written_int, t.Date: _is_written_date}
-"""By the class of a column: whether a string is written as Spark writes the column's values."""
+_CANONICAL: Final[Mapping[type[t.DataType], Callable[[bytes], bool]]] = {
+    # Bounded before int(), which is quadratic in the digits.
+    t.Int: lambda value: len(value) < 20 and value.removeprefix(b"-").isdigit() and str(int(value)).encode() == value,
+    t.Date: _is_canonical_date,
+}
+"""By the class of a column: whether a string is as Spark formats the column's values."""

@@ -1,17 +1,17 @@
-"""The tokens of a predicate's SQL, by the rules of Spark's lexer, and errors that point at one of them or at a conjunct.
+"""Read the tokens of a predicate's SQL by the rules of Spark's lexer, and make errors that point at a token or a conjunct.
 
-`Tokens` is a cursor: it describes the token that is next, and `advance` finds the one after it, so that a string of
-any length needs the memory of one token. A character that begins no token is one of kind ``other``, which no
-grammar takes; `Tokens.error` explains it. Comments, hints and parameters are such characters.
+`Tokens` is a cursor: it has the next token, and `advance` finds the one after it, so that a string of any length needs the
+memory of one token. A character that cannot begin a token is a token of kind ``other``, which the parser always refuses.
+Comments, hints and parameters begin with such characters.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from spark_arrow_ipc.dataset.predicate import DOUBLE_QUOTES, ESCAPES
+from spark_arrow_ipc.dataset.predicate import DOUBLE_QUOTES, ESCAPES, shorten
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.errors import OptionError
 
@@ -23,7 +23,7 @@ _EXCERPT: Final = 20
 """Characters shown on each side of a mistake."""
 
 _MAX_NESTING: Final = 100
-"""Levels of everything that nests. Parsing takes at most six frames of Python's stack for each, and pickling, too."""
+"""Levels of all that nests. Parsing and pickling take at most six frames of Python's stack for each."""
 
 CONDITIONS: Final = "conditions (many values of one column are one of them as IN (...); with more, join the DataFrame)"
 COMPUTED: Final = "options of IN with CAST or NULL (other literals are not counted)"
@@ -72,21 +72,31 @@ _UNCLOSED: Final = {
 
 
 class Tokens:
-    """A cursor over the tokens of one SQL string.
+    """A cursor over the tokens of one SQL string; it adds the settings on which the SQL depends to `dependencies`."""
 
-    `noted` takes the settings on which what was read depends; see `settings`.
-    """
+    __slots__ = (
+        "_counts",
+        "_dependencies",
+        "_line",
+        "_nesting",
+        "_sql",
+        "before",
+        "key",
+        "kind",
+        "start",
+        "stop",
+        "token",
+    )
 
-    __slots__ = ("_counts", "_line", "_nesting", "_noted", "_sql", "before", "key", "kind", "start", "stop", "token")
-
-    def __init__(self, sql: str, noted: dict[str, str] | None = None) -> None:
+    def __init__(self, sql: str, dependencies: dict[str, str] | None = None) -> None:
         self._sql = sql
-        self._noted = {} if noted is None else noted
+        self._dependencies = {} if dependencies is None else dependencies
         self._nesting = 0
         self._counts = dict.fromkeys(_MOST, 0)
         self._line = (0, 0, 0)
         self.before = self.start = self.stop = 0
         if (surrogate := _SURROGATE.search(sql)) is not None:
+            # Replaced, as the message has a part of the SQL and must be encodable.
             self._sql = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", sql)
             raise self.error("characters of Unicode", f"{surrogate[0]!a}, half of one", surrogate.start())
         self.advance()
@@ -98,24 +108,22 @@ class Tokens:
         assert match.lastgroup is not None
         # Group of `_TOKEN`: string, raw, binary, number, comment, symbol, word, name (in backticks), end or other.
         self.kind = kind = match.lastgroup
-        self.before = self.stop  # the end of the token before it
+        self.before = self.stop  # the end of the previous token
         self.start, self.stop = match.span(kind)
         self.token = match[kind]
         # Empty for all others, so that a name in backticks is not a keyword.
         self.key = self.token if kind == "symbol" else self.token.upper() if kind == "word" else ""
 
     def following(self) -> tuple[str, str]:
-        """Return kind and characters of the token after this one."""
+        """Return kind and characters of the token after the current one."""
         match = _TOKEN.match(self._sql, self.stop)
         assert match is not None
         assert match.lastgroup is not None
         return match.lastgroup, match[match.lastgroup]
 
     def enter(self) -> None:
-        """Go one level deeper; `leave` goes back.
-
-        All productions that nest count here, so that neither the parser nor what walks its result meets the end of the stack.
-        """
+        """Go one level deeper; `leave` goes back."""
+        # All productions that nest call this, which bounds the stack of the parser and of all functions on its result.
         self._nesting += 1
         self.check_nesting()
 
@@ -124,24 +132,22 @@ class Tokens:
         self._nesting -= 1
 
     def check_nesting(self, below: int = 0) -> None:
-        """Refuse a value that nests too deep here, with its own levels."""
+        """Refuse a value with `below` levels of its own if it would be too deep."""
         if self._nesting + below > _MAX_NESTING:
             raise self.error(f"at most {_MAX_NESTING} levels of parentheses, NOTs and fields", "one more")
 
     def count(self, what: str) -> None:
-        """Count one of the things that `_MOST` bounds."""
+        """Count an item that `_MOST` bounds."""
         self._counts[what] += 1
         if self._counts[what] > _MOST[what]:
             raise self.error(f"at most {_MOST[what]:,} {what}", "more")
 
-    def written(self, start: int) -> str:
-        """Return what is written from a place to the end of the token before this one, shortened."""
-        if self.before - start <= _MOST_WRITTEN:
-            return self._sql[start : self.before]
-        return f"{self._sql[start : start + _MOST_WRITTEN]}..."
+    def text_since(self, start: int) -> str:
+        """Return the SQL from a position to the end of the previous token, shortened."""
+        return shorten(self._sql[start : self.before], _MOST_WRITTEN)
 
     def skip(self, key: str) -> bool:
-        """Go past a keyword or symbol if it is next; returns whether it was."""
+        """Go past a keyword or symbol if it is next; return whether it was."""
         if self.key != key:
             return False
         self.advance()
@@ -154,35 +160,35 @@ class Tokens:
         self.advance()
 
     def take_number(self) -> tuple[str, str]:
-        """Go past a number; returns its digits and its suffix."""
+        """Go past a number; return its digits and its suffix."""
         match = _NUMBER.fullmatch(self.token)
         assert match is not None
         self.advance()
         return match[1], match[2]
 
     def take_string(self, expected: str) -> str:
-        """Go past a string literal; returns its value."""
+        """Go past a string literal; return its value."""
         kind, token, start = self.kind, self.token, self.start
         if kind not in STRINGS:
             raise self.error(expected)
         self.advance()
         if kind == "raw" or "\\" in token:
-            self.note(ESCAPES, token)
+            self.depend_on(ESCAPES, token)
         if token[-1] != "'":
-            self.note(DOUBLE_QUOTES, token)
+            self.depend_on(DOUBLE_QUOTES, token)
         if self.kind in STRINGS:
-            # Spark joins strings that stand side by side, other dialects take two quotes for one.
+            # Spark joins neighbouring strings, other dialects read two quotes as one.
             raise self.error("one string (write \\' for a quote)", "two strings side by side")
         if kind == "raw":
             return token[2:-1]
         value = token[1:-1]
-        return _ESCAPED.sub(lambda escape: self._unescaped(escape, start), value) if "\\" in value else value
+        return _ESCAPED.sub(lambda escape: self._unescape(escape, start), value) if "\\" in value else value
 
-    def note(self, setting: str, part: str) -> None:
-        """Note that a part of the string depends on a setting of the session."""
-        self._noted.setdefault(setting, part)
+    def depend_on(self, setting: str, part: str) -> None:
+        """Add a setting of the session on which a part of the SQL depends."""
+        self._dependencies.setdefault(setting, part)
 
-    def _unescaped(self, match: re.Match[str], start: int) -> str:
+    def _unescape(self, match: re.Match[str], start: int) -> str:
         escape = match[1]
         if len(escape) == 1:
             return _ESCAPES.get(escape, escape)
@@ -192,35 +198,35 @@ class Tokens:
         return chr(code)
 
     def take_binary(self) -> bytes:
-        """Go past a binary literal; returns its value."""
+        """Go past a binary literal; return its value."""
         digits, start = self.token[2:-1], self.start
         if re.fullmatch("[0-9a-fA-F]*", digits) is None:
             raise self.error("hexadecimal digits", self.token, start)
         self.advance()
+        # As Spark, which pads an odd number of digits at the front.
         return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
 
-    def error(self, expected: str, found: str | None = None, start: int | None = None) -> OptionError:
-        """Return the error for this token, or for what begins at `start`."""
+    def error(self, expected: str, actual: str | None = None, start: int | None = None) -> OptionError:
+        """Return the error for the current token, or for the SQL from `start` on."""
         start = self.start if start is None else start
-        if found is not None and len(found) > 4 * _EXCERPT:
-            found = f"{found[: 4 * _EXCERPT]}..."
         first, stop = max(0, start - _EXCERPT), start + _EXCERPT
         near = " ".join(self._sql[first:stop].split())
         excerpt = ("..." if first else "") + near + ("..." if stop < len(self._sql) else "")
-        found = f"{found or self._shown()} (near {excerpt!r}); {_ALLOWED}"
-        return OptionError(expected=expected, found=found, asked_by=f"{WHERE}, {self.place(start)}")
+        actual = self._describe() if not actual else shorten(actual, 4 * _EXCERPT)
+        found = f"{actual} (near {excerpt!r}); {_ALLOWED}"
+        return OptionError(expected=expected, found=found, asked_by=f"{WHERE}, {self.describe_position(start)}")
 
-    def place(self, start: int) -> str:
-        """Return the words for a place in the string."""
+    def describe_position(self, start: int) -> str:
+        """Return line and character of a position, for errors."""
         counted, lines, first = self._line if start >= self._line[0] else (0, 0, 0)
         lines += self._sql.count("\n", counted, start)
         first = max(first, self._sql.rfind("\n", counted, start) + 1)
-        # Every condition asks for its place: lines are counted on from the one before.
+        # Every condition has its position: lines are counted on from the previous one, so that all are O(length).
         self._line = start, lines, first
         character = start - first + 1
         return f"line {lines + 1}, character {character}" if lines else f"character {character}"
 
-    def _shown(self) -> str:
+    def _describe(self) -> str:
         if self.kind == "end":
             return "the end"
         if self.kind == "comment":
@@ -229,21 +235,21 @@ class Tokens:
             return "a name that begins with a digit, without backticks"
         if self.kind == "other":
             return _UNCLOSED.get(self.token, self.token)
-        shown = self.token if len(self.token) <= _EXCERPT else f"{self.token[:_EXCERPT]}..."
+        shown = shorten(self.token, _EXCERPT)
         if self.kind in STRINGS:
             return f"the string {shown}"
         return f"the function {shown}" if self.kind == "word" and self.following()[1] == "(" else shown
 
 
 _MOST_CONJUNCTS: Final = 50
-"""Conjuncts to try one by one."""
+"""Conjuncts that are tried one by one."""
 
 _SHOWN: Final = 300
 """Characters of a conjunct in an error."""
 
 
-def explained(error: OptionError, sql: str, check: Callable[[str], object]) -> OptionError:
-    """Return the error for a predicate, with the conjunct at fault and the others if there are some that work."""
+def explain_refusal(error: OptionError, sql: str, check: Callable[[str], object]) -> OptionError:
+    """Return the error for a predicate; if some of its conjuncts work, it names them and the others."""
     parts = _conjuncts(sql)
     if not 1 < len(parts) <= _MOST_CONJUNCTS:
         return error
@@ -257,19 +263,18 @@ def explained(error: OptionError, sql: str, check: Callable[[str], object]) -> O
             working.append(part)
     if working and refused:
         error.asked_by = (
-            f"{error.asked_by} (in the condition {_shown(' AND '.join(refused))}; without it where "
-            f"takes {_shown(' AND '.join(working))}, and the DataFrame can be filtered by the rest)"
+            f"{error.asked_by} (in the condition [{_join(refused)}]; without it where "
+            f"takes [{_join(working)}], and the DataFrame can be filtered by the rest)"
         )
     return error
 
 
-def _shown(string: str) -> str:
-    string = " ".join(string.split())
-    return f"[{string}]" if len(string) <= _SHOWN else f"[{string[:_SHOWN]}...]"
+def _join(conjuncts: Sequence[str]) -> str:
+    return shorten(" ".join(" AND ".join(conjuncts).split()), _SHOWN)
 
 
 def _conjuncts(sql: str) -> list[str]:
-    """Return the conditions that ANDs at the top connect; one where that cannot be told."""
+    """Return the conditions that ANDs at the top level connect; one if this is unclear without a parser."""
     parts: list[str] = []
     depth = first = betweens = 0
     try:
@@ -280,7 +285,7 @@ def _conjuncts(sql: str) -> list[str]:
         depth += {"(": 1, ")": -1, "CASE": 1, "END": -1}.get(tokens.key, 0)
         if tokens.kind in ("other", "comment") or (depth == 0 and tokens.key == "OR"):
             return [sql]
-        if depth == 0 and tokens.key == "BETWEEN":
+        if depth == 0 and tokens.key == "BETWEEN":  # the next AND is its own
             betweens += 1
         elif depth == 0 and tokens.key == "AND" and betweens:
             betweens -= 1

@@ -1,1 +1,1 @@
-"""Reading files: outlines, splits, and a scan of the record batches of a split."""
+"""Read files: their metadata, splits, and a scan of the record batches of a split."""

@@ -1,12 +1,12 @@
 """The error policy of a scan (``ignoreCorruptFiles``, ...) and its warnings.
 
-One rule says which rows are lost. Tasks read the record batches of a file in order, or of the part of it that is theirs;
-with the first that is broken in any column of the frame the file ends there, and the rows before it stay. So every query
-decodes what `collect` does: headers, statistics and fewer columns would know of other rows. A file that is gone, or that
-cannot be opened, has none. ``metadataOnly`` reads headers, and loses what comes after a broken one.
+One rule decides which rows are lost. A task reads the record batches of its part of a file in order. At the first one that
+is broken in any column of the DataFrame the file ends, and the rows before it stay. So every query decodes the columns that
+`collect` does: headers, statistics or fewer columns would give other rows. A file that is missing or cannot be opened has no
+rows. ``metadataOnly`` reads headers, and loses the rows after a broken one.
 
-Nothing is skipped in silence. Each file or run of blocks that a scan skips is one warning of this module's logger:
-the path, what is skipped, the number of rows if the headers can be read, and the option that asks for it.
+Nothing is skipped in silence. Each skipped file or run of blocks is one warning of this module's logger, with the path, the
+number of rows if the headers can be read, and the option that asked for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_arrow_ipc.ipc.batch_reader import NumberedBatches
 _LOG: Final = logging.getLogger(__name__)
 
 CORRUPT: Final = (InvalidArrowError, NoTableError, NoTensorError, OSError)
-"""Errors of a file that is not a table of Arrow (or not a tensor, where tensors are read), or cannot be read. A missing file is handled before these."""
+"""Errors of a file that cannot be read as a table or tensors. A missing file is handled before these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ STRICT: Final = ErrorPolicy()
 """No error is skipped."""
 
 
-def advised(error: Exception) -> Exception:
-    """Return an error of opening one of several files; of one that is not an Arrow file, with the way to leave it out."""
+def add_advice(error: Exception) -> Exception:
+    """Return the error of one of several files; if it is not an Arrow file, with advice on how to leave it out."""
     if not isinstance(error, NotArrowError):
         return error
     advice = f"{error.found}. To read only files of certain names set the option pathGlobFilter, such as *.arrow"
@@ -74,7 +74,7 @@ def advised(error: Exception) -> Exception:
 def read_on(
     read: Callable[[int], Blocks], start: int, policy: Callable[[int, Exception], int | None]
 ) -> Iterator[tuple[int, BlockRows]]:
-    """Yield rows with the number of their record batch; on errors ask the policy."""
+    """Yield rows with the number of their record batch; on errors go on where the policy decides, or stop if it returns None."""
     number: int | None = start
     while number is not None:
         try:
@@ -95,7 +95,7 @@ def report_missing(path: str) -> None:
 
 
 def report_skipped(path: str, error: BaseException, why: str) -> None:
-    """Warn that a whole file is skipped."""
+    """Warn that a file is skipped from its start."""
     _LOG.warning(
         "%s: skipped from its start, as %s asks; how many rows that loses is not known: %s",
         printable(path),
@@ -115,7 +115,7 @@ def report_rest(path: str, blocks: range, rows: int | None, error: BaseException
 
 
 def rows_of(reader: NumberedBatches, blocks: Sequence[int]) -> int | None:
-    """Sum up the rows in the headers of record batches; None if one is unreadable."""
+    """Return the number of rows in the headers of record batches; None if one is unreadable."""
     try:
         return sum(reader.row_counts(blocks))
     except (ArrowIpcError, OSError):

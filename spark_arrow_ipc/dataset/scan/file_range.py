@@ -1,7 +1,7 @@
 """`FileRange`: the part of a file that one task reads, and the partition values of its path as constant columns.
 
 A range names its file by path, size, modification time and version, so that a task notices a file that changed since
-planning. A range of a stream also names the dictionary batches in force at its first record batch.
+planning. A range of a stream also has the dictionary batches that are in force at its first record batch.
 """
 
 from __future__ import annotations
@@ -28,36 +28,34 @@ class Origin(Protocol):
 
     @property
     def path(self) -> str:
-        """For people."""
+        """The path for messages."""
 
     @property
     def nbytes(self) -> int | None:
-        """Size of the whole file."""
+        """Size of the complete file."""
 
     @property
     def mtime_ns(self) -> int | None:
-        """Modification time of the whole file."""
+        """Modification time of the complete file."""
 
 
 class FileRange(NamedTuple):
-    """The record batches `start` to `stop` (exclusive) of a file; all by default.
+    """The record batches `start` to `stop` (exclusive) of a file; all by default."""
 
-    A named tuple, because a plan makes 100,000 of them: it takes a third of the time of a frozen dataclass.
-    """
-
+    # A named tuple, because a plan makes 100,000 of them: it takes a third of the time of a frozen dataclass.
     path: str  # absolute
-    # size and modification time of the whole file at planning
+    # size and modification time of the complete file at planning
     nbytes: int
     mtime_ns: int
-    # record batch numbers; None for a whole file that was not cut at planning
+    # record batch numbers; None for a file that was not cut at planning
     start: int | None = None
     stop: int | None = None
     partition: tuple[object, ...] = ()  # values of the hive partition columns
     staged: str | None = None  # path of a published file before it is renamed to `path`; None for all others
-    # position in a stream at which the range starts; None for a file, and for a whole stream
+    # position in a stream at which the range starts; None for a file, and for a stream that is not cut
     stream_start: StreamStart | None = None
     rows: tuple[int, int] | None = None  # start and stop of the rows, in a range of one record batch; None for all rows
-    # text that differs whenever the bytes of the file do (`Status.version`); empty where a storage has no such thing
+    # text that differs whenever the bytes of the file do (`Status.version`); empty where a storage has no versions
     version: str = ""
     # True if the file is appended to: it may be longer than `nbytes`, and newer. None for all others.
     grows: Literal[True] | None = None
@@ -77,7 +75,7 @@ _REQUIRED: Final = 3
 
 
 CONSTANT_SLOTS: Final = 1 << 20
-"""Most slots of a constant column; longer batches are sliced before columns are added."""
+"""Most slots of a constant column, which bounds its memory; longer batches are sliced before columns are added."""
 
 _REPEATED: Final = (Role.VALIDITY, Role.OFFSETS, Role.DATA, Role.BYTES)
 
@@ -88,29 +86,28 @@ class PartitionColumns:
     def __init__(self, schema: Schema, fields: Sequence[t.Field], values: Sequence[object]) -> None:
         if len(fields) != len(values):
             raise ValueError(f"expected {len(fields)} partition values, found {len(values)}")
-        own = list(schema.fields)
+        merged = list(schema.fields)
         self.positions: list[int] = []
-        """Position of each partition column: that of the file's column of the same name, or after all."""
-        names = {field.name: i for i, field in reversed(list(enumerate(own)))}
+        """Position of each partition column: where the file has a column of the same name, or after all columns."""
+        # Reversed, so that of several columns of one name the first is replaced.
+        names = {field.name: i for i, field in reversed(list(enumerate(merged)))}
         for field in fields:
-            position = names.get(field.name, len(own))
-            own[position : position + 1] = [field]
+            position = names.get(field.name, len(merged))
+            merged[position : position + 1] = [field]
             self.positions.append(position)
         self._file_columns = len(schema.fields)
         self._slots = [from_pylist.array([value], field.type) for field, value in zip(fields, values, strict=True)]
         self._constants = self._slots
         self._length = 1
-        self.schema = Schema(tuple(own), schema.custom_metadata, schema.endianness)
+        self.schema = Schema(tuple(merged), schema.custom_metadata, schema.endianness)
 
     def add(self, batch: RecordBatch) -> RecordBatch:
-        """Return the batch with the partition columns.
-
-        O(columns), unless it is the longest batch so far. The batch has at most `CONSTANT_SLOTS` rows.
-        """
+        """Return a batch of at most `CONSTANT_SLOTS` rows with the partition columns."""
         length = batch.num_rows
         if length > self._length:
+            # Doubled, so that batches of rising lengths cost O(rows) in total; a shorter batch takes a prefix.
             self._length = max(length, min(2 * self._length, CONSTANT_SLOTS))
-            self._constants = [repeated(slot, self._length) for slot in self._slots]
+            self._constants = [repeat_slot(slot, self._length) for slot in self._slots]
         columns = list(batch.columns)
         for position, constant in zip(self.positions, self._constants, strict=True):
             column = replace(constant, length=length, null_count=min(constant.null_count, length))
@@ -118,8 +115,8 @@ class PartitionColumns:
         return RecordBatch(self.schema, tuple(columns), length, batch.custom_metadata)
 
 
-def repeated(slot: Array, length: int) -> Array:
-    """Return an array of `length` copies of the one slot of a flat array. O(bytes)."""
+def repeat_slot(slot: Array, length: int) -> Array:
+    """Return an array of `length` copies of the only slot of a flat array."""
     layout = LAYOUTS[type(slot.type)]
     is_flat = slot.dictionary is None and all(row.role in _REPEATED for row in layout.buffers)
     if slot.length != 1 or slot.offset or slot.children or not is_flat:

@@ -1,8 +1,8 @@
-"""Read the record batches of a file: small ones together, large ones in pieces, and the next files opened ahead.
+"""Read the record batches of a file: small ones together, large ones in pieces, and open the next files ahead.
 
 A batch costs Spark the same whether it has ten rows or ten thousand: neighbours of few rows are joined.
-A table that was written in one go is one batch of gigabytes: if its rows can be read separately it is read in pieces
-that reuse a few megabytes.
+A table may be written as one batch of gigabytes: if its rows can be read separately, it is read in pieces that reuse a few
+megabytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchesAhead
 from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES
-from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT, BatchRows
+from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT
 
 LARGE_NBYTES: Final = 32 << 20
 """A record batch with a larger body is read in pieces."""
 
 WAITING_LARGE_NBYTES: Final = 128 << 20
-"""The same where reads wait, and a piece is many of them: a whole batch is read in fewer and longer ones."""
+"""The same where reads wait: a complete batch is read by fewer and longer reads than pieces."""
 
 PIECE_NBYTES: Final = 4 << 20
 """Approximate bytes of a piece. A piece of very many columns is larger, so that no read is tiny."""
@@ -50,7 +50,7 @@ Blocks: TypeAlias = Iterator[BlockRows]
 """The rows of neighbouring blocks, in order."""
 
 
-def _in_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> bool:
+def _is_in_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> bool:
     most = WAITING_LARGE_NBYTES if reader.waits else LARGE_NBYTES
     return rows is not None or reader.blocks[i].body_nbytes > most
 
@@ -59,8 +59,8 @@ def _in_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> 
 def read_ahead(
     reader: ipc.FileReader, numbers: Sequence[int], rows: tuple[int, int] | None
 ) -> Iterator[BatchesAhead | None]:
-    """Read record batches ahead that `read_run` will read, and end that; None where reads do not wait."""
-    complete = [i for i in numbers if not _in_pieces(reader, i, rows)] if reader.waits else ()
+    """Read record batches ahead that `read_run` will read, until the context ends; None where reads do not wait."""
+    complete = [i for i in numbers if not _is_in_pieces(reader, i, rows)] if reader.waits else ()
     ahead = reader.read_ahead(complete)
     try:
         yield ahead
@@ -78,25 +78,24 @@ def read_run(
     ahead: BatchesAhead | None = None,
 ) -> Blocks:
     """Yield neighbouring record batches in order."""
-    for in_pieces, run in groupby(blocks, lambda i: _in_pieces(reader, i, rows)):
+    for in_pieces, run in groupby(blocks, lambda i: _is_in_pieces(reader, i, rows)):
         numbers = list(run)
         if in_pieces:
             for i in numbers:
                 yield from _read_pieces(reader, i, rows)
         else:
-            yield from whole_batches(
-                reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=below_rows, ahead=ahead)
-            )
+            joined = reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=below_rows, ahead=ahead)
+            yield from complete_blocks(joined)
 
 
-def whole_batches(batches: Iterator[tuple[RecordBatch, tuple[int, ...]]]) -> Blocks:
-    """Yield the batches of `ipc.FileReader.read_joined`, each of whole blocks."""
+def complete_blocks(batches: Iterator[tuple[RecordBatch, tuple[int, ...]]]) -> Blocks:
+    """Return the batches of `ipc.FileReader.read_joined`, each of complete blocks."""
     return (BlockRows(batch, counts, len(counts)) for batch, counts in batches)
 
 
 def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> Blocks:
     source = reader.batch_rows(i)
-    if source is None:
+    if source is None:  # compressed, or of a layout whose rows cannot be read separately
         batch = reader.read_batch(i)
         if rows is not None:
             batch = batch.slice(rows[0], rows[1] - rows[0])
@@ -105,7 +104,10 @@ def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -
     first, last = (0, source.num_rows) if rows is None else rows
     if first == last:
         yield BlockRows(None, (0,), 1)
-    step = _piece_rows(source, WAITING_PIECE_NBYTES if reader.waits else PIECE_NBYTES)
+    # Not below one gap for each buffer: shorter reads of neighbouring buffers would be one read all the same.
+    nbytes = max(WAITING_PIECE_NBYTES if reader.waits else PIECE_NBYTES, source.num_buffers * GAP_NBYTES)
+    # Aligned, so that no piece begins inside a byte of a bitmap.
+    step = max(1, nbytes * source.num_rows // max(1, source.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT
     with error_context(
         path=reader.path, block_kind="record batch", block_number=i, byte_offset=reader.blocks[i].byte_offset
     ):
@@ -114,13 +116,8 @@ def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -
             yield BlockRows(source.read(start, stop), (stop - start,), int(stop == last))
 
 
-def _piece_rows(source: BatchRows, least_nbytes: int) -> int:
-    nbytes = max(least_nbytes, source.num_buffers * GAP_NBYTES)
-    return max(1, nbytes * source.num_rows // max(1, source.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT
-
-
 FILES_AHEAD: Final = 8
-"""Files that are opened before their turn: of each its last 64 KiB are held, which are all of a small one."""
+"""Files that are opened before their turn; the last 64 KiB of each are held in memory."""
 
 _Item = TypeVar("_Item")
 _Opened = TypeVar("_Opened")
@@ -131,8 +128,8 @@ def in_turn(
 ) -> Generator[tuple[_Item, Callable[[], _Opened]], None, None]:
     """Yield each item with a function that opens it, or returns it if a thread has opened it meanwhile.
 
-    The function is to be called once, before the next item is asked for, and raises what opening raises. Closing the
-    generator closes what was opened and not asked for.
+    Call the function once, before the next item is requested; it raises the errors of opening. Closing the generator
+    closes the items that were opened and never requested.
     """
     if not waits or len(items) < 2:
         for item in items:
@@ -170,11 +167,7 @@ class ScannedBatch:
 def join_small(
     batches: Iterator[ScannedBatch], rows: int = JOINED_ROWS, nbytes: int = JOINED_NBYTES
 ) -> Iterator[ScannedBatch]:
-    """Yield all batches in order; join neighbours until they have `rows` rows.
-
-    Reads one batch at a time, and none after the one that reaches `rows`. On an error, the batches before it are
-    yielded first. Memory: the joined batches, twice.
-    """
+    """Yield all batches in order; join neighbours until they have `rows` rows. Memory: the joined batches, twice."""
     held: list[ScannedBatch] = []
     held_rows = held_nbytes = 0
     iterator = iter(batches)
@@ -182,18 +175,21 @@ def join_small(
         try:
             scanned = next(iterator, None)
         except BaseException:
-            yield from _join(held)
+            yield from _join(held)  # the rows before a broken batch stay
             raise
         if scanned is None:
             break
         num_rows = scanned.batch.num_rows
+        # Measured only where it matters: a scan of long batches has no further cost.
         size = 0 if num_rows >= rows else sum(map(buffers_nbytes, scanned.batch.columns))
         if num_rows >= rows or size >= ENOUGH_NBYTES:
             yield from _join(held)
             yield scanned
             held, held_rows, held_nbytes = [], 0, 0
             continue
-        if held and (held_nbytes + size > nbytes or not _follows(scanned, held[-1])):
+        # Rows are numbered from the first block of a batch on, so no block may be skipped inside a joined one.
+        follows = not held or scanned.first_block == held[-1].first_block + len(held[-1].block_rows)
+        if held and (held_nbytes + size > nbytes or not follows):
             yield from _join(held)
             held, held_rows, held_nbytes = [], 0, 0
         held.append(scanned)
@@ -206,7 +202,7 @@ def join_small(
 
 
 def _join(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
-    """Yield neighbours as one batch, or as few batches as possible."""
+    """Yield neighbours as one batch, or as a few if they cannot be joined."""
     if len(held) <= 1:
         yield from held
         return
@@ -221,8 +217,3 @@ def _join(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
     first = held[0]
     block_rows = tuple(rows for scanned in held for rows in scanned.block_rows)
     yield ScannedBatch(batch, first.first_block, first.first_row, block_rows)
-
-
-def _follows(scanned: ScannedBatch, before: ScannedBatch) -> bool:
-    """Return whether no block was skipped between two batches: rows are numbered from the first block of a batch on."""
-    return scanned.first_block == before.first_block + len(before.block_rows)

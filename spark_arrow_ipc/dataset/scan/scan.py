@@ -1,12 +1,11 @@
 """Read the file ranges of one input partition, one record batch at a time.
 
-A task opens the files of its ranges one after the other, each once. A file that is gone or differs from the planned one
-is a `FileChangedError`, never other data in silence: size and modification time are compared with the plan's before the
-first byte is used, and after the last one again. Where files have versions, every read names the one that was planned,
-and nothing is compared. Errors name the file and the block.
+A task opens the files of its ranges one after the other, each once. A file that is missing or differs from the planned one
+is a `FileChangedError`, never other data in silence: its size and modification time are compared with the plan before the
+first byte is used, and again after the last one. Where files have versions, every read names the planned version instead.
 
-`scan` yields a `ScannedFile` for each range, so that the caller can compile its plan once per schema and not once per
-batch. Batches are read lazily (`read_blocks`); `error_policy` decides which errors are skipped.
+`scan` yields a `ScannedFile` for each range, so that the caller compiles its plan once per schema and not once per batch.
+Batches are read lazily (`read_blocks`); `error_policy` decides which errors are skipped. Errors name the file and the block.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import has_sample, known_status, open_where_it_lies, time_text
+from spark_arrow_ipc.dataset.listing.data_file import has_sample, open_at_current_path, status_from_listing, time_text
 from spark_arrow_ipc.dataset.scan.error_policy import (
     CORRUPT,
     STRICT,
     ErrorPolicy,
-    advised,
+    add_advice,
     read_on,
     report_missing,
     report_rest,
@@ -40,18 +39,17 @@ from spark_arrow_ipc.dataset.scan.read_blocks import (
     BlockRows,
     Blocks,
     ScannedBatch,
+    complete_blocks,
     in_turn,
     join_small,
     read_ahead,
     read_run,
-    whole_batches,
 )
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.recovery import BEYOND_RECOVERY, Recovered, open_recovered
-from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Status, Storage
 
@@ -62,9 +60,8 @@ if TYPE_CHECKING:
 PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again, or CREATE OR REPLACE TEMPORARY VIEW"
 """The advice about a file of a batch read that changed."""
 
-
 SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "Callable[[int], bool] | None"]
-"""Returns whether a record batch of an open file is read, by its number in the range; None for all."""
+"""Returns a predicate on the numbers of an open file's record batches; None to read all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +74,8 @@ class ScanOptions:
     # map files instead of reading them; `storage.byte_source.open_mapped` describes the risks
     memory_map: bool = False
     error_policy: ErrorPolicy = STRICT  # which errors of files are skipped
-    planned_at: datetime | None = None  # when the read was planned, for the message of `FileChangedError`
-    advice: str = PLANNED_ONCE  # what to do about a file that changed, for the same message
+    planned_at: datetime | None = None  # time of planning, for the message of `FileChangedError`
+    advice: str = PLANNED_ONCE  # the next step after a file changed, for the same message
     # selects the record batches of a file to read; all if it is None or returns None
     select_blocks: SelectBlocks | None = None
     tensors: TensorRows | None = None  # read files of tensors, and this as a row; None to read tables
@@ -92,9 +89,9 @@ _DEFAULT_OPTIONS: Final = ScanOptions()
 class ScannedFile:
     """One range of an open file; usable until the next one is requested."""
 
-    range: Origin  # the part of the file that is read, or of something else that has rows
+    range: Origin  # the part of the file, or of another source of rows
     schema: Schema  # the file's schema, projected to the requested columns, with the partition columns
-    batches: Iterator[ScannedBatch]  # The rows of the range, read lazily. Can be iterated once.
+    batches: Iterator[ScannedBatch]  # the rows of the range, read lazily; can be iterated once
     # returns the number of rows of the file before the range; reads headers if necessary
     rows_before: Callable[[], int]
 
@@ -107,26 +104,22 @@ def scan(
 ) -> Generator[ScannedFile, None, None]:
     """Yield each range with its schema and batches; its file is closed after it.
 
-    Memory: one record batch or a piece of it, or twice a joined batch, and the dictionaries of the projected columns
-    of one file. Closing the iterator closes the file.
+    Memory: one record batch or piece, or twice a joined batch, and the dictionaries of the projected columns of one file.
+    Closing the iterator closes the file.
     """
+
+    def close(opened: _Opened | None) -> None:
+        if opened is not None:
+            opened.reader.close()
+
     opens = partial(_open, options=options)
-    with closing(in_turn(ranges, opens, _close, waits=options.storage.traits.waits)) as turns:
-        yield from _scan_files(turns, partition_fields, options)
-
-
-def _scan_files(
-    turns: Iterator[tuple[FileRange, Callable[[], _Opened | None]]],
-    partition_fields: Sequence[t.Field],
-    options: ScanOptions,
-) -> Iterator[ScannedFile]:
-    for part, open_it in turns:
-        with ExitStack() as stack, error_context(path=part.path):
-            opened = open_it()
-            if opened is None:
-                continue
-            stack.callback(opened.reader.close)
-            yield _scan(opened, part, partition_fields, options)
+    with closing(in_turn(ranges, opens, close, waits=options.storage.traits.waits)) as turns:
+        for part, open_it in turns:
+            with ExitStack() as stack, error_context(path=part.path):
+                opened = open_it()
+                stack.callback(close, opened)
+                if opened is not None:
+                    yield _scan(opened, part, partition_fields, options)
 
 
 _Tables: Final = (ipc.FileReader, ipc.StreamReader)
@@ -142,11 +135,6 @@ class _Opened:
     recovered: Recovered | None
 
 
-def _close(opened: _Opened | None) -> None:
-    if opened is not None:
-        opened.reader.close()
-
-
 def _open(part: FileRange, options: ScanOptions) -> _Opened | None:
     """Open the file of a range; None if it is skipped, with a warning."""
     try:
@@ -155,37 +143,37 @@ def _open(part: FileRange, options: ScanOptions) -> _Opened | None:
         if options.error_policy.ignore_missing_files:
             report_missing(part.path)
             return None
-        raise _changed(part, "it is gone", options) from error
+        raise _change_error(part, "it is gone", options) from error
     except CORRUPT as error:
+        # A file that this user may not read is not a broken one.
         if not options.error_policy.ignore_corrupt_files or isinstance(error, PermissionError):
-            raise advised(error) from error.__cause__
+            raise add_advice(error) from error.__cause__
         report_skipped(part.path, error, "ignoreCorruptFiles")
         return None
 
 
 class _OtherFileError(FileNotFoundError):
-    """The file at this path is not the one that was planned; the message has why."""
+    """The file at this path is not the planned one; the message is the difference."""
 
 
 def _open_planned(part: FileRange, options: ScanOptions) -> _Opened | None:
     """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
 
-    def open_at(place: str) -> _Opened | None:
-        known = known_status(part, place, options.storage)
-        status = options.storage.status(place) if known is None else known
+    def open_at(path: str) -> _Opened | None:
+        status = status_from_listing(part, path, options.storage) or options.storage.status(path)
         if status is None:
-            raise FileNotFoundError(place)
-        change = _change(part, status, options.storage)
+            raise FileNotFoundError(path)
+        change = _find_change(part, status, options.storage)
         if change is not None:
             raise _OtherFileError(change)
-        return _open_at(place, status, options)
+        return _open_at(path, status, options)
 
     try:
-        return open_where_it_lies(part, open_at, options.storage)
+        return open_at_current_path(part, open_at, options.storage)
     except _OtherFileError as error:
-        raise _changed(part, str(error), options) from None
+        raise _change_error(part, str(error), options) from None
     except FileChangedError as error:  # a request named the version that was planned
-        raise _changed(part, "another version is there now", options) from error
+        raise _change_error(part, "another version is there now", options) from error
 
 
 def _open_at(path: str, status: Status, options: ScanOptions) -> _Opened | None:
@@ -212,6 +200,7 @@ def _scan(opened: _Opened, part: FileRange, partition_fields: Sequence[t.Field],
     if partition_fields:
         constants = PartitionColumns(schema, partition_fields, part.partition)
         schema, batches = constants.schema, _with_constants(batches, constants)
+    # Lazily, as rows before a range cost a request for each header, and only some queries number rows.
     return ScannedFile(part, schema, batches, lambda: _rows_before(opened.reader, part))
 
 
@@ -229,36 +218,35 @@ def _with_constants(batches: Iterator[ScannedBatch], constants: PartitionColumns
 
 def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[ScannedBatch]:
     """Yield the batches of a range in the order of the file, by the error policy."""
-
-    def read(number: int) -> Blocks:
-        return _read(opened, part, number, options)
-
-    def policy(number: int, error: Exception) -> int | None:
-        return _go_on(opened, part, number, error, options)
-
+    read = partial(_read, opened, part, options)
     first_row = 0
     try:
         with error_context(path=part.path):
-            for number, rows in read_on(read, part.start or 0, policy):
+            for number, rows in read_on(read, part.start or 0, partial(_go_on, opened, part, options)):
                 if rows.batch is not None:
                     yield ScannedBatch(rows.batch, number, first_row, rows.counts)
                 first_row += sum(rows.counts)
     except FileChangedError as error:
         if not opened.before.version:
             raise
-        raise _changed(part, "another version is there now", options) from error
+        raise _change_error(part, "another version is there now", options) from error
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
         report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
-    # A file that was removed meanwhile was still read to its end: this process held it open.
-    # A status has the time of the last change of any kind, too, which no program can set back.
-    # Where files have versions, every request named the one that was opened.
-    after = opened.before if opened.before.version else options.storage.status(opened.before.path)
-    if after is not None and after != opened.before and not _has_grown(part, opened.before, after):
-        raise _changed(part, "it was changed while it was read", options)
+    before = opened.before
+    if before.version:  # every request named this version
+        return
+    # The comparison includes the time of the last change of any kind, which no program can set back.
+    after = options.storage.status(before.path)
+    if (
+        after is None or after == before
+    ):  # a file that was removed meanwhile was still read to its end: it was held open
+        return
+    if not part.grows or after.identity != before.identity or after.nbytes < before.nbytes:
+        raise _change_error(part, "it was changed while it was read", options)
 
 
-def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -> Blocks:
+def _read(opened: _Opened, part: FileRange, options: ScanOptions, number: int) -> Blocks:
     """Return the record batches of a range from a number on."""
     reader, below_rows = opened.reader, options.joined_rows
     if not isinstance(reader, _Tables):
@@ -267,15 +255,16 @@ def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -
         if reader.is_numbered:
             return _read_blocks(reader, part, range(number, len(reader)), options)
         most = None if opened.recovered is None else opened.recovered.batches
-        return whole_batches(reader.read_joined(below_rows=below_rows, most=most))
+        return complete_blocks(reader.read_joined(below_rows=below_rows, most=most))
     if reader.is_numbered:
         if part.stream_start is None and part.stop <= len(reader):
             return _read_blocks(reader, part, range(number, part.stop), options)
     elif part.stream_start is not None:
-        return _read_from(reader, part.stream_start, part.stop - part.start, below_rows)
-    if part.start == part.stop:
+        reader.start_at(part.stream_start)
+        return complete_blocks(reader.read_joined(below_rows=below_rows, most=part.stop - part.start))
+    if part.start == part.stop:  # a file without record batches, planned by one range that checks it
         return iter(())
-    raise _changed(part, f"its record batches {part.start} to {part.stop} are not there", options)
+    raise _change_error(part, f"its record batches {part.start} to {part.stop} are not there", options)
 
 
 def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
@@ -285,26 +274,17 @@ def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options
         if keeps is None:
             yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows, ahead=ahead)
             return
-        selected_set = frozenset(selected)
-        for is_kept, neighbours in groupby(blocks, selected_set.__contains__):
+        for is_selected, neighbours in groupby(blocks, frozenset(selected).__contains__):
             numbers = list(neighbours)
-            if is_kept:
+            if is_selected:
                 run = range(numbers[0], numbers[-1] + 1)
                 yield from read_run(reader, run, part.rows, below_rows=options.joined_rows, ahead=ahead)
-            elif numbers[-1] != blocks[-1]:  # the rows of those at the end are not needed
+            elif numbers[-1] != blocks[-1]:  # blocks at the end shift no later row
                 yield BlockRows(None, tuple(reader.row_counts(numbers)), len(numbers))
 
 
-def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, below_rows: int) -> Blocks:
-    reader.start_at(start)
-    yield from whole_batches(reader.read_joined(below_rows=below_rows, most=most))
-
-
-def _go_on(opened: _Opened, part: FileRange, number: int, error: Exception, options: ScanOptions) -> int | None:
-    """Return the number to go on with after an error, or None; or raise the error.
-
-    The policy of `read_on`. Warns of the record batches that are skipped.
-    """
+def _go_on(opened: _Opened, part: FileRange, options: ScanOptions, number: int, error: Exception) -> int | None:
+    """Return the number to go on with after an error, or None to stop, with a warning; or raise the error."""
     reader, recovered = opened.reader, opened.recovered
     is_lost = recovered is not None and isinstance(error, BEYOND_RECOVERY)
     if is_lost and reader.is_numbered:
@@ -320,10 +300,7 @@ def _go_on(opened: _Opened, part: FileRange, number: int, error: Exception, opti
 
 
 def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | None]:
-    """Return the record batches of a range from a broken one on, and their rows.
-
-    The rows are None if a header cannot be read.
-    """
+    """Return the record batches of a range from a broken one on, and their rows; None if a header cannot be read."""
     if reader.is_numbered:
         blocks = range(number, len(reader) if part.stop is None else part.stop)
         return blocks, rows_of(reader, blocks)
@@ -345,26 +322,22 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
     return 0
 
 
-def _has_grown(part: FileRange, before: Status, after: Status) -> bool:
-    return part.grows is True and (after.identity, after.nbytes >= before.nbytes) == (before.identity, True)
-
-
-def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
+def _find_change(part: FileRange, status: Status, storage: Storage) -> str | None:
     if part.grows:
         return None if status.nbytes >= part.nbytes else f"it was cut to {status.nbytes:,} bytes from {part.nbytes:,}"
     if status.nbytes != part.nbytes:
         return f"it has {status.nbytes:,} bytes, it had {part.nbytes:,}"
     if (part.staged is not None or status.path != part.path) and not storage.traits.renames:
-        return None  # where it is now it is a copy, with a time and a version of its own
+        return None  # it is a copy at this path, with a time and a version of its own
     if part.version and status.version:
         return None if status.version == part.version else "another version is there now"
-    # A program that copies may set the time long after the last byte: then the bytes tell, where they were sampled.
+    # A program that copies may set the time long after the last byte: then sampled bytes decide, if the listing has them.
     if status.mtime_ns != part.mtime_ns and not has_sample(part, status.path, storage):
         return f"its modification time differs: it is {time_text(status.mtime_ns)}, it was {time_text(part.mtime_ns)}"
     return None
 
 
-def _changed(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
+def _change_error(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
     when = "" if options.planned_at is None else f" at {options.planned_at:%Y-%m-%d %H:%M:%S %Z}".rstrip()
     return FileChangedError(
         f"the file changed after this read was planned{when} ({change}); {options.advice}",

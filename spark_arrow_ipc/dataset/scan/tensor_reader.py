@@ -1,6 +1,6 @@
 """Read a file of tensors as blocks of rows, so that the scan treats it like the record batches of a table.
 
-A block is a piece of a tensor (`ipc.tensors.read.slabs`): the pieces of the first tensor, then those of the next one.
+A block is a piece of a tensor (`ipc.tensors.read.slabs`): the pieces of the first tensor, then the pieces of the next one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from spark_arrow_ipc.ipc.tensors.read import Slab, StoredTensor, iterate_tensors
 class TensorReader:
     """The rows of the tensors of a file, which all have the same columns. Opening reads their headers."""
 
+    # The protocol of `ipc.FileReader`: blocks can be read by their number, in any order.
     is_numbered: Literal[True] = True
 
     def __init__(self, source: Openable, rows: TensorRows, columns: Columns | None, limits: ipc.Limits) -> None:
@@ -76,6 +77,7 @@ class TensorReader:
             yield BlockRows(None, (0,), 1)
         for batch in slab_batches(stored, self._rows, slab):
             left -= batch.num_rows
+            # The block ends with its last rows, which may be several batches after its first ones.
             yield BlockRows(batch.select(self.schema.names), (batch.num_rows,), int(not left))
 
     def close(self) -> None:

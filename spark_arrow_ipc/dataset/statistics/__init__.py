@@ -1,6 +1,6 @@
 """Minima, maxima and null counts of each record batch: collect, store in the footer, read, skip blocks.
 
-The words of the option are here: the table of options needs them, and each planner of Spark's starts with that table.
+The words of the option are here because the table of options needs them, and each planner of Spark imports that table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath
 
 
 class Statistics(StrEnum):
-    """The columns that have statistics, where no list names them."""
+    """The columns with statistics, if no list names them."""
 
     AUTO = "auto"
     NONE = "none"

@@ -1,7 +1,7 @@
 """Collect the statistics of each record batch while a file is written, and write one file with them in its footer.
 
 By default the size is bounded: the first 64 scalar leaf columns, and 1 % of the file or 1 MiB. Columns that do not
-fit are dropped from the end, and their names are kept for ``arrowipc inspect``.
+fit are dropped from the end, and their names are stored for ``arrowipc inspect``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.column_path import ColumnPath, fields_along, resolve
+from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
@@ -33,7 +33,6 @@ from spark_arrow_ipc.dataset.statistics.format import (
     NULL_COUNT,
     ROW_COUNT,
     Leaf,
-    Path,
     array_of,
     bound_above,
     bound_below,
@@ -63,7 +62,7 @@ class _Gathered:
     greatest: list[tuple[Raw | None, bool]] = field(default_factory=list)
 
     def add(self, array: Array, live: Mask) -> int:
-        """Add one block; returns its estimated size in bytes."""
+        """Add one block, and return the estimated size of its statistics in bytes."""
         summary = summarise(array, live)
         self.null_counts.append(summary.null_count)
         self.nan_counts.append(summary.nan_count)
@@ -73,7 +72,7 @@ class _Gathered:
         return 4 * _VALUE_NBYTES + sum(len(value) for value in bounds if isinstance(value, bytes))
 
     def statistics(self) -> ColumnStatistics:
-        """Return the statistics as they are read from a footer."""
+        """Return the statistics in the form that is read from a footer."""
         least, least_exact = zip(*self.least, strict=True) if self.least else ((), ())
         greatest, greatest_exact = zip(*self.greatest, strict=True) if self.greatest else ((), ())
         nulls = tuple(int(count or 0) for count in self.null_counts)
@@ -91,7 +90,7 @@ class _Gathered:
 
 
 class StatisticsCollector:
-    """Collects the statistics of one file, of the columns that `which` selects."""
+    """Collects the statistics of one file, for the columns that `which` selects."""
 
     def __init__(self, schema: Schema, which: Which) -> None:
         every_leaf = list(leaves(schema))
@@ -101,7 +100,9 @@ class StatisticsCollector:
         elif isinstance(which, Statistics):
             chosen = every_leaf[:_AUTO_COLUMNS] if self._is_bounded else every_leaf
         else:
-            paths = [_resolve(schema, reference) for reference in which]
+            # A path ignores case, as in Spark; a struct stands for all its leaves.
+            lines = [fields_along(schema.fields, resolve(schema.fields, reference)) for reference in which]
+            paths = [tuple(field.name for field in line) for line in lines]
             chosen = [leaf for leaf in every_leaf if any(leaf.path[: len(path)] == path for path in paths)]
         self._gathered = [_Gathered(leaf) for leaf in chosen]
         self._dropped = [leaf.path for leaf in every_leaf[len(chosen) :]] if self._is_bounded else []
@@ -109,15 +110,15 @@ class StatisticsCollector:
         self._nbytes = 0
 
     def add(self, batch: RecordBatch, file_nbytes: int = 0) -> None:
-        """Add a record batch of the file, in order. A few numpy calls a column."""
-        if not self._gathered:
+        """Add the next record batch of the file."""
+        if not self._gathered:  # no column has statistics any more, so that the rest of the file costs nothing
             return
         self._row_counts.append(batch.num_rows)
         above: dict[tuple[int, ...], tuple[Array, Mask]] = {}
         for gathered in self._gathered:
             array, live = leaf_array(batch, gathered.leaf.positions, above)
             self._nbytes += gathered.add(array, live)
-        # A number takes more bytes in memory than in the file, and the file still grows: four times the budget.
+        # Four times the budget, as a number takes more bytes in memory than in the file, and the file still grows.
         while self._is_bounded and self._gathered and self._nbytes > 4 * _budget(file_nbytes):
             self._nbytes -= self._nbytes // len(self._gathered)
             self._drop(1)
@@ -128,26 +129,26 @@ class StatisticsCollector:
         return bool(self._gathered)
 
     def statistics(self) -> BlockStatistics:
-        """Return what was collected so far, as it is read from a footer."""
+        """Return the statistics so far in the form that is read from a footer."""
         columns = {gathered.leaf.path: gathered.statistics() for gathered in self._gathered}
         return BlockStatistics(tuple(int(count or 0) for count in self._row_counts), columns, tuple(self._dropped))
 
     def pair(self, file_nbytes: int = 0, *, fingerprint: str | None = None) -> tuple[str, str] | None:
         """Return key and value for the footer, or None without any column."""
         while self._gathered:
-            encoded = self._encoded(fingerprint)
+            encoded = self._encode(fingerprint)
             if not self._is_bounded or len(encoded) <= _budget(file_nbytes):
                 return KEY, encoded
-            n_kept = len(self._gathered) * _budget(file_nbytes) // len(encoded)
-            self._drop(max(1, len(self._gathered) - n_kept))
+            # In proportion, so that a few rounds are enough for columns of any sizes.
+            n_retained = len(self._gathered) * _budget(file_nbytes) // len(encoded)
+            self._drop(max(1, len(self._gathered) - n_retained))
         return None
 
     def _drop(self, count: int) -> None:
-        n_kept = len(self._gathered) - count
-        self._dropped[:0] = [gathered.leaf.path for gathered in self._gathered[n_kept:]]
-        del self._gathered[n_kept:]
+        self._dropped[:0] = [gathered.leaf.path for gathered in self._gathered[-count:]]
+        del self._gathered[-count:]
 
-    def _encoded(self, fingerprint: str | None) -> str:
+    def _encode(self, fingerprint: str | None) -> str:
         fields = [t.Field(ROW_COUNT, t.int64), *(gathered.leaf.field() for gathered in self._gathered)]
         pairs = {DROPPED_KEY: json.dumps(self._dropped)} if self._dropped else {}
         if fingerprint is not None:
@@ -164,15 +165,10 @@ def _budget(file_nbytes: int) -> int:
     return max(_AUTO_NBYTES, file_nbytes // _AUTO_SHARE)
 
 
-def _resolve(schema: Schema, path: ColumnPath) -> Path:
-    """Return the names of a path in the case of the schema."""
-    return tuple(field.name for field in fields_along(schema.fields, resolve(schema.fields, path)))
-
-
 def leaf_array(
     batch: RecordBatch, positions: tuple[int, ...], above: dict[tuple[int, ...], tuple[Array, Mask]]
 ) -> tuple[Array, Mask]:
-    """Return a leaf of a batch and the mask of slots without a null struct around them; `above` caches structs."""
+    """Return a leaf of a batch and the mask of its slots in structs that are not null; `above` caches structs."""
     if len(positions) == 1:
         return batch.columns[positions[0]], None
     outer = positions[:-1]
@@ -208,15 +204,12 @@ def create_with_statistics(
     custom_metadata: CustomMetadata = (),
     storage: Mapping[str, str] | None = None,
 ) -> Iterator[StatisticsWriter]:
-    """Write a file whose footer has statistics; it appears when the context ends without an error.
-
-    Statistics prove by checksums that they are of their file, so a file with them gets checksums. A stream has no
-    footer: its pairs go to its first message, and it gets no statistics.
-    """
+    """Write a file whose footer has statistics; it appears when the context ends without an error."""
     is_file = options.format == "file"
     collector = StatisticsCollector(schema, which)
     if is_file and collector.collects:
-        options = replace(options, checksums=True)
+        options = replace(options, checksums=True)  # by which statistics prove that they belong to their file
+    # A stream has no footer: its pairs are in its first message, and it has no statistics.
     first_pairs = None if is_file else custom_metadata
     with ipc.create(path, schema, options, schema_metadata=first_pairs, storage=storage) as writer:
         if is_file:

@@ -1,9 +1,9 @@
-"""The format of statistics in a footer: names, types, bounds, values as arrays, and which columns have them.
+"""The format of statistics in a footer: names, types, bounds, values as arrays, and the columns that have them.
 
-One pair of the footer's custom metadata holds, as base64, an Arrow IPC stream with one row for each record batch of
+How it works: one pair of the footer's custom metadata holds, as base64, an Arrow IPC stream with one row for each record batch of
 the file. Its first column counts rows; each other one is a struct that belongs to one scalar leaf column of the
 file, named by the struct field's custom metadata, with the least and greatest value in the type of the data. Names
-are those of Arrow's statistics vocabulary, and one in our own namespace (Arrow has no count of NaNs).
+are from Arrow's statistics vocabulary, except for the count of NaN, which Arrow does not have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.python_values import from_pylist, scalars
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.predicate.expressions import Raw, prefix_end
 from spark_arrow_ipc.dataset.statistics.min_max import MOST_BYTES, has_bounds
 
 KEY: Final = "spark_arrow_ipc.statistics"
@@ -32,7 +32,7 @@ NULL_COUNT: Final = "ARROW:null_count:exact"
 NAN_COUNT: Final = "spark_arrow_ipc:nan_count:exact"
 MIN: Final = ("ARROW:min_value:exact", "ARROW:min_value:approximate")
 MAX: Final = ("ARROW:max_value:exact", "ARROW:max_value:approximate")
-"""Names of the exact bound and of one that was cut."""
+"""Names of an exact bound and a cut bound."""
 
 PATH_KEY: Final = "spark_arrow_ipc.path"
 """Pair of a struct's field: the JSON array of names that lead to the column."""
@@ -41,7 +41,7 @@ DROPPED_KEY: Final = "spark_arrow_ipc.dropped"
 """Pair of the stream's schema: the JSON array of the paths of columns that were left out to bound the size."""
 
 FINGERPRINT_KEY: Final = "spark_arrow_ipc.fingerprint"
-"""Pair of the stream's schema: the fingerprint of the file that is described (`ipc.checksums`)."""
+"""Pair of the stream's schema: the fingerprint of the described file (`ipc.checksums`)."""
 
 Path: TypeAlias = tuple[str, ...]
 """Names from a top-level column down to a leaf."""
@@ -52,7 +52,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column of scalars, at the top or in structs."""
+    """A column of scalars, at the top level or in structs."""
 
     path: Path  # its names
     positions: tuple[int, ...]  # position of the top-level column, then of the field in each struct
@@ -82,6 +82,7 @@ class Leaf:
 
 def leaves(schema: Schema) -> Iterator[Leaf]:
     """Yield the scalar leaf columns of a schema in order, except those that share their path."""
+    # Statistics are found by path, so that two columns of one path could take each other's bounds.
     every_leaf = list(_leaves(schema.fields, (), ()))
     times = Counter(leaf.path for leaf in every_leaf)
     yield from (leaf for leaf in every_leaf if times[leaf.path] == 1)
@@ -89,7 +90,9 @@ def leaves(schema: Schema) -> Iterator[Leaf]:
 
 def _leaves(fields: Sequence[t.Field], path: Path, positions: tuple[int, ...]) -> Iterator[Leaf]:
     for i, field in enumerate(fields):
-        type_ = _value_type(field.type)
+        type_ = field.type
+        while isinstance(type_, t.Dictionary | t.RunEndEncoded):
+            type_ = type_.value if isinstance(type_, t.Dictionary) else type_.values.type
         if isinstance(field.type, t.Struct) and field.extension_name is None:
             yield from _leaves(field.type.fields, (*path, field.name), (*positions, i))
         elif has_bounds(type_):
@@ -98,40 +101,33 @@ def _leaves(fields: Sequence[t.Field], path: Path, positions: tuple[int, ...]) -
             yield Leaf((*path, field.name), (*positions, i), t.binary if wide else type_)
 
 
-def _value_type(type_: t.DataType) -> t.DataType:
-    while isinstance(type_, t.Dictionary | t.RunEndEncoded):
-        type_ = type_.value if isinstance(type_, t.Dictionary) else type_.values.type
-    return type_
-
-
 def bound_below(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
-    """Return a lower bound that is short enough, or None; and whether it is the value itself."""
+    """Return a lower bound that is short enough, or None; and whether it is the value."""
     if not isinstance(value, bytes):
         return value, True
     prefix = value[:MOST_BYTES]
     if leaf.is_string:
-        prefix = _whole_characters(prefix) if len(value) > MOST_BYTES else prefix
-        if not _is_utf8(prefix):
+        prefix = _complete_characters(prefix) if len(value) > MOST_BYTES else prefix
+        if not _is_utf8(prefix):  # a file of another writer; statistics are stored as UTF-8
             return None, True
     return prefix, len(value) <= MOST_BYTES
 
 
 def bound_above(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
-    """Return an upper bound that is short enough, or None; and whether it is the value itself."""
+    """Return an upper bound that is short enough, or None; and whether it is the value."""
     if not isinstance(value, bytes) or len(value) <= MOST_BYTES:
         return bound_below(value, leaf)
     prefix = value[:MOST_BYTES]
     if leaf.is_string:
-        prefix = _whole_characters(prefix)
+        prefix = _complete_characters(prefix)
         return (_next_string(prefix) if _is_utf8(prefix) else None), False
-    stem = prefix.rstrip(b"\xff")
-    return (stem[:-1] + bytes((stem[-1] + 1,)) if stem else None), False
+    return prefix_end(prefix), False
 
 
-def _whole_characters(cut: bytes) -> bytes:
+def _complete_characters(cut: bytes) -> bytes:
     """Return cut UTF-8 without the incomplete character at its end."""
     end = len(cut)
-    while end and len(cut) - end < 4 and cut[end - 1] & 0xC0 == 0x80:
+    while end and len(cut) - end < 4 and cut[end - 1] & 0xC0 == 0x80:  # continuation bytes
         end -= 1
     if end == 0 or _is_utf8(cut[end - 1 :]):
         return cut
@@ -166,13 +162,10 @@ def array_of(values: Sequence[Raw | None], type_: t.DataType) -> Array:
     validity = array_data.pack_bits(valid) if null_count else None
     data = _BUFFERS.get(type(type_))
     if data is None:
-        return from_pylist.array([_python(value, type_) for value in values], type_)
+        is_string = type(type_) in t.UTF8_CLASSES
+        decoded = [value.decode() if is_string and isinstance(value, bytes) else value for value in values]
+        return from_pylist.array(decoded, type_)
     return Array(type_, len(values), null_count, (validity, data(values, type_)))
-
-
-def _python(value: Raw | None, type_: t.DataType) -> Any:
-    is_string = type(type_) in t.UTF8_CLASSES
-    return value.decode() if is_string and isinstance(value, bytes) else value
 
 
 def _numbers(values: Sequence[Raw | None], type_: t.DataType) -> memoryview:
@@ -190,7 +183,7 @@ _BUFFERS: Final[Mapping[type[t.DataType], Callable[[Sequence[Raw | None], Any], 
     t.Decimal: _decimals,
     **dict.fromkeys((t.Int, t.FloatingPoint, t.Date, t.Time, t.Timestamp, t.Duration, t.IntervalYearMonth), _numbers),
 }
-"""By type class: the DATA buffer. Arrays of other types are built from bytes and strings."""
+"""By type class: a function that makes the DATA buffer. Arrays of other types are built from bytes and strings."""
 
 
 def raws_of(array: Array) -> list[Raw | None]:

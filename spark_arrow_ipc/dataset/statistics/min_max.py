@@ -1,7 +1,7 @@
 """Count nulls and NaNs of an array, and find its least and greatest value.
 
-Whole buffers in numpy, never a Python value a slot. `_BOUNDS` has a row for each type class that has an order;
-dictionaries and runs are reduced to the values that their slots use.
+How it works: numpy on complete buffers, never a Python value for each slot. `_BOUNDS` has a row for each type class that has
+an order; dictionaries and runs are reduced to the values that their slots use.
 
 The order is Spark's: strings and binaries by unsigned bytes, NaN apart (it is counted), -0.0 is 0.0. Strings are
 compared byte by byte: one pass finds the slots that share the least byte, and only those are compared further, up to
@@ -25,10 +25,10 @@ from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 
 MOST_BYTES: Final = 64
-"""Bytes of a string that are compared and kept."""
+"""Bytes of a string that are compared and stored."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
-"""One boolean a slot; None stands for all true."""
+"""One boolean for each slot; None stands for all true."""
 
 _Numbers: TypeAlias = npt.NDArray[Any]
 _Bounds: TypeAlias = tuple[Raw, Raw] | None
@@ -48,8 +48,8 @@ _SOME: Final = 8
 _ALIKE: Final = 4
 """From this many equal bytes in the sample on, eight bytes are compared at once."""
 
-_KEPT: Final = MOST_BYTES + _KEY
-"""Bytes of a string that are returned: enough to see that it is longer, and the start of its last code point."""
+_RETURNED: Final = MOST_BYTES + _KEY
+"""Bytes of a string that are returned: enough to tell that it is longer, and to find the start of its last code point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ValueSummary:
 
     null_count: int  # slots that are null, or have a parent that is
     nan_count: int | None = None  # slots that are NaN; None for types that have none
-    # In the unit of the type; None without any value. Strings above `MOST_BYTES` are longer than that, but cut.
+    # in the unit of the type; None without any value; strings of more than `MOST_BYTES` are cut, but still longer than that
     least: Raw | None = None
     greatest: Raw | None = None
 
@@ -69,7 +69,7 @@ def has_bounds(type_: t.DataType) -> bool:
 
 
 def valid_slots(array: Array, live: Mask) -> Mask:
-    """Return the mask of slots that are live (no null struct around them) and not null themselves."""
+    """Return the mask of slots that are live (not in a null struct) and not null."""
     valid = array_data.validity_mask(array)
     if valid is None or live is None:
         return live if valid is None else valid
@@ -77,7 +77,7 @@ def valid_slots(array: Array, live: Mask) -> Mask:
 
 
 def summarise(array: Array, live: Mask = None) -> ValueSummary:
-    """Return nulls, NaNs and bounds of the live slots of an array. O(slots), in numpy."""
+    """Return nulls, NaNs and bounds of the live slots of an array, in O(slots)."""
     special = _SPECIAL.get(type(array.type))
     if special is not None:
         return special(array, live)
@@ -96,7 +96,7 @@ def summarise(array: Array, live: Mask = None) -> ValueSummary:
 
 
 def _fill_nulls(values: _Numbers, valid: Mask) -> _Numbers:
-    """Return the values, nulls replaced by a valid value: cheaper than filtering them out."""
+    """Return the values with a valid value in place of nulls, which costs less than filtering them out."""
     return values if valid is None else np.where(valid, values, values[valid.argmax()])
 
 
@@ -118,7 +118,7 @@ def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
             return ValueSummary(null_count, nan_count)
         finite = array_data.data_values(array)[~nans if valid is None else valid & ~nans]
         least, greatest = finite.min(), finite.max()
-    # -0.0 + 0.0 is 0.0.
+    # -0.0 + 0.0 is 0.0, so that both zeros have one bound.
     return ValueSummary(null_count, nan_count, float(least) + 0.0, float(greatest) + 0.0)
 
 
@@ -142,7 +142,7 @@ def _extreme(words: _Numbers, best: Callable[[_Numbers], Any]) -> Any:
 def _bools(array: Array, valid: Mask) -> _Bounds:
     buffer = array_data.buffer_of(array, Role.DATA)
     if valid is None and buffer is not None:
-        count = array_data.count_bits(buffer, array.offset, array.length)
+        count = array_data.count_bits(buffer, array.offset, array.length)  # without a byte for each bit
         return int(count == array.length), int(count > 0)
     values = array_data.data_values(array)
     values = values if valid is None else values[valid]
@@ -158,7 +158,7 @@ def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
     return _string_bounds(array_data.byte_values(buffer), starts, lengths)
 
 
-def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
+def _equal_bytes(array: Array, valid: Mask) -> _Bounds:
     assert isinstance(array.type, t.FixedSizeBinary)
     width = array.type.byte_width
     count = array.length if valid is None else int(np.count_nonzero(valid))
@@ -168,7 +168,8 @@ def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
 
 
 def _view_bytes(array: Array, valid: Mask) -> _Bounds:
-    """Return the bounds of views, from a copy of their inline bytes and all data buffers in one region."""
+    """Return the bounds of views."""
+    # Their inline bytes and all data buffers are copied into one region, so that one offset finds each string.
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
     views = array_data.views(array)[slots]
     regions = [array_data.byte_values(buffer) for buffer in array.buffers[2:]]
@@ -194,12 +195,13 @@ class _Strings:
         return _Strings(self.region, self.starts.take(slots), self.lengths.take(slots))
 
     def prefix(self, slot: int) -> bytes:
-        """Return the first `_KEPT` bytes of a string."""
+        """Return the first `_RETURNED` bytes of a string."""
         start, nbytes = int(self.starts[slot]), int(self.lengths[slot])
-        return self.region[start : start + min(nbytes, _KEPT)].tobytes()
+        return self.region[start : start + min(nbytes, _RETURNED)].tobytes()
 
     def gather(self, done: int, nbytes: int) -> npt.NDArray[np.void]:
-        """Return `nbytes` bytes of each string after the first `done`; all have them. One pass for any width."""
+        """Return `nbytes` bytes of each string after the first `done`; all strings must have them."""
+        # A window at each byte of the region, without a copy, so that one index gathers strings of any width.
         count = len(self.region) - done - nbytes + 1
         windows = np.ndarray(count, f"V{nbytes}", self.region.data, done, strides=(1,))
         gathered: npt.NDArray[np.void] = windows[self.starts]
@@ -214,13 +216,13 @@ class _Strings:
             padded = np.zeros((len(words), _KEY), np.uint8)
             padded[:, :nbytes] = words.view(np.uint8).reshape(-1, nbytes)
             words = padded.reshape(-1).view("V8")
-        keys: _Numbers = words.view("<u8").byteswap(inplace=True)
+        keys: _Numbers = words.view("<u8").byteswap(inplace=True)  # big-endian numbers have the order of bytes
         return keys
 
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """All strings share `done` bytes; then one ends, or they differ in `keys`, of the next `nbytes`."""
+    """All strings share `done` bytes; then one string ends, or they differ in `keys`, of the next `nbytes`."""
 
     done: int
     keys: _Numbers | None = None
@@ -228,22 +230,22 @@ class _Difference:
 
 
 def _string_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
-    """Return the least and greatest string, each by its first `_KEPT` bytes."""
+    """Return the least and greatest string, each by its first `_RETURNED` bytes."""
     strings = _Strings(region, starts.astype(np.int64, copy=False), lengths)
     difference = _difference(strings, 0)
     return _extreme_string(strings, difference, min), _extreme_string(strings, difference, max)
 
 
 def _extreme_string(strings: _Strings, difference: _Difference, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
-    """Return the least or greatest of strings whose first difference is known."""
+    """Return the least or greatest of strings from their first difference."""
     is_least = best is min
     while len(strings.starts) > _FEW:
         done, keys = difference.done, difference.keys
         if keys is not None:
             strings = strings.take(np.flatnonzero(keys == (keys.min() if is_least else keys.max())))
             done += difference.nbytes
-        elif is_least or done >= _KEPT or int(strings.lengths.max()) <= done:
-            # A string that ends first is the least; beyond the kept bytes any string will do.
+        elif is_least or done >= _RETURNED or int(strings.lengths.max()) <= done:
+            # The string that ends first is the least; beyond the returned bytes all strings are equal.
             return strings.prefix(int(strings.lengths.argmin()))
         else:
             strings = strings.take(np.flatnonzero(strings.lengths > done))
@@ -253,13 +255,11 @@ def _extreme_string(strings: _Strings, difference: _Difference, best: Callable[[
 
 
 def _difference(strings: _Strings, done: int) -> _Difference:
-    """Find the first difference of strings that share `done` bytes.
-
-    Most strings differ early, and one byte of each is gathered eight times as fast as eight or more. If a sample has
-    a long common prefix, as addresses have, all may have it: then many bytes are compared at once. Below `_MANY`
-    strings, eight bytes cost as little as one.
-    """
-    shortest = min(int(strings.lengths.min()), _KEPT)
+    """Find the first difference of strings that share `done` bytes."""
+    # Most strings differ early, and one byte of each is gathered eight times as fast as eight or more. If a sample has a
+    # long common prefix, as addresses have, all may have it: then many bytes are compared at once. Below `_MANY` strings,
+    # eight bytes cost as little as one.
+    shortest = min(int(strings.lengths.min()), _RETURNED)
     is_many = len(strings.starts) > _MANY
     while done < shortest:
         alike = _alike_in_some(strings, done, shortest) if is_many else 0
@@ -292,12 +292,7 @@ def _dictionary(array: Array, live: Mask) -> ValueSummary:
     assert array.dictionary is not None
     valid = valid_slots(array, live)
     indices = array_data.data_values(array)
-    return _chosen(array.dictionary, indices if valid is None else indices[valid], array.length)
-
-
-def _run_ends(array: Array, live: Mask) -> ValueSummary:
-    runs = _runs(array)
-    return _chosen(array.children[1], runs if live is None else runs[live], array.length)
+    return _summarise_references(array.dictionary, indices if valid is None else indices[valid], array.length)
 
 
 def _runs(array: Array) -> _Numbers:
@@ -306,8 +301,9 @@ def _runs(array: Array) -> _Numbers:
     return np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
 
 
-def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
+def _summarise_references(values: Array, positions: _Numbers, length: int) -> ValueSummary:
     """Summarise slots that refer to values by position; the other slots are null."""
+    # Values that no slot refers to must not widen the bounds.
     used = np.zeros(values.length, np.bool_)
     used[positions] = True
     of_values = summarise(values, used)
@@ -325,7 +321,7 @@ def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
 
 
 def _present(array: Array) -> Mask:
-    """Return the mask of slots that stand for a value: not null, nor a reference to a null."""
+    """Return the mask of slots that are not null and do not refer to a null."""
     valid = valid_slots(array, None)
     if isinstance(array.type, t.RunEndEncoded):
         of_runs = _present(array.children[1])
@@ -340,7 +336,9 @@ def _present(array: Array) -> Mask:
 
 _SPECIAL: Final[Mapping[type[t.DataType], Callable[[Array, Mask], ValueSummary]]] = {
     t.Dictionary: _dictionary,
-    t.RunEndEncoded: _run_ends,
+    t.RunEndEncoded: lambda array, live: _summarise_references(
+        array.children[1], _runs(array) if live is None else _runs(array)[live], array.length
+    ),
 }
 """Types whose slots refer to values of a child or dictionary."""
 
@@ -354,7 +352,7 @@ _BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
     t.Timestamp: _numbers,
     t.Duration: _numbers,
     t.IntervalYearMonth: _numbers,
-    t.FixedSizeBinary: _fixed_bytes,
+    t.FixedSizeBinary: _equal_bytes,
     t.Binary: _offset_bytes,
     t.LargeBinary: _offset_bytes,
     t.BinaryView: _view_bytes,
@@ -362,4 +360,4 @@ _BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
     t.LargeUtf8: _offset_bytes,
     t.Utf8View: _view_bytes,
 }
-"""By type class: the least and the greatest of the valid slots, of which there is at least one."""
+"""By type class: a function that returns the least and greatest of the valid slots; at least one slot is valid."""

@@ -1,9 +1,9 @@
 """Skip the record batches of a file that cannot match, by the file's statistics.
 
-Statistics have the types of the file's data, a predicate those that Spark sees: uint64 as a decimal, nanoseconds as
-microseconds, a UUID as a string. `_CONVERTED` has a row for each conversion that keeps the order of values, and
-converts bounds by it. Without a row (arrow.bool8, whose negative numbers are true as 1 is) the values are unknown,
-and only nulls count.
+Statistics have the types of the file's data, and a predicate has Spark's types: uint64 as a decimal, nanoseconds as
+microseconds, a UUID as a string. `_CONVERSIONS` has a row for each conversion that keeps the order of values, by which bounds
+are converted. Without a row (arrow.bool8, whose negative numbers are true, too) the bounds are unknown, and only null counts
+are used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
-from spark_arrow_ipc.dataset.predicate.coercion import rescaled
+from spark_arrow_ipc.dataset.predicate.coercion import rescale
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS
 from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, summary_of_results, summary_of_value, truths
@@ -37,7 +37,7 @@ def block_filter(
     statistics: BlockStatistics,
     partition: Mapping[str, object] | None = None,
 ) -> BlockFilter:
-    """Return a callback that says of each block of a file whether it must be read; parameters of `block_truths`."""
+    """Return a callback that returns whether a block of a file must be read; parameters of `block_truths`."""
     may_be = block_truths(bound, schema, statistics, partition)
     return lambda i: bool(may_be(i) & TRUE)
 
@@ -49,7 +49,7 @@ def block_truths(
     partition: Mapping[str, object] | None = None,
     of_blocks: Mapping[str, Callable[[int], Summary]] | None = None,
 ) -> BlockTruths:
-    """Return a callback that gives the truths that the predicate may have in a block of a file."""
+    """Return a callback that returns the truths that the predicate may have in a block of a file."""
     constants, others = partition or {}, of_blocks or {}
     summaries: dict[BoundColumn, Callable[[int], Summary]] = {}
     for column in bound_columns(bound):
@@ -57,13 +57,14 @@ def block_truths(
             summaries[column] = others[column.path[0]]
             continue
         if len(column.path) == 1 and column.path[0] in constants:
-            summary = summary_of_value(constants[column.path[0]], column.base.type)
-            summaries[column] = _constant(summary_of_results(column, summary))
+            # The partition column replaces a column of the file with the same name.
+            summary = summary_of_results(column, summary_of_value(constants[column.path[0]], column.base.type))
+            summaries[column] = _constant(summary)
             continue
         path = () if statistics is None else _path_in(schema, column.path) or ()
         of_column = None if statistics is None else statistics.columns.get(path)
         summaries[column] = (
-            _unknown
+            _constant(UNKNOWN)
             if statistics is None or of_column is None
             else _summaries(of_column, statistics.row_counts, column)
         )
@@ -71,8 +72,8 @@ def block_truths(
 
 
 def keeps_order(from_: t.DataType, to: t.DataType) -> bool:
-    """Return whether the least and greatest value of a file's type are those of Spark's, once they are converted."""
-    make = _CONVERTED.get((type(from_), type(to)))
+    """Return whether the least and greatest value of a file's type stay so when they are converted to Spark's type."""
+    make = _CONVERSIONS.get((type(from_), type(to)))
     return make is not None and make(from_, to) is not None
 
 
@@ -80,15 +81,11 @@ def _constant(summary: Summary) -> Callable[[int], Summary]:
     return lambda _: summary
 
 
-def _unknown(_: int) -> Summary:
-    return UNKNOWN
-
-
 def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the names of a column in the case of the file, or None if the file has no such column."""
     try:
         positions = resolve_all(schema.fields, [path], skips_absent=True)
-    except ColumnNotFoundError:  # the name stands for several
+    except ColumnNotFoundError:  # the name matches several columns
         return None
     if not positions or len(positions[0]) < len(path):
         return None
@@ -99,14 +96,14 @@ def _summaries(
     statistics: ColumnStatistics, row_counts: tuple[int, ...], column: BoundColumn
 ) -> Callable[[int], Summary]:
     type_ = column.base.type
-    make = _CONVERTED.get((type(statistics.type), type(type_)))
+    make = _CONVERSIONS.get((type(statistics.type), type(type_)))
     convert = make(statistics.type, type_) if make is not None else None
 
     def summary(i: int) -> Summary:
         nulls, rows = statistics.null_counts[i], row_counts[i]
         least = greatest = None
         if convert is not None:
-            least, greatest = _converted(convert, statistics.least[i]), _converted(convert, statistics.greatest[i])
+            least, greatest = _convert(convert, statistics.least[i]), _convert(convert, statistics.greatest[i])
         if isinstance(statistics.type, t.FloatingPoint):
             nans = statistics.nan_counts[i]
             if nans is None or nans:
@@ -122,7 +119,7 @@ def _summaries(
 _Convert = Callable[[Any], Raw | None]
 
 
-def _converted(convert: _Convert, value: Raw | None) -> Raw | None:
+def _convert(convert: _Convert, value: Raw | None) -> Raw | None:
     return None if value is None else convert(value)
 
 
@@ -130,15 +127,12 @@ def _same(_from: t.DataType, _to: t.DataType) -> _Convert:
     return lambda value: value
 
 
-def _scale(from_unit: t.TimeUnit, to_unit: t.TimeUnit) -> _Convert:
-    up, down = to_unit.per_second, from_unit.per_second
+def _instants(from_: Any, to: Any) -> _Convert | None:
+    if isinstance(from_, t.Timestamp) and (from_.timezone is None) != (to.timezone is None):
+        return None  # the zone would shift the values
+    up, down = t.TimeUnit.MICROSECOND.per_second, from_.unit.per_second
     # Rounded down, as nanoseconds are read, before 1970 too.
     return lambda value: value * up // down
-
-
-def _instants(from_: Any, to: Any) -> _Convert | None:
-    is_zoned = isinstance(from_, t.Timestamp) and (from_.timezone is None) != (to.timezone is None)
-    return None if is_zoned else _scale(from_.unit, t.TimeUnit.MICROSECOND)
 
 
 def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
@@ -148,25 +142,22 @@ def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
     return lambda value: value // per_day
 
 
-def _rescale(from_: t.Decimal, to: t.Decimal) -> _Convert | None:
-    return None if to.scale < from_.scale else lambda value: rescaled(value, from_.scale, to.scale)
-
-
-def _uuid(from_: t.FixedSizeBinary, _to: t.Utf8) -> _Convert | None:
-    if from_.byte_width != 16:
-        return None
-    return lambda value: str(uuid.UUID(bytes=value)).encode() if len(value) == 16 else None
+def _uuid_text(value: bytes) -> bytes | None:
+    return str(uuid.UUID(bytes=value)).encode() if len(value) == 16 else None
 
 
 _STRINGS: Final = (t.Utf8, t.LargeUtf8, t.Utf8View)
 _BYTES: Final = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
 
-_CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any], _Convert | None]]] = {
+_CONVERSIONS: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any], _Convert | None]]] = {
     (t.Bool, t.Bool): _same,
     (t.Int, t.Int): _same,
-    (t.Int, t.Decimal): lambda _from, to: lambda value: rescaled(value, 0, to.scale),
+    (t.Int, t.Decimal): lambda _from, to: lambda value: rescale(value, 0, to.scale),
     (t.FloatingPoint, t.FloatingPoint): _same,
-    (t.Decimal, t.Decimal): _rescale,
+    # A smaller scale would round, and so may bring a value beyond its bound.
+    (t.Decimal, t.Decimal): lambda from_, to: (
+        None if to.scale < from_.scale else lambda value: rescale(value, from_.scale, to.scale)
+    ),
     (t.Date, t.Date): _dates,
     (t.Date, t.Timestamp): _dates,
     (t.Timestamp, t.Timestamp): _instants,
@@ -176,7 +167,7 @@ _CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[A
     (t.Time, t.Duration): _instants,
     (t.Time, t.Int): _same,
     (t.IntervalYearMonth, t.Int): _same,
-    (t.FixedSizeBinary, t.Utf8): _uuid,
+    (t.FixedSizeBinary, t.Utf8): lambda from_, _to: _uuid_text if from_.byte_width == 16 else None,
     **{(string, t.Utf8): _same for string in _STRINGS},
     **{(octets, t.Binary): _same for octets in _BYTES},
 }

@@ -1,22 +1,22 @@
 """Read the statistics of a file from its footer, and describe its record batches by their headers.
 
-Statistics are claims of a file, used to skip record batches that cannot match. If they are malformed in any way, or not
-those of the batches that are there, all of them are ignored, with a warning, and nothing is skipped.
+How it works: statistics are not trusted. If they are malformed in any way, or belong to other record batches, they are all
+ignored, with a warning, and no record batch is skipped.
 
-Other writers copy a footer's metadata into files with other batches. So statistics name the fingerprint of their file,
-which must be that of the file's checksums (`ipc.messages.checksums`), and the headers of the batches must have these
-checksums. What a body holds is not looked at: it is verified when it is read.
+Other writers copy a footer's metadata into files with other batches. So statistics name the fingerprint of their file, which
+must equal the fingerprint of the file's checksums (`ipc.messages.checksums`), and the headers of the batches must have these
+checksums. Bodies are verified when they are read.
 
-`statistics` gives them in the format's own schema (StatisticsSchema.rst), for programs that know it and not our footer: one
-row for the table and one for each column, with its index in the order of field nodes, and a map from the names of
-statistics to values, which are a dense union with a child for each type that is needed. Names are Arrow's, and one in our
-own namespace for NaN, which bounds leave out.
+`statistics` returns them in Arrow's statistics schema (StatisticsSchema.rst), for other programs: one row for the table and
+one for each column, with its index in the order of field nodes, and a map from the names of statistics to values, which are
+a dense union with a child for each type in use. Names are Arrow's, except the count of NaN, which bounds leave out.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,14 +56,13 @@ from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS
-from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.footer import Block
 
 _MOST_NBYTES: Final = 64 << 20
-"""Characters of a value that is read; our writer's are far shorter."""
+"""Characters of a value that is read; our writer makes far shorter ones."""
 
 _VALUE_NBYTES: Final = 64
-"""About the bytes of a Python value beside its content."""
+"""Approximate bytes of a Python value without its content."""
 
 _MOST_VALUE_NBYTES: Final = 512 << 20
 """Bytes of all statistics of a file as Python values: eight million numbers."""
@@ -77,7 +76,7 @@ _LIMITS: Final = ipc.Limits(
 
 
 class StatisticsWarning(UserWarning):
-    """The statistics of a file are not used: they are malformed, or of other record batches. Once a file and process."""
+    """The statistics of a file are not used: they are malformed or belong to other record batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +101,11 @@ class BlockStatistics:
     row_counts: tuple[int, ...]  # rows of each block
     columns: Mapping[Path, ColumnStatistics]  # by path, in the order of the file
     dropped: tuple[Path, ...] = ()  # paths of columns that were left out to bound the size
-    fingerprint: str | None = None  # of the file that they describe; None in those of early builds
+    fingerprint: str | None = None  # of the file that they describe; None in files of early builds
 
 
 def file_statistics(reader: ipc.FileReader, numbers: range | None = None) -> BlockStatistics | None:
-    """Return the statistics of an open file, or None without those of its record batches.
-
-    Reads the schema message and the headers of the record batches, and no body.
-    """
+    """Return the statistics of an open file, or None; reads headers of the record batches, and no body."""
     statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader), path=reader.path)
     if statistics is None:
         return None
@@ -128,7 +124,7 @@ def file_statistics(reader: ipc.FileReader, numbers: range | None = None) -> Blo
 
 
 def _warn(path: str | None, why: str) -> None:
-    # Python shows a text once for each line that warns: this line, so that a process tells of a file once.
+    # Python shows a text once for each line that warns: this line, so that a process warns of a file once.
     words = f"the statistics of a file are not used: {why}"
     warnings.warn(printable(words if path is None else f"{path}: {words}"), StatisticsWarning, stacklevel=1)
 
@@ -136,10 +132,7 @@ def _warn(path: str | None, why: str) -> None:
 def read_statistics(
     custom_metadata: t.CustomMetadata, schema: Schema, blocks: int, *, path: str | None = None
 ) -> BlockStatistics | None:
-    """Return the statistics in a footer's custom metadata, or None without well-formed ones.
-
-    Does not check that they are of the record batches that are there; `file_statistics` does.
-    """
+    """Return the statistics in a footer's custom metadata, or None; only `file_statistics` checks their record batches."""
     values = [value for key, value in custom_metadata if key == KEY]
     if not values:
         return None
@@ -168,11 +161,13 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
     columns: dict[Path, ColumnStatistics] = {}
     nbytes = 0
     for field_, column in zip(stored.fields[1:], batch.columns[1:], strict=True):
-        path = _path_of(dict(field_.custom_metadata)[PATH_KEY])
+        path = _path(parse_json(dict(field_.custom_metadata)[PATH_KEY]))
         leaf = by_path.get(path)
         if leaf is None:
             continue
-        nbytes += _values_nbytes(column)
+        # Before the Python values exist: views may share their bytes in the file.
+        measured = measure(column, decoded=True, slot_nbytes=_VALUE_NBYTES)(np.array([0]), np.array([column.length]))
+        nbytes += int(measured[0])
         if nbytes > _MOST_VALUE_NBYTES:
             raise ValueError("their values take too much memory")
         if path in columns or field_.type != leaf.field().type or column.count_nulls():
@@ -181,16 +176,6 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
     pairs = dict(stored.custom_metadata)
     dropped = tuple(map(_path, parse_json(pairs.get(DROPPED_KEY, "[]"))))
     return BlockStatistics(row_counts, columns, dropped, pairs.get(FINGERPRINT_KEY))
-
-
-def _values_nbytes(column: Array) -> int:
-    """Return about the bytes of all Python values of a column; views may share theirs in the file."""
-    nbytes = measure(column, decoded=True, slot_nbytes=_VALUE_NBYTES)(np.array([0]), np.array([column.length]))
-    return int(nbytes[0])
-
-
-def _path_of(encoded: str) -> Path:
-    return _path(parse_json(encoded))
 
 
 def _path(value: object) -> Path:
@@ -226,13 +211,10 @@ def _column(column: Array, leaf: Leaf, row_counts: tuple[int, ...]) -> ColumnSta
 def _bounds(children: Mapping[str, Array], names: tuple[str, str]) -> tuple[tuple[Raw | None, ...], tuple[bool, ...]]:
     exact = raws_of(children[names[0]])
     cut = raws_of(children[names[1]]) if names[1] in children else [None] * len(exact)
-    values = [_usable(cut[i] if value is None else value) for i, value in enumerate(exact)]
+    values = [cut[i] if value is None else value for i, value in enumerate(exact)]
+    # NaN bounds no number.
+    values = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
     return tuple(values), tuple(value is not None for value in exact)
-
-
-def _usable(value: Raw | None) -> Raw | None:
-    """Return a bound, or None for NaN, which bounds no number."""
-    return None if isinstance(value, float) and order_key(value)[0] else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +232,7 @@ class FileBlock:
 
     format: str  # ``file`` or ``stream``
     block: int  # its number, from 0
-    place: Block  # the range of its message in the file
+    location: Block  # the range of its message in the file
     rows: int
     compression: str  # ``lz4``, ``zstd`` or ``none``
     # by column path (names with dots between); None if the file has none
@@ -270,11 +252,8 @@ def file_blocks(
         summaries = None if statistics is None else _summaries(statistics)
         for i, batch in enumerate(reader.read_headers()):
             of_columns = None if summaries is None else {path: column[i] for path, column in summaries.items()}
-            yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), of_columns)
-
-
-def _word(compression: CompressionType | None) -> str:
-    return "none" if compression is None else compression.word
+            compression = "none" if batch.compression is None else batch.compression.word
+            yield FileBlock(reader.format, i, batch.block, batch.rows, compression, of_columns)
 
 
 def _summaries(statistics: BlockStatistics) -> dict[str, list[ColumnSummary]]:
@@ -292,7 +271,7 @@ def _strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None
 DISTINCT_COUNT: Final = "ARROW:distinct_count:exact"
 
 Bound: TypeAlias = tuple[Raw, bool] | None
-"""A bound, and whether it is a value of the column, not one that was cut."""
+"""A bound, and whether it is a value of the column, not a cut one."""
 
 _Value: TypeAlias = tuple[str, t.DataType, Raw]
 """The name of a statistic, its type and its value."""
@@ -300,13 +279,13 @@ _Value: TypeAlias = tuple[str, t.DataType, Raw]
 
 @dataclass(slots=True, kw_only=True)
 class Totals:
-    """Counts and bounds of one column over record batches; None where they are not known."""
+    """Counts and bounds of one column over record batches; None if unknown."""
 
     nulls: int | None = 0
     nans: int | None = 0
     least: Bound = None
     greatest: Bound = None
-    unbounded: bool = False  # above: a record batch has values and no bound, which bytes of 0xff have not
+    unbounded: bool = False  # above: a record batch has values without a bound, such as bytes of 0xff
     unbounded_below: bool = False
 
     def add(self, column: ColumnStatistics, rows: Sequence[int]) -> None:
@@ -331,8 +310,8 @@ def _best(best: Any, so_far: Bound, values: Sequence[Raw | None], exact: Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """The statistics of a column: where it is, the type of its bounds, and what is known of it."""
+class ColumnTotals:
+    """The statistics of a column of a table."""
 
     positions: tuple[int, ...]  # of the top-level column, then of the field in each struct
     type: t.DataType
@@ -340,8 +319,9 @@ class Described:
     distinct: int | None = None
 
 
-def statistics_batch(schema: Schema, rows: int, columns: Sequence[Described]) -> RecordBatch:
+def statistics_batch(schema: Schema, rows: int, columns: Sequence[ColumnTotals]) -> RecordBatch:
     """Return the statistics of a table's columns as a record batch of Arrow's statistics schema."""
+    # Arrow's schema identifies columns by the index of their field node, in this order.
     nodes = dict(_nodes(schema.fields))
     columns = sorted(columns, key=lambda column: nodes[column.positions])
     index = array_of([None, *(nodes[column.positions] for column in columns)], t.int32)
@@ -351,11 +331,11 @@ def statistics_batch(schema: Schema, rows: int, columns: Sequence[Described]) ->
 
 
 def statistics(source: Openable, *, storage: Mapping[str, str] | None = None) -> RecordBatch | None:
-    """Return what the footer of a file knows of its columns, in Arrow's statistics schema.
+    """Return the statistics in the footer of a file, in Arrow's statistics schema.
 
-    The record batch has a row for the table, with the number of its rows, and one for each column that has statistics: nulls,
-    NaN, and bounds, which are ``approximate`` where they were cut, because they are long. It is lent to other libraries
-    without a copy (``pyarrow.record_batch(statistics(path))``). Reads the footer and headers, and no body.
+    The record batch has a row for the table, with the number of its rows, and one for each column with statistics: nulls,
+    NaN, and bounds, which are ``approximate`` if they are long and were cut. Other libraries import it without a copy
+    (``pyarrow.record_batch(statistics(path))``). Reads the footer and headers, and no body.
 
     Parameters
     ----------
@@ -367,12 +347,12 @@ def statistics(source: Openable, *, storage: Mapping[str, str] | None = None) ->
     Returns
     -------
     RecordBatch or None
-        None if the file has no statistics, or they are not those of its record batches; a warning says the latter.
+        None if the file has no statistics, or, with a warning, if they belong to other record batches.
 
     Raises
     ------
     ArrowIpcError
-        The file is broken, or no Arrow file.
+        The file is broken, or not an Arrow file.
     """
     with ipc.open(source, columns=known_columns, storage=storage) as reader:
         stored = file_statistics(reader) if reader.is_numbered else None
@@ -386,7 +366,7 @@ def _of_file(schema: Schema, stored: BlockStatistics) -> RecordBatch:
     for path, column in stored.columns.items():
         totals = Totals()
         totals.add(column, stored.row_counts)
-        described.append(Described(positions[path], column.type, totals))
+        described.append(ColumnTotals(positions[path], column.type, totals))
     return statistics_batch(schema, sum(stored.row_counts), described)
 
 
@@ -401,13 +381,13 @@ def _nodes(fields: Sequence[t.Field]) -> Iterator[tuple[tuple[int, ...], int]]:
             if positions is not None:
                 yield positions, node
             node += 1
-            # What lies inside of lists and maps has nodes, and no positions.
+            # Fields inside of lists and maps have nodes, but no positions.
             yield from walk(field.type.children, positions if isinstance(field.type, t.Struct) else None)
 
     return walk(fields, ())
 
 
-def _values(column: Described) -> Iterator[_Value]:
+def _values(column: ColumnTotals) -> Iterator[_Value]:
     totals = column.totals
     if totals.nulls is not None:
         yield NULL_COUNT, t.int64, totals.nulls
@@ -426,15 +406,15 @@ def _map(rows: Sequence[Sequence[_Value]]) -> Array:
     names = list(dict.fromkeys(name for name, _, _ in entries))
     types = list(dict.fromkeys(type_ for _, type_, _ in entries))
     ids = [types.index(type_) for _, type_, _ in entries]
-    of_type = [[value for _, type_, value in entries if type_ == wanted] for wanted in types]
-    seen = [0] * len(types)
-    places = []
+    values = [[value for id_, (_, _, value) in zip(ids, entries, strict=True) if id_ == i] for i in range(len(types))]
+    counts = [0] * len(types)
+    offsets = []  # the position of each value in the child of its type
     for id_ in ids:
-        places.append(seen[id_])
-        seen[id_] += 1
+        offsets.append(counts[id_])
+        counts[id_] += 1
     union = t.DenseUnion(tuple(t.Field(str(type_), type_) for type_ in types), tuple(range(len(types))))
-    children = tuple(array_of(values, type_) for values, type_ in zip(of_type, types, strict=True))
-    items = Array(union, len(entries), 0, (_buffer(ids, np.int8), _buffer(places, np.int32)), children)
+    children = tuple(map(array_of, values, types))
+    items = Array(union, len(entries), 0, (_buffer(ids, np.int8), _buffer(offsets, np.int32)), children)
     key_type = t.dictionary(t.int32, t.utf8)
     indices = _buffer([names.index(name) for name, _, _ in entries], np.int32)
     keys = Array(key_type, len(entries), 0, (None, indices), (), array_of([name.encode() for name in names], t.utf8))

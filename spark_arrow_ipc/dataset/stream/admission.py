@@ -29,7 +29,7 @@ from enum import Enum, auto
 from time import time_ns
 from typing import Final, NamedTuple, TypeAlias
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, sampled_version
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, sample_version, status_from_listing
 from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
 from spark_arrow_ipc.dataset.stream.source_files import Roots
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, printable
@@ -152,7 +152,7 @@ class Admission:
             with closing(self.storage.open(status.path)) as source:
                 requirement = self._wanted(source, status.nbytes)
                 if requirement is None and not status.version and not self.storage.traits.waits:
-                    current = current._replace(version=sampled_version(source, status.nbytes))
+                    current = current._replace(version=sample_version(source, status.nbytes))
         except FileNotFoundError:
             return Readiness.GONE, file
         if requirement is None or self._is_taken(current, requirement, age):
@@ -219,7 +219,9 @@ class Admission:
         if self._warned.get(file.path) == state:
             return Readiness.INCOMPLETE, file
         try:
-            with closing(self.storage.open(file.path, listed=known_status(file, file.path, self.storage))) as source:
+            with closing(
+                self.storage.open(file.path, listed=status_from_listing(file, file.path, self.storage))
+            ) as source:
                 sniff(source.read_up_to(0, SNIFF_NBYTES), file.nbytes)
         except InvalidArrowError as error:
             if self.skips_broken:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
 from spark_arrow_ipc.dataset.stream.bad_files import BadFile
 from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, owner_of, read_number
 from spark_arrow_ipc.dataset.stream.mode import Offset, StreamBatch, mode_of_offset
@@ -235,7 +235,7 @@ def _why_stuck(file: DataFile, storage: Storage) -> tuple[str, str] | None:
         return "another version is there now", _CHANGED
     if status.mtime_ns != file.mtime_ns and not status.version and not has_sample(file, file.path, storage):
         return "its modification time differs", _CHANGED
-    error = read_outline(file, OutlineOptions(cut_above=file.nbytes - 1, storage=storage)).error
+    error = read_metadata(file, MetadataOptions(cut_above=file.nbytes - 1, storage=storage)).error
     if isinstance(error, FileChangedError):
         return str(error), _CHANGED
     return None if error is None else (str(error), _BROKEN)

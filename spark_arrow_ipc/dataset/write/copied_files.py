@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
-from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, open_at_current_path, status_from_listing
 from spark_arrow_ipc.dataset.write.staged_file import Staging, missing_staging, remove_staged, tail_crc32
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import CommitError, FileChangedError, LimitError, TruncatedError, UnsupportedError
@@ -284,13 +284,13 @@ def _opened(storage: Storage, file: DataFile) -> _Opened:
     """Open a file where it lies: in its place, staged, or among the replaced ones that live on."""
 
     def open_at(path: str) -> _Opened:
-        source = storage.open(path, listed=known_status(file, path, storage))
+        source = storage.open(path, listed=status_from_listing(file, path, storage))
         # Where a storage waits, only the first read tells that a file is gone.
         first = source.read_at(0, min(_PIECE_NBYTES, file.nbytes)) if storage.traits.waits else None
         return _Opened(source, first)
 
     try:
-        opened = open_where_it_lies(file, open_at, storage)
+        opened = open_at_current_path(file, open_at, storage)
     except _CHANGES as error:
         raise _GoneError(file.path) from error
     if opened.source.nbytes != file.nbytes:

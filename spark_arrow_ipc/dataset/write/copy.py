@@ -38,8 +38,8 @@ from spark_arrow_ipc.dataset.commit_log.stored_record import (
     record_path,
 )
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
-from spark_arrow_ipc.dataset.listing.directory import counted
-from spark_arrow_ipc.dataset.listing.globs import escaped
+from spark_arrow_ipc.dataset.listing.directory import count_noun
+from spark_arrow_ipc.dataset.listing.globs import escape
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
@@ -176,11 +176,11 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory) -> None:
     if target.storage.status(target.root) is None:
         return
     target.check()
-    files = list_tree([escaped(target.root)], storage=target.storage.inside(None)).all_files()
+    files = list_tree([escape(target.root)], storage=target.storage.inside(None)).all_files()
     if files:
         names = listed([relative(file.path, target.root) for file in files])
         raise CommitError(
-            f"the target holds {counted(len(files), 'file')} ({names}), and a copy replaces nothing; give a directory that is "
+            f"the target holds {count_noun(len(files), 'file')} ({names}), and a copy replaces nothing; give a directory that is "
             "not there yet, or remove this one",
             path=target.root,
         )
@@ -299,7 +299,7 @@ def _staged(source: DatasetDirectory, target: DatasetDirectory, files: CopiedFil
 def _state(source: DatasetDirectory, target: DatasetDirectory) -> _State | None:
     """Return the newest state, whose files can be published in the target; None if its record is gone by now."""
     root = source.root
-    tree = list_tree([escaped(root)], storage=source.storage.inside(None))
+    tree = list_tree([escape(root)], storage=source.storage.inside(None))
     seq = tree.heads[root].seq if root in tree.heads else 0
     files = tuple(reversed(list(newest_first(tree.all_files()))))
     if not seq and not files:

@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
 from spark_arrow_ipc.dataset.commit_log.stored_record import log_directory
-from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.listing.directory import count_noun
 from spark_arrow_ipc.dataset.write.copied_files import begun_sources
 from spark_arrow_ipc.dataset.write.hugging_face_layout import DOCUMENTS
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, are_same, states, take_inventory
@@ -175,7 +175,7 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
         and inventory.dataset.storage.status(inventory.dataset.commits) is not None
     ):
         words = (
-            f"{counted(len(inventory.own), 'file')} of our names lie here, and none of the records by which they were committed: "
+            f"{count_noun(len(inventory.own), 'file')} of our names lie here, and none of the records by which they were committed: "
             "which of them belong together is not known"
         )
         mend = f"{_restore(inventory)}; where these files are all that should be here, remove {COMMITS_DIRECTORY}"
@@ -184,7 +184,7 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
         return
     if is_whole is None:
         words = (
-            f"{counted(len(inventory.own), 'file')} of our names lie here, and whether these are all is not known: some are "
+            f"{count_noun(len(inventory.own), 'file')} of our names lie here, and whether these are all is not known: some are "
             "older than the chain. An overwrite of all of them begins to count"
         )
         yield Finding("", words, is_note=True)
@@ -225,12 +225,12 @@ def _mixed(inventory: Inventory, state: State | None) -> Finding:
     tally = NO_FILES.changed(inventory.own.items())
     assert newest.tally is not None, "it differs"
     words = (
-        f"this is not the state of its newest record ({newest.seq}), which has {counted(newest.tally.files, 'file')} of "
-        f"{newest.tally.nbytes:,} bytes, and here are {counted(tally.files, 'file')} of {tally.nbytes:,}"
+        f"this is not the state of its newest record ({newest.seq}), which has {count_noun(newest.tally.files, 'file')} of "
+        f"{newest.tally.nbytes:,} bytes, and here are {count_noun(tally.files, 'file')} of {tally.nbytes:,}"
     )
     if state is None:
         return Finding("", f"{words}; nor is it that of another record, whatever is left out", _restore(inventory))
-    others = f"without {counted(len(state.others), 'file')} ({listed(state.others)})" if state.others else "as it is"
+    others = f"without {count_noun(len(state.others), 'file')} ({listed(state.others)})" if state.others else "as it is"
     if state.record is newest:
         return Finding("", f"{words}; {others} it is", _command(inventory, "fsck --repair"))
     words += f"; {others} it is the state of record {state.record.seq}: it was copied while jobs ran"
@@ -264,7 +264,7 @@ def _of_chain(inventory: Inventory) -> Iterator[Finding]:
         age = 0 if status is None else max(0, int(time.time() - status.mtime_ns / 1e9))
         placed = sum(add.final in inventory.files for add in record.adds)
         words = (
-            f"the job {record.jobid} is committed, and {placed} of {counted(len(record.adds), 'new file')} have their names, "
+            f"the job {record.jobid} is committed, and {placed} of {count_noun(len(record.adds), 'new file')} have their names, "
             f"since {age} s"
         )
         is_whole = not inventory.missing()
@@ -306,7 +306,7 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
         yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
     foreign = sorted(path for path in inventory.files.keys() - copies - {*DOCUMENTS} if not has_own_name(path))
     if foreign and inventory.head.seq:
-        words = f"{counted(len(foreign), 'file')} of other programs, which readers read: {listed(foreign)}"
+        words = f"{count_noun(len(foreign), 'file')} of other programs, which readers read: {listed(foreign)}"
         yield Finding("", words, is_note=True)
     if inventory.links:
         yield Finding("", f"links, which are not looked into: {listed(inventory.links)}", is_note=True)
@@ -323,7 +323,7 @@ def _of_jobs(inventory: Inventory) -> Iterator[Finding]:
             mend = f"if it does not: {_command(inventory, 'vacuum')} --older-than 1h"
             yield Finding(path, words, mend, is_note=True)
         if left.withdrawn or left.files:
-            dead, old = counted(len(left.withdrawn), "dead job"), counted(len(left.files), "old file")
+            dead, old = count_noun(len(left.withdrawn), "dead job"), count_noun(len(left.files), "old file")
             words = f"{dead} and {old}, {left.nbytes:,} bytes, can go"
             yield Finding("", words, _command(inventory, "vacuum"), is_note=True)
     if has_any(dataset.storage, dataset.path(ASIDE_DIRECTORY)):

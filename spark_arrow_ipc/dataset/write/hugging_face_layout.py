@@ -23,7 +23,7 @@ from typing import Any, Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGED_SUFFIX, DatasetDirectory, StagedFile
-from spark_arrow_ipc.dataset.listing.directory import look
+from spark_arrow_ipc.dataset.listing.directory import read_directory
 from spark_arrow_ipc.dataset.listing.hugging_face import (
     DICT_FILE,
     INFO_FILE,
@@ -61,7 +61,7 @@ class HuggingFaceLayout:
         _check_replaces(dataset)
         try:
             info = _object(dataset, INFO_FILE)
-            listing = look(dataset.storage, dataset.root)
+            listing = read_directory(dataset.storage, dataset.root)
             splits = splits_in(dataset.root, listing.files, {}, dataset.storage.read)
         except (ArrowIpcError, OSError, ValueError):
             return cls()  # `datasets` opens nothing here, or what our own chain of commits has

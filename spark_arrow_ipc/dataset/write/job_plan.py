@@ -18,7 +18,7 @@ from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
-from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.listing.directory import count_noun
 from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import (
@@ -224,7 +224,7 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
         return files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
-            f"the directory holds {counted(len(files), 'file')} ({listed([file.path for file in files])}), and ifExists is error; "
+            f"the directory holds {count_noun(len(files), 'file')} ({listed([file.path for file in files])}), and ifExists is error; "
             "nothing is written",
             path=dataset.root,
         )

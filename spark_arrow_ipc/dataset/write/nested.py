@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
 )
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, look, walk_levels
+from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, read_directory, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
@@ -83,7 +83,7 @@ def check_none_below(dataset: DatasetDirectory, *, first: bool = False) -> None:
 
     def below(inner: str) -> list[str]:
         try:
-            listing = look(dataset.storage, dataset.path(inner))
+            listing = read_directory(dataset.storage, dataset.path(inner))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return []
         check_listed(dataset, inner, listing, first=first)

@@ -1,9 +1,9 @@
 """Group rows by their partition columns, and name the directory of each group.
 
-A key column is converted to one or more columns of 64-bit words that are equal exactly if the values are: the bits of a
-fixed-width value, or eight bytes of a string at a time. Their ranks are combined into one number per row. Python
-code runs once per distinct key, to name its directory; keys with the same name (null and the empty string, two NaNs
-with different bits) are one partition.
+How it works: a key column is converted to one or more columns of 64-bit words that are equal exactly if the values are: the
+bits of a fixed-width value, or eight bytes of a string at a time. Their ranks are combined into one number for each row.
+Python code runs once for each distinct key, to name its directory; keys with the same name (null and the empty string, two
+NaNs with different bits) are one partition.
 
 Each name is parsed again as a reader parses it, and refused if that gives another value.
 """
@@ -59,10 +59,8 @@ def check_partition_columns(fields: Sequence[t.Field], positions: Sequence[int])
 
 
 def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
-    """Return the number of each row's distinct key, and the first row of each number.
-
-    O(rows) for each word of a key whose values lie near each other, O(rows log rows) for others.
-    """
+    """Return the number of each row's distinct key, and the first row of each number."""
+    # O(rows) for each word of a key with a small range of values, O(rows log rows) for others.
     numbers: Slots | None = None
     for column in columns:
         for words in _WORDS[type(column.type)](column):
@@ -70,21 +68,18 @@ def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
             number = int(of_words.max(initial=0)) + 1
             if numbers is None:
                 numbers = of_words
-            elif number > 1:
+            elif number > 1:  # a constant word, such as validity without nulls, changes nothing
                 numbers = dense_ranks(numbers * number + of_words)
     assert numbers is not None, "there is at least one partition column"
     first_rows = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
-    first_rows[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of positions that are assigned twice the last one stays
+    first_rows[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of several rows the last assignment stays
     return numbers, first_rows
 
 
 def directories_of(
     names: Sequence[str], columns: Sequence[Array], rows: Slots, time_zone: str | None = None
 ) -> list[str]:
-    """Return the relative directory for each of `rows`, one per distinct key; instants are formatted in the time zone.
-
-    A value that cannot be formatted, or would be read back as another one, is an `UnsupportedError`.
-    """
+    """Return the relative directory for each of `rows`, one for each distinct key, with instants in the time zone."""
     values = []
     for name, column in zip(names, columns, strict=True):
         with error_context(field_path=name):
@@ -102,14 +97,14 @@ def directories_of(
 
 
 def _values(column: Array, time_zone: str | None) -> list[PartitionValue | np.generic]:
-    if isinstance(column.type, t.FloatingPoint):
+    if isinstance(column.type, t.FloatingPoint):  # numpy's scalars, as their width decides the digits
         mask = array_data.validity_mask(column)
         numbers = list(array_data.data_values(column))
         return numbers if mask is None else [v if ok else None for v, ok in zip(numbers, mask, strict=True)]
     values = column.to_pylist()
     if isinstance(column.type, (t.Date, t.Timestamp, t.Time)):
         for value in values:
-            if isinstance(value, int):
+            if isinstance(value, int):  # not a value of Python's class
                 raise UnsupportedError(
                     f"a value of {column.type} that is outside the years 1 to 9999, outside the day or between two "
                     f"microseconds (the count {value:,}) cannot name a partition's directory"
@@ -123,21 +118,21 @@ def _local(value: datetime, time_zone: str) -> datetime:
     try:
         local = value.astimezone(zone(time_zone))
     except OverflowError as error:
-        raise _refused(value, time_zone, "its local time is outside the years 1 to 9999") from error
+        raise _refusal(value, time_zone, "its local time is outside the years 1 to 9999") from error
     assert local.tzinfo is not None
     if not is_certain(local, local.tzinfo):
         reason = "the tables of Python and of Spark's JVM may differ for that time, so that it could be read as another"
-        raise _refused(value, time_zone, reason)
+        raise _refusal(value, time_zone, reason)
     if local.fold:
         # Java reads such a local time as the earlier of its two instants.
         reason = (
             f"its local time {local:%Y-%m-%d %H:%M:%S} comes twice when clocks go back, and is read as the earlier one"
         )
-        raise _refused(value, time_zone, reason)
+        raise _refusal(value, time_zone, reason)
     return local
 
 
-def _refused(instant: datetime, time_zone: str, reason: str) -> UnsupportedError:
+def _refusal(instant: datetime, time_zone: str, reason: str) -> UnsupportedError:
     return UnsupportedError(
         f"the instant {instant:%Y-%m-%d %H:%M:%S%z} cannot name a partition's directory in the time zone {time_zone}, "
         f"because {reason}: set spark.sql.session.timeZone to UTC or to an offset, here and where it is read, or "
@@ -146,7 +141,7 @@ def _refused(instant: datetime, time_zone: str, reason: str) -> UnsupportedError
 
 
 def _check_read_back(segment: str, value: PartitionValue | np.generic, type_: t.DataType, time_zone: str) -> None:
-    """Raise if a reader that knows the column's type would find another value in the name of a directory."""
+    """Raise if a reader with the column's type would parse another value from the name of a directory."""
     escaped, _, raw = segment.partition("=")
     try:
         read = cast(raw, type_, time_zone)
@@ -188,7 +183,7 @@ def _of_numbers(column: Array) -> list[Words]:
 def _without_nulls(column: Array, words: list[Words]) -> list[Words]:
     mask = array_data.validity_mask(column)
     if mask is not None:
-        # The value of a null slot is arbitrary.
+        # The value of a null slot is arbitrary, and would make groups of its own.
         words = [np.where(mask, word, np.uint64(0)) for word in words]
     return [*_validity(column), *words]
 
@@ -209,6 +204,7 @@ def _of_strings(column: Array) -> list[Words]:
             f"a value of {most:,} bytes cannot name a partition's directory: file systems take {MAX_NAME_NBYTES}; "
             "partition by something shorter"
         )
+    # Padded, so that a word can begin at the last byte.
     data = np.frombuffer(bytes(column.buffers[2] or b"") + bytes(8), np.uint8)
     # A word begins at every byte; bytes after the end of a string are masked.
     all_words = np.lib.stride_tricks.as_strided(np.frombuffer(data, "<u8", 1), (len(data) - 7,), (1,), writeable=False)
@@ -219,12 +215,8 @@ def _of_strings(column: Array) -> list[Words]:
     return [*_validity(column), *words]
 
 
-def _of_bools(column: Array) -> list[Words]:
-    return _without_nulls(column, [array_data.data_values(column).astype(np.uint64)])
-
-
 _WORDS: Final[Mapping[type[t.DataType], Callable[[Any], list[Words]]]] = {
-    t.Bool: _of_bools,
+    t.Bool: lambda column: _without_nulls(column, [array_data.data_values(column).astype(np.uint64)]),
     **dict.fromkeys((t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp), _of_numbers),
     **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Binary, t.LargeBinary), _of_strings),
 }

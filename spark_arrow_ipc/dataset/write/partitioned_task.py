@@ -1,12 +1,12 @@
 """Write a task's rows into partitions, with few open files and bounded memory.
 
-Rows are buffered. When the buffer is full, or the input ends, the rows are ordered by partition with one `take` per column,
-so that the rows of a partition are one slice. If all rows fit in the buffer, the files of the partitions are written one
-after another. Otherwise the largest partitions keep a file open for later rows, and the rows of all others are written to a
-*spill*: one unnamed file per full buffer. At the end the spills are merged, again one file after another.
+How it works: rows are buffered. When the buffer is full, or the input ends, the rows are ordered by partition with one `take`
+for each column, so that the rows of a partition are one slice. If all rows fit in the buffer, the files of the partitions are
+written one after another. Otherwise the largest partitions keep a file open for later rows, and the rows of all others are
+written to a *spill*: one unnamed file for each full buffer. At the end the spills are merged, again one file after another.
 
-A task thus writes one file per partition, even if its rows are not sorted; rows of a partition keep their order. At most 60
-files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the one being written.
+A task thus writes one file for each partition, even if its rows are not sorted; rows of a partition keep their order. At most
+60 files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the current one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.kernels.take import NDArray, Slots, take, with_used_v
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write.partition_keys import directories_of, group_rows
-from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging, missing_staging
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging, column_types, missing_staging
 from spark_arrow_ipc.dataset.write.task import FileSeries, FinishedFiles, TaskOutput
 
 _OPEN_FILES: Final = 32
@@ -43,10 +43,10 @@ _BUFFER_NBYTES: Final = 128 << 20
 """Size of the buffer; ordering its rows takes about twice as much memory again."""
 
 _FEW_NBYTES: Final = 20 << 20
-"""Size of the buffer while each partition has an open file: what is left to gain are longer record batches."""
+"""Size of the buffer while each partition has an open file: a larger one would only give longer record batches."""
 
 _ROW_NBYTES: Final = 24
-"""Bytes that a row adds to that size for the numbers that order it: they may take more than the row."""
+"""Bytes that a row adds to that size for the numbers that order it, which may be larger than the row."""
 
 _SPILL_BATCH_NBYTES: Final = 1 << 20
 """Size of a spill's record batches; one of each spill is in memory during a merge."""
@@ -58,12 +58,12 @@ _SPILL_BATCH_ROWS: Final = 65_536
 class PartitionBy:
     """The partition columns of a write."""
 
-    # Of the columns, outermost directory first, checked by `partition_keys.check_partition_columns`.
+    # positions of the columns, outermost directory first, checked by `partition_keys.check_partition_columns`
     positions: tuple[int, ...]
     time_zone: str | None = None  # of instants in the names of directories; Spark uses the session's
 
 
-def partitioned_schema(schema: Schema, partition: PartitionBy) -> Schema:
+def schema_of_files(schema: Schema, partition: PartitionBy) -> Schema:
     """Return the schema of the files: without the partition columns."""
     fields = tuple(f for i, f in enumerate(schema.fields) if i not in partition.positions)
     return Schema(fields, schema.custom_metadata, schema.endianness)
@@ -78,10 +78,10 @@ def write_partitioned(
     partition_id: int,
     options: SinkOptions | None = None,
 ) -> TaskOutput:
-    """Write a task's rows, in any order, into staged files, at least one per partition; else as `task.write_task`."""
+    """Write a task's rows, in any order, into staged files, as `task.write_task` with at least one file for each partition."""
     finished = FinishedFiles(staging, _VERIFYING if staging.durable else 1)
     task = _Task(finished, schema, partition, partition_id, options or SinkOptions())
-    with finished.removed_on_error(), task.discarded_on_error():
+    with finished.remove_on_error(), task.discard_on_error():
         for batch in batches:
             task.add(batch)
         task.finish()
@@ -100,11 +100,11 @@ class _Spill:
     _last: tuple[int, RecordBatch | None] = (-1, None)
 
     def rows_of(self, number: int) -> Iterator[RecordBatch]:
-        """Yield the rows of one partition. Fast if partitions are read in order."""
+        """Yield the rows of one partition."""
         row, count = self.starts.get(number, (0, 0))
         while count:
             i = int(np.searchsorted(self.first_rows, row, "right")) - 1
-            if self._last[0] != i:
+            if self._last[0] != i:  # partitions are read in order, so that each batch is read once
                 self._last = i, self.reader.read_batch(i)
             batch = self._last[1]
             assert batch is not None
@@ -122,7 +122,7 @@ class _Task:
     ) -> None:
         self._finished = finished
         self._partition = partition
-        self._file_schema = partitioned_schema(schema, partition)
+        self._file_schema = schema_of_files(schema, partition)
         self._partition_id = partition_id
         self._options = options
         self._buffer: list[RecordBatch] = []
@@ -139,10 +139,7 @@ class _Task:
         """Buffer rows, and write them if the buffer is full."""
         if not batch.num_rows:
             return
-        changed = self._buffer and [f.type for f in self._buffer[0].schema.fields] != [
-            f.type for f in batch.schema.fields
-        ]
-        if changed:
+        if self._buffer and column_types(self._buffer[0].schema) != column_types(batch.schema):
             # Each file, and each spill, has one schema.
             self._flush(last=True)
             self._end_all()
@@ -163,7 +160,7 @@ class _Task:
         self._handles.close()
 
     @contextmanager
-    def discarded_on_error(self) -> Iterator[None]:
+    def discard_on_error(self) -> Iterator[None]:
         """Delete the open files if the body raises."""
         try:
             yield
@@ -174,8 +171,8 @@ class _Task:
             raise
 
     def _partitions_are_few(self) -> bool:
-        """Return whether each partition has an open file, as far as the first rows tell."""
-        if self._has_dictionaries:  # each flush would join them in each open file
+        """Return whether each partition of the rows so far can have an open file."""
+        if self._has_dictionaries:  # each flush would join the dictionaries in each open file
             return False
         if not self._directories:
             self._partition_numbers(self._buffer)
@@ -185,7 +182,7 @@ class _Task:
         """Order the buffered rows; write them to open files, and spill the others."""
         if not self._buffer:
             return
-        buffer, self._buffer = self._buffer, []
+        buffer, self._buffer = self._buffer, []  # `_reorder` empties it, to free the rows column by column
         self._buffered_nbytes = self._buffered_rows = 0
         numbers = self._partition_numbers(buffer)
         counts = np.bincount(numbers)
@@ -193,7 +190,7 @@ class _Task:
         runs = list(
             zip(present.tolist(), (counts.cumsum() - counts)[present].tolist(), counts[present].tolist(), strict=True)
         )
-        order = np.argsort(numbers, kind="stable")
+        order = np.argsort(numbers, kind="stable")  # rows of a partition keep their order
         spilled = self._without_open_file(runs, last=last)
         ordered = _reorder(buffer, self._partition.positions, order, self._file_schema)
         del buffer, numbers, order
@@ -214,6 +211,7 @@ class _Task:
             if number == len(self._directories):
                 self._directories.append(directory)
             of_group[i] = number
+        # numpy sorts 16 bits by radix, in linear time.
         return of_group.astype(np.uint16 if len(self._directories) < 1 << 16 else np.int64)[groups]
 
     def _without_open_file(self, runs: Sequence[tuple[int, int, int]], *, last: bool) -> set[int]:
@@ -239,32 +237,29 @@ class _Task:
     def _write(self, number: int, rows: RecordBatch) -> None:
         series = self._open.get(number)
         if series is None:
-            self._write_whole(number, [rows], rows.num_rows)
+            self._write_file(number, [rows], rows.num_rows)
             return
         options = self._options
         for part in split_rows(rows, max_rows=options.record_batch_rows, max_nbytes=options.record_batch_nbytes):
             series.write(part)
 
-    def _write_whole(self, number: int, batches: Iterable[RecordBatch], num_rows: int) -> None:
+    def _write_file(self, number: int, batches: Iterable[RecordBatch], num_rows: int) -> None:
         if self._has_dictionaries and num_rows <= self._options.record_batch_rows:
             # Each file contains its dictionaries, and these few rows may use few of the task's values.
-            batches = [_with_own_dictionaries(concat_batches(list(batches)))]
+            batches = [_with_small_dictionaries(concat_batches(list(batches)))]
         series = self._series(number)
-        with series.discarded_on_error():
+        with series.discard_on_error():
             series.write_all(batches)
             series.finish()
-
-    def _end(self, number: int) -> None:
-        self._open[number].finish()
-        del self._open[number]
 
     def _end_all(self) -> None:
         self._merge()
         for number in list(self._open):
-            self._end(number)
+            self._open[number].finish()  # a file that fails is still open, for `discard_on_error`
+            del self._open[number]
 
     def _spill(self, ordered: RecordBatch, runs: Sequence[tuple[int, int, int]]) -> None:
-        file = self._handles.enter_context(self._unnamed_file())
+        file = self._handles.enter_context(self._scratch_file())
         starts: dict[int, tuple[int, int]] = {}
         first_rows = [0]
         with ipc.create(file, ordered.schema) as writer:
@@ -283,8 +278,8 @@ class _Task:
         if len(self._spills) == _SPILLS:
             self._merge()
 
-    def _unnamed_file(self) -> BinaryIO:
-        """Make a file that vanishes when it is closed or this process ends."""
+    def _scratch_file(self) -> BinaryIO:
+        """Create a file that vanishes when it is closed or this process ends."""
         try:
             return self._finished.staging.storage.scratch_file(self._finished.staging.directory)
         except FileNotFoundError as error:
@@ -295,7 +290,7 @@ class _Task:
         spills, self._spills = self._spills, []
         for number in sorted({number for spill in spills for number in spill.starts}):
             rows = (batch for spill in spills for batch in spill.rows_of(number))
-            self._write_whole(number, rows, sum(spill.starts.get(number, (0, 0))[1] for spill in spills))
+            self._write_file(number, rows, sum(spill.starts.get(number, (0, 0))[1] for spill in spills))
         self._handles.close()
         self._handles = ExitStack()
 
@@ -312,10 +307,8 @@ def _join_runs(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
 
 
 def _reorder(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, schema: Schema) -> RecordBatch:
-    """Reorder the rows of all batches, without some columns.
-
-    Memory: one column at a time is held twice.
-    """
+    """Return the rows of all batches in an order, without some columns; empties the buffer."""
+    # One column at a time is in memory twice: each is freed once it is copied.
     positions = [i for i in range(len(buffer[0].columns)) if i not in dropped]
     fields = tuple(buffer[0].schema.fields[i] for i in positions)
     waiting = [[batch.columns[i] for batch in buffer] for i in reversed(positions)]
@@ -326,8 +319,8 @@ def _reorder(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, sc
     return RecordBatch(Schema(fields, schema.custom_metadata), tuple(columns), len(order))
 
 
-def _with_own_dictionaries(batch: RecordBatch) -> RecordBatch:
-    """Reduce the dictionaries of a batch to the values that it uses."""
+def _with_small_dictionaries(batch: RecordBatch) -> RecordBatch:
+    """Return a batch whose dictionaries have only the values that it uses."""
     columns = tuple(map(with_used_values, batch.columns))
     if all(a is b for a, b in zip(columns, batch.columns, strict=True)):
         return batch

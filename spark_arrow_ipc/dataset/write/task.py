@@ -1,19 +1,19 @@
-"""Write a task's record batches into staged files, sorted if that is asked for, and verify each file.
+"""Write a task's record batches into staged files, sorted on request, and verify each file.
 
-A task writes into the job's staging directory (`staged_file`) and reports its files. A file ends before the record
-batch that would make it too long, and when a column's type changes. On any error all files of the attempt are deleted.
+How it works: a task writes into the job's staging directory (`staged_file`) and reports its files. A file ends before the
+record batch that would make it too long, and when a column's type changes. On any error all files of the attempt are deleted.
 
 Readers do not see staged files. The commit publishes them, in another process, and possibly not all: two attempts of
-one task may both finish their files, and only one is reported.
+one task may both finish their files, and only one attempt is reported.
 
-Sorted rows are written in runs: rows are held up to a number of bytes, sorted, and written as files of their own. Files of
-one task may overlap, as merging them would take a second pass over the data.
+Sorted rows are written in runs: rows are buffered up to a number of bytes, sorted, and written as files of their own. Files
+of one task may overlap, as merging them would take a second pass over the data.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -45,15 +45,14 @@ def write_task(
     options: SinkOptions | None = None,
     directory: str = "",
 ) -> TaskOutput:
-    """Write a task's rows into staged files and return its output.
+    """Write a task's rows into staged files in the relative `directory`, and return its output.
 
-    One file, unless `options` limit its size, or the type of a column changes. Batches of any size are split and joined into
-    record batches; the schema gives names and metadata, the batches give types. Files get names with `partition_id` in the
-    relative `directory`; after any error none remains. Memory: the batches that make up one record batch of the file.
+    Batches of any size are split and joined into record batches of one file, unless `options` limit its size or the type of
+    a column changes. The schema has names and metadata, the batches have the types. After any error no file remains.
     """
     finished = FinishedFiles(staging)
     series = FileSeries(finished, schema, partition_id, options or SinkOptions(), directory)
-    with finished.removed_on_error(), series.discarded_on_error():
+    with finished.remove_on_error(), series.discard_on_error():
         series.write_all(batches)
         series.finish()
         return TaskOutput(staging.jobid, finished.all())
@@ -67,11 +66,9 @@ def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None
 
 
 class FinishedFiles:
-    """Makes complete files durable, `at_once` at the same time, verifies them, and collects their reports.
+    """Makes complete files durable and verifies them, up to `at_once` at the same time, and collects their reports."""
 
-    So many are open meanwhile. One at a time, waiting for the disk took five times as long as all other work on 10,000
-    small files.
-    """
+    # One at a time, waiting for the disk took five times as long as all other work on 10,000 small files.
 
     def __init__(self, staging: Staging, at_once: int = 1) -> None:
         self.staging = staging
@@ -98,8 +95,8 @@ class FinishedFiles:
         return tuple(self._files)
 
     @contextmanager
-    def removed_on_error(self) -> Iterator[None]:
-        """Delete all files if the body raises, and say so of an error of the device that holds them."""
+    def remove_on_error(self) -> Iterator[None]:
+        """Delete all files if the body raises; the error of a full or broken device gets the next step."""
         try:
             yield
         except BaseException as error:
@@ -109,13 +106,11 @@ class FinishedFiles:
                 writer.discard()
             for file in self._files:
                 remove_staged(self.staging, file.staged)
-            if isinstance(error, OSError) and error.errno in DEVICE_ERRORS and self._is_staged(error.filename):
+            # Reads and functions of users raise such errors here, too: only errors of staged files are this task's.
+            path = error.filename if isinstance(error, OSError) and error.errno in DEVICE_ERRORS else None
+            if isinstance(error, OSError) and isinstance(path, str) and path.startswith(self.staging.directory):
                 raise _without_loss(error) from None
             raise
-
-    def _is_staged(self, path: object) -> bool:
-        # Reads and functions of users raise such errors here, too.
-        return isinstance(path, str) and path.startswith(self.staging.directory)
 
     def _wait_for_one(self) -> None:
         self._files.append(self._pending[0][1].result())
@@ -123,9 +118,9 @@ class FinishedFiles:
 
 
 class FileSeries:
-    """Writes the staged files of one relative directory, each up to its maximum size, and hands them to `finished`.
+    """Writes the staged files of one relative directory, one after another, and adds them to `finished`.
 
-    At most one is open. Use it inside `discarded_on_error`.
+    Use it inside `discard_on_error`.
     """
 
     def __init__(
@@ -144,8 +139,8 @@ class FileSeries:
         for portion in _portions(batches, options.max_file_rows):
             for batch in rechunk(portion, rows=options.record_batch_rows, nbytes=options.record_batch_nbytes):
                 self.write(batch)
-            if options.max_file_rows is not None:
-                self._end_file()
+            if options.max_file_rows is not None:  # the portion was cut at the end of a file
+                self.finish()
 
     def write(self, batch: RecordBatch) -> None:
         """Append one batch as one record batch, or as several if files end inside it."""
@@ -153,10 +148,10 @@ class FileSeries:
         while batch.num_rows:
             room = batch.num_rows
             if self._writer is not None and not self._writer.takes(batch.schema):
-                self._end_file()
+                self.finish()
             if options.max_file_rows is not None:
                 if self._writer is not None and self._writer.rows == options.max_file_rows:
-                    self._end_file()
+                    self.finish()
                 room = min(room, options.max_file_rows - (self._writer.rows if self._writer is not None else 0))
             part = batch if room == batch.num_rows else batch.slice(0, room)
             if self._writer is None:
@@ -166,15 +161,11 @@ class FileSeries:
                 )
             if self._writer.write(part):
                 batch = batch.slice(room)
-            else:
-                self._end_file()
-
-    def finish(self) -> None:
-        """End the open file."""
-        self._end_file()
+            else:  # the file would become too long: the same rows begin the next one
+                self.finish()
 
     @contextmanager
-    def discarded_on_error(self) -> Iterator[None]:
+    def discard_on_error(self) -> Iterator[None]:
         """Delete the open file if the body raises."""
         try:
             yield
@@ -188,7 +179,8 @@ class FileSeries:
             self._writer.discard()
             self._writer = None
 
-    def _end_file(self) -> None:
+    def finish(self) -> None:
+        """End the open file."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.end()
@@ -241,41 +233,34 @@ def _portions(batches: Iterable[RecordBatch], max_rows: int | None) -> Iterator[
 class Order:
     """The order of rows within files."""
 
-    # Positions of the columns to sort by, the first one first: null before all values, NaN after all numbers, strings
-    # by their bytes, as Spark sorts.
+    # positions of the columns to sort by, the most significant first; as in Spark null is before all values, NaN after all
+    # numbers, and strings are ordered by their bytes
     columns: tuple[int, ...]
-    # Bytes of the rows that are sorted together, uncompressed and without dictionaries; a single row may have more.
-    nbytes: int
+    nbytes: (
+        int  # of the rows that are sorted together, uncompressed and without dictionaries; a single row may have more
+    )
 
 
-def sorted_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> Iterator[Iterator[RecordBatch]]:
-    """Yield runs of sorted batches; consume each before the next.
-
-    Memory: `order.nbytes` and a batch, twice while a run is sorted, and 8 bytes for each of its rows and columns of the
-    order. A run also ends where the type of a column changes.
-    """
+def sort_into_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> Iterator[Iterator[RecordBatch]]:
+    """Yield runs of sorted batches; consume each before the next. Memory: twice `order.nbytes`, and a batch."""
     held: list[RecordBatch] = []
     nbytes = 0
     for batch in _pieces(batches, order.nbytes):
         more = batch_nbytes(batch)
         if held and (nbytes + more > order.nbytes or column_types(batch.schema) != column_types(held[0].schema)):
-            yield _sorted(held, order, rows)
+            yield sort_batches(held, order.columns, rows=rows)
             held, nbytes = [], 0
         held.append(batch)
         nbytes += more
     if held:
-        yield _sorted(held, order, rows)
+        yield sort_batches(held, order.columns, rows=rows)
 
 
 def _pieces(batches: Iterable[RecordBatch], nbytes: int) -> Iterator[RecordBatch]:
-    """Cut batches that are larger than a run, so that no file has more than it; slices share the batch's memory."""
+    """Cut batches that are larger than a run, so that no file has more; slices share the batch's memory."""
     for batch in batches:
-        # By the bytes that runs are counted in: by decoded ones a batch of indices would fall into a piece a row.
+        # By encoded bytes, as runs are measured: by decoded ones a batch of indices would be cut into single rows.
         yield from split_rows(batch, max_rows=max(1, batch.num_rows), max_nbytes=nbytes, decoded=False)
-
-
-def _sorted(batches: Sequence[RecordBatch], order: Order, rows: int) -> Iterator[RecordBatch]:
-    return sort_batches(batches, order.columns, rows=rows)
 
 
 def write_runs(

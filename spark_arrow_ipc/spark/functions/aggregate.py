@@ -300,7 +300,7 @@ def count(spark: SparkSession, path: Paths, where: str | None = None, **options:
 def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
     """Return the number of rows by headers; None if tasks shall count."""
     # Planning is for drivers: executors, who load this module with a function, start faster without it.
-    from spark_arrow_ipc.dataset.scan.outline import count_rows
+    from spark_arrow_ipc.dataset.scan.file_metadata import count_rows
     from spark_arrow_ipc.spark.datasource import read_options
     from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
     from spark_arrow_ipc.storage.paths import Place, is_relative, place_of

@@ -135,7 +135,7 @@ def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
     # `noted` gets the settings of the session on which the meaning depends; a doubt is a local time of an unknown zone.
     settings: dict[str, str] = {}
     try:
-        bound = bind(predicate, fields, UNKNOWN_ZONE, noted=settings)
+        bound = bind(predicate, fields, UNKNOWN_ZONE, dependencies=settings)
     except ArrowIpcError:
         return False
     return not settings and not has_doubt(bound)

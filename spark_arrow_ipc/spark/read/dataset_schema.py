@@ -1,8 +1,8 @@
 """The files of a read, their partition columns, and the schema that Spark gets.
 
 The driver asks twice, in two processes: for a schema, and for the input partitions of a schema that may be the
-user's own. Each time the paths are listed once and each outline is read once. The columns of the files come first,
-then the partition columns (`hive.merged_fields`); the option `columns` chooses among all of them.
+user's own. Each time the paths are listed once and the metadata of each file is read once. The columns of the files come first,
+then the partition columns (`hive.merge_fields`); the option `columns` chooses among all of them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all, with_dotted
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter, parse_modified
-from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
+from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merge_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import (
-    Outlines,
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
+from spark_arrow_ipc.dataset.scan.schemas import (
     check_no_foreign_files,
     distinct_schemas,
     newest_schema,
@@ -93,16 +92,16 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     paths once, and opens at most one file, or with ``mergeSchema`` all.
     """
     partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
-    outlines = _outlines(options)
-    schema = dataset_schema(partitioning, outlines, options)
+    cache = _metadata_cache(options)
+    schema = dataset_schema(partitioning, cache, options)
     if options.where is not None:
         # Imported late: a read without a predicate needs neither it nor pyarrow for its schema.
         from spark_arrow_ipc.spark.read.where import RowSelection
 
         added = metadata_schema().names if options.metadata_columns else []
         requested = s.StructType([field for field in schema.fields if field.name not in added])
-        # The outlines are read already, so that no file is opened again.
-        RowSelection.of(requested, options, lambda missing: dataset_schema(partitioning, outlines, missing))
+        # The file metadata are read already, so that no file is opened again.
+        RowSelection.of(requested, options, lambda missing: dataset_schema(partitioning, cache, missing))
     return schema
 
 
@@ -110,15 +109,15 @@ def file_schemas(options: ReadOptions) -> list[Schema]:
     """Return the schema of the newest file, and with ``mergeSchema`` those of the others; none where no file is read."""
     if options.reads_servers or options.metadata_only:
         return []
-    files, outlines = partition_files(list_dataset(options), options, infer=False).files, _outlines(options)
-    newest = newest_schema(files, outlines, options.error_policy)[1]
-    others = distinct_schemas(files, outlines, options.error_policy) if options.merge_schema else []
+    files, cache = partition_files(list_dataset(options), options, infer=False).files, _metadata_cache(options)
+    newest = newest_schema(files, cache, options.error_policy)[1]
+    others = distinct_schemas(files, cache, options.error_policy) if options.merge_schema else []
     return [newest, *(schema for _, schema in others)]
 
 
-def _outlines(options: ReadOptions) -> Outlines:
-    return Outlines(
-        OutlineOptions(
+def _metadata_cache(options: ReadOptions) -> MetadataCache:
+    return MetadataCache(
+        MetadataOptions(
             ipc.ReadOptions(columns=options.columns),
             recover=options.recover,
             storage=options.opened_storage,
@@ -127,23 +126,23 @@ def _outlines(options: ReadOptions) -> Outlines:
     )
 
 
-def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: ReadOptions) -> s.StructType:
+def dataset_schema(partitioning: Partitioning, cache: MetadataCache, options: ReadOptions) -> s.StructType:
     """Return the schema that Spark gets, of files that are already listed."""
     if options.merge_schema:
-        named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, outlines, options.error_policy)]
+        named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, cache, options.error_policy)]
     else:
-        named = read_schemas(partitioning.files, partitioning.heads, outlines, options.error_policy)
+        named = read_schemas(partitioning.files, partitioning.heads, cache, options.error_policy)
         if options.is_exact:  # a record does not know which columns are dictionaries by the rows that a task had
-            file, schema = newest_schema(partitioning.files, outlines, options.error_policy)
+            file, schema = newest_schema(partitioning.files, cache, options.error_policy)
             named = list({file.path: schema, **dict(named)}.items())
         if options.where is None:  # which may leave files out; the partitions are planned without those
-            check_no_foreign_files(partitioning.files, outlines, options.error_policy)
+            check_no_foreign_files(partitioning.files, cache, options.error_policy)
     return schema_for_spark(named, partitioning, options)
 
 
 def schema_of_file(file: DataFile, options: ReadOptions) -> s.StructType:
     """Return the schema that Spark gets of one file alone; parameters and errors as for `dataset_schema`."""
-    return dataset_schema(Partitioning((), (file,)), _outlines(options), options)
+    return dataset_schema(Partitioning((), (file,)), _metadata_cache(options), options)
 
 
 def schema_for_spark(
@@ -153,7 +152,7 @@ def schema_for_spark(
     of_files = _unite(schemas, partitioning, options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
-        merged = s.StructType(list(merged_fields(of_files.fields, of_paths.fields)))
+        merged = s.StructType(list(merge_fields(of_files.fields, of_paths.fields)))
     else:
         with error_context(path=schemas[0][0] if len(schemas) == 1 else None, asked_by=COLUMNS):
             merged = _chosen(options.columns, of_files, of_paths, [schema for _, schema in schemas], partitioning)

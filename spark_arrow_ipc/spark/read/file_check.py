@@ -10,10 +10,10 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known
+from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_by_directory
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
 from spark_arrow_ipc.dataset.scan.file_range import PartitionColumns
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
-from spark_arrow_ipc.dataset.scan.outlines import project
+from spark_arrow_ipc.dataset.scan.schemas import project
 from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
@@ -51,22 +51,22 @@ class FileCheck:
     def _schema(self, file: DataFile) -> Schema:
         options = self.options
         # A stream has more bytes than this, and is walked; no record batch has, and none is looked at.
-        headers = OutlineOptions(
+        headers = MetadataOptions(
             ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
             tensors=options.tensors,
             cut_above=file.nbytes - 1,
             storage=options.opened_storage,
         )
-        outline = read_outline(file, headers)
-        if outline.error is not None:
-            raise outline.error
-        assert outline.schema is not None
-        return outline.schema
+        metadata = read_metadata(file, headers)
+        if metadata.error is not None:
+            raise metadata.error
+        assert metadata.schema is not None
+        return metadata.schema
 
     def _partitioning(self, file: DataFile, root: str) -> Partitioning:
         if self.options.recursive_file_lookup:
             return Partitioning((), (file,))
-        partitioning = partition_known([file], [root], infer=False, time_zone=self.options.time_zone)
+        partitioning = partition_by_directory([file], [root], infer=False, time_zone=self.options.time_zone)
         return typed(partitioning, self.own)
 
     def _conform(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.predicate.tokens import explained
+from spark_arrow_ipc.dataset.predicate.tokens import explain_refusal
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
@@ -48,7 +48,7 @@ class MatchingRows:
         try:
             predicate = parse(sql)
         except OptionError as error:
-            raise explained(error, sql, parse) from error.__cause__
+            raise explain_refusal(error, sql, parse) from error.__cause__
         with error_context(asked_by=p.WHERE):
             named = [column.path for column in p.columns(predicate)]
             try:

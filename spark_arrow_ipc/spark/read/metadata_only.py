@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, advised, report_missing, report_rest, report_skipped
+from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, add_advice, report_missing, report_rest, report_skipped
 from spark_arrow_ipc.dataset.statistics.read import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
@@ -130,7 +130,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
             report_missing(file.path)
         except CORRUPT as error:
             if not policy.ignore_corrupt_files:
-                raise advised(error) from error.__cause__
+                raise add_advice(error) from error.__cause__
             if rows:
                 report_rest(file.path, range(len(rows), len(rows) + 1), None, error, "ignoreCorruptFiles")
             else:
@@ -152,9 +152,9 @@ def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:
         "path": file.path,
         "format": block.format,
         "block": block.block,
-        "byte_offset": block.place.byte_offset,
-        "metadata_bytes": block.place.metadata_nbytes,
-        "body_bytes": block.place.body_nbytes,
+        "byte_offset": block.location.byte_offset,
+        "metadata_bytes": block.location.metadata_nbytes,
+        "body_bytes": block.location.body_nbytes,
         "rows": block.rows,
         "compression": block.compression,
         "statistics": None if statistics is None else [

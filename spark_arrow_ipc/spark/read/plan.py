@@ -1,6 +1,6 @@
 """Plan a read: its input partitions, their file ranges, the selection of rows.
 
-The paths are listed once; a batch of a stream brings its files. Then outlines are read, each with one open, and only of the files that need one:
+The paths are listed once; a batch of a stream brings its files. Then file metadata are read, each with one open, and only of the files that need one:
 
 - the newest file, if no record has the schema, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
@@ -8,7 +8,7 @@ The paths are listed once; a batch of a stream brings its files. Then outlines a
 - without, the files that are larger than a split;
 - a few whose names are not those of Arrow files (`check_no_foreign_files`).
 
-The splits are computed from the outlines.
+The splits are computed from the file metadata.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines, check_no_foreign_files
+from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import SelectColumns, select_asked, select_referenced
@@ -80,22 +80,22 @@ def plan_files(
 
         where = Where.parse(options.where, own, metadata=options.metadata_columns)
     missing = () if where is None else where.missing
-    outlines = Outlines(_outline_options(decoded or own, missing, partitioning, options))
+    cache = MetadataCache(_metadata_options(decoded or own, missing, partitioning, options))
     if where is not None:
-        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
+        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), cache, missing))
         selection = where.bind(own, extra, options.time_zone)
     partitioning = typed(partitioning, s.StructType([*own.fields, *extra]))
     if selection is not None:
         partitioning = selected_files(selection, partitioning)
-    check_no_foreign_files(partitioning.files, outlines, options.error_policy)
+    check_no_foreign_files(partitioning.files, cache, options.error_policy)
     splits = split_files(
         partitioning.files,
         _split_options(options),
-        outlines,
+        cache,
         # Where broken files are skipped, tasks decode what the predicate rules out, too.
         None
         if selection is None or options.error_policy.skips_corrupt
-        else partial(selection.kept_sizes, fields=partitioning.fields),
+        else partial(selection.selected_sizes, fields=partitioning.fields),
         skips_broken=options.error_policy.skips_any,
     )
     return PartitionPlan(splits, partitioning.fields, selection, newest)
@@ -105,10 +105,10 @@ def _split_options(options: ReadOptions) -> SplitOptions:
     return SplitOptions(options.max_partition_bytes, options.open_cost_bytes, options.min_partition_num)
 
 
-def _outline_options(
+def _metadata_options(
     columns: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
-) -> OutlineOptions:
-    return OutlineOptions(
+) -> MetadataOptions:
+    return MetadataOptions(
         ipc.ReadOptions(
             _columns(columns, missing, partitioning, options),
             limits=options.limits,

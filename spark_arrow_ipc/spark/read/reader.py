@@ -171,11 +171,11 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def partitions_of(
         self, files: Sequence[DataFile], roots: Sequence[str], changes: Sequence[tuple[str, int]] = ()
     ) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions of files that are known, as `partitions` does; `roots` as for `partition_known`.
+        """Plan the input partitions of files that are known, as `partitions` does; `roots` as for `partition_by_directory`.
 
         With `changes`, one of each file, they are columns, too.
         """
-        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known, with_constants
+        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_by_directory, with_constants
         from spark_arrow_ipc.spark.read.columns import CHANGE_FIELDS
         from spark_arrow_ipc.spark.read.plan import plan_files
 
@@ -185,7 +185,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             plain = Partitioning((), tuple(files))
             found = plain
             if not options.recursive_file_lookup:
-                found = partition_known(files, roots, infer=infer, time_zone=options.time_zone)
+                found = partition_by_directory(files, roots, infer=infer, time_zone=options.time_zone)
             return with_constants(found, CHANGE_FIELDS, changes) if changes else found
 
         planned_at = datetime.now().astimezone()

@@ -21,7 +21,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr, listed, printable
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.storage.open import storage_of
@@ -99,7 +99,7 @@ class StreamSchema:
     def _names_in(self, files: Sequence[DataFile]) -> frozenset[str]:
         if not files or self.options.tensors is not None:
             return frozenset()
-        schema = read_outline(_newest(files), OutlineOptions(storage=self.options.opened_storage)).schema
+        schema = read_metadata(_newest(files), MetadataOptions(storage=self.options.opened_storage)).schema
         return frozenset() if schema is None else frozenset(field.name.lower() for field in schema.fields)
 
     @property

@@ -2,7 +2,7 @@
 
 On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
 only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
-batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the file's statistics
+batches by the statistics in file metadata (`selected_sizes`). On an executor it skips record batches by the file's statistics
 (`block_truths`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
 requested columns and never reach Spark. With ``metadataColumns`` it may name those columns, too (`metadata_columns`): what
 they say of a file or a record batch is known before it is opened or decoded, so that others are skipped.
@@ -34,9 +34,9 @@ from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate, has_doubt
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, keeps_partition
-from spark_arrow_ipc.dataset.predicate.tokens import explained
+from spark_arrow_ipc.dataset.predicate.tokens import explain_refusal
+from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
@@ -132,19 +132,19 @@ class RowSelection:
         summaries = self._summaries(lambda: reader.row_counts(blocks))
         return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
 
-    def kept_sizes(self, outline: Outline, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
+    def selected_sizes(self, metadata: FileMetadata, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 for those that cannot match.
 
         None without statistics.
         """
-        if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
+        if metadata.schema is None or metadata.statistics is None or metadata.block_nbytes is None:
             return None
         try:
             constants = self._constants(fields, file)
-            statistics = outline.statistics
+            statistics = metadata.statistics
             summaries = self._summaries(lambda: statistics.row_counts)
-            may_be = block_truths(self.bound, outline.schema, statistics, constants, summaries)
-            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(outline.block_nbytes))
+            may_be = block_truths(self.bound, metadata.schema, statistics, constants, summaries)
+            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(metadata.block_nbytes))
         except ArrowIpcError:  # raised by the task that reads the file
             return None
 
@@ -199,7 +199,7 @@ class Where:
         try:
             predicate = parse(sql, settings)
         except OptionError as error:
-            raise explained(error, sql, parse) from error.__cause__
+            raise explain_refusal(error, sql, parse) from error.__cause__
         paths = [column.path for column in p.columns(predicate)]
         names = tuple(name for name in METADATA_COLUMNS if metadata and name in {path[0].lower() for path in paths})
         positions = {path: _position(asked, path) for path in paths if path[0].lower() not in names}
@@ -243,7 +243,7 @@ class Where:
         try:
             bound = bind(self.predicate, columns, in_zone, settings)
         except OptionError as error:
-            raise explained(error, self.sql, lambda sql: bind(parse(sql), columns, in_zone)) from error.__cause__
+            raise explain_refusal(error, self.sql, lambda sql: bind(parse(sql), columns, in_zone)) from error.__cause__
         except ColumnNotFoundError as error:
             for column in p.columns(self.predicate):
                 with_dotted(error, asked.names, column.path)

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines, distinct_schemas
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.dataset.write import WriteMode, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.existing_files import Bin, LiveFile, fill_bins
@@ -174,13 +174,13 @@ def _plan(
     newest: DataFile, joined: Sequence[DataFile], reading: ReadOptions, writing: SparkWriteOptions
 ) -> tuple[ArrowIpcBatchReader, WritePlan]:
     """Plan the columns. Opens each file once."""
-    outlines = Outlines(OutlineOptions(storage=reading.opened_storage))
+    cache = MetadataCache(MetadataOptions(storage=reading.opened_storage))
     files = tuple({file.path: file for file in (newest, *joined)}.values())
-    schemas = [schema for _, schema in distinct_schemas(files, outlines)]
+    schemas = [schema for _, schema in distinct_schemas(files, cache)]
     reading = as_stored(reading, schemas)
-    schema = dataset_schema(Partitioning((), files), outlines, reading)
+    schema = dataset_schema(Partitioning((), files), cache, reading)
     try:
-        plan = plan_write(schema, with_metadata(writing, outlines.read(newest).schema))
+        plan = plan_write(schema, with_metadata(writing, cache.read(newest).schema))
     except UnsupportedError as error:  # it advises about DataFrames
         raise UnsupportedError(
             "a compaction would change the type of this column, because there is no way back to it from Spark's; nothing is "

@@ -21,7 +21,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY
-from spark_arrow_ipc.dataset.table_pairs import PARTS, parsed_pair, parsed_value, to_text
+from spark_arrow_ipc.dataset.table_pairs import PARTS, parse_pair, parse_value, to_text
 from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.field_metadata import OWN_PREFIX
 
@@ -42,7 +42,7 @@ def with_pairs(spark_schema: s.StructType, arrow_schema: Schema) -> s.StructType
     types = {field.name: field.type for field in arrow_schema.fields}
     notes = {column: {FEATURE_KEY: note} for column, note in noted_features(pairs).items()}
     for key, parts in PARTS.items():
-        parsed = parsed_pair({value for name, value in pairs if name == key}, key)
+        parsed = parse_pair({value for name, value in pairs if name == key}, key)
         for column, part in (parts.split(parsed, types) if parsed is not None else {}).items():
             notes.setdefault(column, {})[note_key(key)] = to_text(part)
     others = [pair for pair in pairs if pair[0] not in PARTS and pair[0] not in _NOT_KEPT]
@@ -101,7 +101,7 @@ def _note_in(field: s.StructField, key: str) -> Mapping[str, Any] | None:
 
 def _value_in(field: s.StructField, key: str) -> Any:
     note = (field.metadata or {}).get(key)
-    return parsed_value({note}, None) if isinstance(note, str) else None
+    return parse_value({note}, None) if isinstance(note, str) else None
 
 
 # --- huggingface: {"info": {"features": {"label": {"_type": "ClassLabel", "names": [...]}}}}
@@ -119,7 +119,7 @@ _LISTS: Final = frozenset({"List", "LargeList"})
 
 def noted_features(pairs: t.CustomMetadata) -> Mapping[str, str]:
     """Return the notes of the columns that have a feature which their Arrow types do not say; nothing if two pairs disagree."""
-    value = parsed_pair({value for key, value in pairs if key == METADATA_KEY}, METADATA_KEY)
+    value = parse_pair({value for key, value in pairs if key == METADATA_KEY}, METADATA_KEY)
     info = None if value is None else value.get("info")
     features = info.get("features") if isinstance(info, dict) else None
     if not isinstance(features, dict):

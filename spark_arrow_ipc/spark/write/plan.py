@@ -23,9 +23,9 @@ from spark_arrow_ipc.dataset.statistics import Statistics, Which
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
-from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
+from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, schema_of_files, write_partitioned
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
-from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sorted_runs, write_empty, write_runs, write_task
+from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sort_into_runs, write_empty, write_runs, write_task
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
@@ -81,7 +81,7 @@ class WritePlan:
             )
         if self.order is None:
             return write(rows)
-        return write_runs(staging, sorted_runs(rows, self.order, rows=sink.record_batch_rows), write)
+        return write_runs(staging, sort_into_runs(rows, self.order, rows=sink.record_batch_rows), write)
 
     def sorted_by(self, names: Sequence[str], nbytes: int) -> WritePlan:
         """Return the plan that sorts rows of so many uncompressed bytes together, within each file."""
@@ -128,7 +128,7 @@ class WritePlan:
     def file_schema(self) -> Schema:
         """The schema of the files: without the partition columns."""
         schema = self.columns.schema
-        return schema if self.partition is None else partitioned_schema(schema, self.partition)
+        return schema if self.partition is None else schema_of_files(schema, self.partition)
 
     @property
     def partition_fields(self) -> tuple[t.Field, ...]:

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import find_columns, walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, listed
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import SchemaCheck
@@ -176,11 +176,11 @@ def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage
 
 
 def _arrow_schema_of(file: DataFile, storage: Storage) -> Schema:
-    outline = read_outline(file, OutlineOptions(storage=storage))
-    if outline.schema is None:
-        assert outline.error is not None
-        raise outline.error
-    return outline.schema
+    metadata = read_metadata(file, MetadataOptions(storage=storage))
+    if metadata.schema is None:
+        assert metadata.error is not None
+        raise metadata.error
+    return metadata.schema
 
 
 def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:

@@ -168,7 +168,7 @@ def test_what_is_committed_meanwhile_is_applied_to_what_was_listed(tmp_path, cas
     save(tmp_path, APPEND, "k=1:a")
     (stopping if pending else save)(tmp_path, APPEND, "k=2:a")
     listed = []
-    real = directory.look
+    real = directory.read_directory
 
     def look(storage, path):
         listed.append(path)
@@ -176,7 +176,7 @@ def test_what_is_committed_meanwhile_is_applied_to_what_was_listed(tmp_path, cas
             meanwhile(tmp_path)
         return real(storage, path)
 
-    with mock.patch.object(committed_view, "look", look):
+    with mock.patch.object(committed_view, "read_directory", look):
         assert expected == ours(tmp_path)
     assert len(set(listed)) == len(listed)
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile, open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, open_at_current_path
 
 FILES = [
     ("plain", DataFile("/d/a.arrow", 1, 2)),
@@ -45,9 +45,9 @@ def test_a_file_is_opened_where_it_is(staged, states, expected):
     file = DataFile("final", 1, 2, (), "staged" if staged else None)
     if expected is None:
         with pytest.raises(FileNotFoundError):
-            open_where_it_lies(file, open_at)
+            open_at_current_path(file, open_at)
     else:
-        assert expected == open_where_it_lies(file, open_at)
+        assert expected == open_at_current_path(file, open_at)
     assert [] == list(left)
 
 
@@ -61,10 +61,10 @@ def test_a_file_is_read_through_its_storage(tmp_path):
 def test_the_place_of_a_file_is_where_it_is_now(tmp_path):
     final, staged = tmp_path / "a.arrow", tmp_path / "a.staged"
     file = DataFile(str(final), 1, 2, (), str(staged))
-    assert str(final) == DataFile(str(final), 1, 2).place()
+    assert str(final) == DataFile(str(final), 1, 2).current_path()
     with pytest.raises(FileNotFoundError):
-        file.place()
+        file.current_path()
     staged.write_bytes(b"1")
-    assert str(staged) == file.place()
+    assert str(staged) == file.current_path()
     staged.rename(final)
-    assert str(final) == file.place()
+    assert str(final) == file.current_path()

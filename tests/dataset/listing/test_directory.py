@@ -6,12 +6,12 @@ import pytest
 
 from spark_arrow_ipc.dataset.listing.directory import (
     Listing,
-    counted,
+    count_noun,
     is_hidden,
     is_loop,
     is_staging,
     list_directory,
-    look,
+    read_directory,
 )
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.storage.local import LOCAL
@@ -55,10 +55,10 @@ def test_staged_names():
 
 def test_numbers_with_their_nouns():
     assert ["1 name", "2 names", "1 subdirectory", "1,000 subdirectories"] == [
-        counted(1, "name"),
-        counted(2, "name"),
-        counted(1, "subdirectory"),
-        counted(1000, "subdirectory"),
+        count_noun(1, "name"),
+        count_noun(2, "name"),
+        count_noun(1, "subdirectory"),
+        count_noun(1000, "subdirectory"),
     ]
 
 
@@ -70,15 +70,15 @@ def test_one_directory_is_listed_by_kind(tmp_path):
     assert ["a.arrow", "b.arrow"] == [file.path.rpartition("/")[2] for file in listing.files]
     assert (("link", "sub"), frozenset({"link"})) == (listing.directories, listing.links)
     assert (4, 1, True, True) == (listing.hidden, listing.special, listing.staging, listing.committed)
-    skipped = listing.skipped()
+    skipped = listing.describe_skipped()
     assert "4 names (beginning with _ or ., or ending in .staged) and 2 subdirectories and 1 name (no" in skipped
     assert skipped.endswith("_ipc_stage holds the staged files of a write that has not committed")
-    assert "" == Listing().skipped()
+    assert "" == Listing().describe_skipped()
 
 
 def test_a_dangling_link_is_listed_by_look_and_refused_by_list_directory(tmp_path):
     (tmp_path / "b").symlink_to(tmp_path / "absent")
-    assert ("b",) == look(LOCAL, str(tmp_path)).dangling
+    assert ("b",) == read_directory(LOCAL, str(tmp_path)).dangling
     with pytest.raises(NoFilesError, match="leads to nothing") as caught:
         list_directory(LOCAL, str(tmp_path))
     assert str(tmp_path / "b") == caught.value.path

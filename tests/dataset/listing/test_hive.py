@@ -9,7 +9,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter
-from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, partition_known, retype
+from spark_arrow_ipc.dataset.listing.hive import discover, merge_fields, partition_by_directory, retype
 from spark_arrow_ipc.dataset.listing.partition_values import partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.errors import NoFilesError, OptionError, SchemaMismatchError, UnsupportedError
@@ -174,7 +174,7 @@ def test_exact_name_counts_before_one_of_another_case(tmp_path):
 def test_column_of_files_and_paths_stands_where_the_files_have_it():
     data = [t.field(name, t.int64) for name in ("a", "V", "b")]
     partition = [t.field("v", t.int32), t.field("k", t.utf8)]
-    assert (data[0], partition[0], data[2], partition[1]) == merged_fields(data, partition)
+    assert (data[0], partition[0], data[2], partition[1]) == merge_fields(data, partition)
 
 
 def test_directory_that_would_be_hidden_is_escaped_and_read_back(tmp_path):
@@ -189,13 +189,13 @@ def test_known_files_have_the_values_that_a_listing_would_find(tmp_path, infer):
     plant(tmp_path, "k=1/j=a/0", "k=1/j=b/1", f"k={NULL}/j=c/2")
     found = discovered(tmp_path, infer=infer)
     bare = [file._replace(partition=()) for file in found.files]
-    assert found == partition_known(bare, [str(tmp_path)], infer=infer)
-    (one,) = partition_known(bare[:1], [str(tmp_path / "k=1")]).files
+    assert found == partition_by_directory(bare, [str(tmp_path)], infer=infer)
+    (one,) = partition_by_directory(bare[:1], [str(tmp_path / "k=1")]).files
     assert ("a",) == one.partition
-    assert () == partition_known(bare[:1], [str(tmp_path / "k=1" / "j=a")]).fields
+    assert () == partition_by_directory(bare[:1], [str(tmp_path / "k=1" / "j=a")]).fields
 
 
 def test_a_known_file_beside_partitions_has_no_values(tmp_path):
     plant(tmp_path, "k=1/0", "beside")
     files = [*discovered(tmp_path).files, discovered(tmp_path).unread[0]]
-    assert [(1,), (None,)] == [file.partition for file in partition_known(files, [str(tmp_path)]).files]
+    assert [(1,), (None,)] == [file.partition for file in partition_by_directory(files, [str(tmp_path)]).files]

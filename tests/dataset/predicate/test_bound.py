@@ -13,7 +13,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Range,
     bound_columns,
     is_empty,
-    united,
+    merge_alternatives,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator
 from spark_arrow_ipc.dataset.predicate.parser import parse
@@ -45,4 +45,6 @@ def doubt(lower, upper, *, is_above=False):
 
 def test_doubts_that_overlap_are_joined():
     above = doubt(0, 3, is_above=True)
-    assert [above, doubt(0, 4), doubt(5, 10)] == united([doubt(5, 9), doubt(0, 3), doubt(2, 4), doubt(9, 10), above])
+    assert [above, doubt(0, 4), doubt(5, 10)] == merge_alternatives(
+        [doubt(5, 9), doubt(0, 3), doubt(2, 4), doubt(9, 10), above]
+    )

@@ -12,7 +12,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     cut,
     midnight,
     order_key,
-    rescaled,
+    rescale,
     wider_decimal,
 )
 from spark_arrow_ipc.dataset.time_zones import zone
@@ -68,7 +68,7 @@ def test_nan_is_the_largest_and_zeros_are_equal():
 
 @pytest.mark.parametrize(("value", "to_scale", "expected"), [(15, 0, 2), (-15, 0, -2), (14, 0, 1), (1, 3, 100)])
 def test_decimals_round_half_up(value, to_scale, expected):
-    assert expected == rescaled(value, 1, to_scale)
+    assert expected == rescale(value, 1, to_scale)
 
 
 def test_midnight_of_a_day_without_one_is_the_jump():

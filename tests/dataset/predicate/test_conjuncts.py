@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.predicate.tokens import explained
+from spark_arrow_ipc.dataset.predicate.tokens import explain_refusal
 from spark_arrow_ipc.errors import OptionError
 
 PARTS = [
@@ -27,7 +27,7 @@ WHOLE = [
 def error_of(sql):
     with pytest.raises(OptionError) as caught:
         parse(sql)
-    return str(explained(caught.value, sql, parse))
+    return str(explain_refusal(caught.value, sql, parse))
 
 
 @pytest.mark.parametrize(("sql", "words"), PARTS)

@@ -6,7 +6,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.expressions import Literal
-from spark_arrow_ipc.dataset.predicate.literal_casts import cast_to, in_range
+from spark_arrow_ipc.dataset.predicate.literals import cast_to, in_range
 from spark_arrow_ipc.errors import OptionError
 
 CASTS = [

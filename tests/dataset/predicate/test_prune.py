@@ -4,6 +4,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.expressions import prefix_end
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import (
     FALSE,
@@ -12,7 +13,6 @@ from spark_arrow_ipc.dataset.predicate.prune import (
     UNKNOWN,
     Summary,
     keeps_partition,
-    prefix_end,
     summary_of_results,
     summary_of_value,
     truths,

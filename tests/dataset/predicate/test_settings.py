@@ -105,7 +105,7 @@ DEPENDENCES = [
 
 def noted(predicate):
     found = {}
-    bind(parse(predicate, found), FIELDS, time_zones.zone("Europe/Berlin"), noted=found)
+    bind(parse(predicate, found), FIELDS, time_zones.zone("Europe/Berlin"), dependencies=found)
     return found
 
 

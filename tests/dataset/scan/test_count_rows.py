@@ -17,8 +17,8 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, kept_directory, kept_path
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan import outline as counting
-from spark_arrow_ipc.dataset.scan.outline import count_rows
+from spark_arrow_ipc.dataset.scan import file_metadata as counting
+from spark_arrow_ipc.dataset.scan.file_metadata import count_rows
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, NotArrowError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage

@@ -6,8 +6,8 @@ import pytest
 from listed_files import list_files
 
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines, check_no_foreign_files
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
+from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.errors import NotArrowError
 
 pa = pytest.importorskip("pyarrow")
@@ -27,11 +27,11 @@ def check(folder, files, policy=STRICT):
     """Write files, check them, and return the names of those that were opened."""
     for name, data in files.items():
         pathlib.Path(folder, name).write_bytes(data)
-    outlines = Outlines(OutlineOptions())
+    cache = MetadataCache(MetadataOptions())
     try:
-        check_no_foreign_files(list_files([str(folder)]), outlines, policy)
+        check_no_foreign_files(list_files([str(folder)]), cache, policy)
     finally:
-        opened = sorted(pathlib.Path(path).name for path in outlines.by_path)
+        opened = sorted(pathlib.Path(path).name for path in cache.by_path)
     return opened
 
 

@@ -9,8 +9,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, plan_splits
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, UnsupportedError
@@ -74,9 +73,9 @@ def test_local_paths_and_urls_are_not_mixed(lake, tmp_path):
 def planned(lake, most=4_000):
     storage, root = lake
     partitioning = discover(list_tree([f"{root}/t"], storage=storage), base_path=None, infer=True, time_zone=None)
-    outlines = Outlines(OutlineOptions(storage=storage))
-    outlines.read_all(partitioning.files)
-    splits = plan_splits(partitioning.files, SplitOptions(most, 0, 8), outlines=outlines.by_path, kept={}, share=1.0)
+    cache = MetadataCache(MetadataOptions(storage=storage))
+    cache.read_all(partitioning.files)
+    splits = plan_splits(partitioning.files, SplitOptions(most, 0, 8), metadata=cache.by_path, selected={}, share=1.0)
     return partitioning, splits
 
 

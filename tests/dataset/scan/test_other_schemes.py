@@ -11,8 +11,7 @@ from listed_files import list_files
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, plan_splits
 from spark_arrow_ipc.dataset.write import WriteMode
@@ -73,10 +72,10 @@ def test_what_is_not_there_is_said(lake, path):
 def planned(lake):
     storage, root = lake
     partitioning = discover(list_tree([f"{root}/t"], storage=storage), base_path=None, infer=True, time_zone=None)
-    outlines = Outlines(OutlineOptions(storage=storage))
-    outlines.read_all(partitioning.files)
+    cache = MetadataCache(MetadataOptions(storage=storage))
+    cache.read_all(partitioning.files)
     options = SplitOptions(4_000, 0, 8)
-    return partitioning, plan_splits(partitioning.files, options, outlines=outlines.by_path, kept={}, share=1.0)
+    return partitioning, plan_splits(partitioning.files, options, metadata=cache.by_path, selected={}, share=1.0)
 
 
 def test_every_row_is_read_once_with_its_partition(lake):

@@ -10,7 +10,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.scan import scan as scan_module
-from spark_arrow_ipc.dataset.scan.file_range import FileRange, PartitionColumns, repeated
+from spark_arrow_ipc.dataset.scan.file_range import FileRange, PartitionColumns, repeat_slot
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 
 pa = pytest.importorskip("pyarrow")
@@ -83,7 +83,7 @@ def test_constants_are_repeated(type_, slot, value):
     expected = None if value else slot
     column = RecordBatch.from_pydict({"x": [expected]}, schema).column(0)
     for length in (1, 9, 64):
-        many = repeated(column, length)
+        many = repeat_slot(column, length)
         assert [expected] * length == many.to_pylist()
         RecordBatch(schema, (many,), length).validate()
 
@@ -114,4 +114,4 @@ def test_only_one_slot_of_a_flat_type_is_repeated(name):
     type_, values = NOT_ONE_FLAT_SLOT[name]
     column = RecordBatch.from_pydict({"x": values}, Schema.of([t.field("x", type_)])).column(0)
     with pytest.raises(ValueError, match=f"expected one slot of a flat type, found {len(values)} of"):
-        repeated(column, 3)
+        repeat_slot(column, 3)

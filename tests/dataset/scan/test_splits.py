@@ -6,8 +6,8 @@ import cpu_time
 import pytest
 
 from spark_arrow_ipc.dataset.listing.tree import DataFile
+from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 
@@ -28,12 +28,12 @@ def splits(
     min_partitions=None,
     **options,
 ):
-    """Plan files that have record batches of `sizes`; without these, files that need no outline."""
-    outline = None if sizes is None else Outline(block_nbytes=tuple(sizes), block_rows=rows or {})
+    """Plan files that have record batches of `sizes`; without these, files that need no metadata."""
+    metadata = None if sizes is None else FileMetadata(block_nbytes=tuple(sizes), block_rows=rows or {})
     return plan_splits(
         files,
         SplitOptions(max_partition_bytes, open_cost_bytes, min_partitions),
-        outlines={} if outline is None else {file.path: outline for file in files},
+        metadata={} if metadata is None else {file.path: metadata for file in files},
         **options,
     )
 
@@ -123,7 +123,7 @@ def test_a_projection_makes_fewer_ranges(share, expected):
 
 def test_a_projection_of_what_is_kept():
     sizes = [0] * 50 + [10 * MIB] * 50
-    partitions = splits([file("x", 1)], min_partitions=1, kept={"/data/x": sizes}, share=0.5)
+    partitions = splits([file("x", 1)], min_partitions=1, selected={"/data/x": sizes}, share=0.5)
     assert blocks(partitions) == [25, 25]
 
 
@@ -163,7 +163,7 @@ def test_splits_rise_with_the_bytes_of_all_files():
 
 def test_what_cannot_be_cut_is_one_range_however_large():
     large = file("x", 999 * MIB)
-    assert ((FileRange("/data/x", 999 * MIB, 17),),) == plan_splits([large], outlines={"/data/x": Outline()})
+    assert ((FileRange("/data/x", 999 * MIB, 17),),) == plan_splits([large], metadata={"/data/x": FileMetadata()})
 
 
 FAULTS = [
@@ -177,21 +177,21 @@ FAULTS = [
 
 @pytest.mark.parametrize(("error", "skipped"), FAULTS, ids=[type(case[0]).__name__ for case in FAULTS])
 def test_a_large_file_that_cannot_be_opened_is_an_error_unless_it_is_skipped(error, skipped):
-    large, outlines = file("x", 999 * MIB), {"/data/x": Outline(error=error)}
+    large, metadata = file("x", 999 * MIB), {"/data/x": FileMetadata(error=error)}
     with pytest.raises(type(error)) as caught:
-        plan_splits([large], outlines=outlines)
+        plan_splits([large], metadata=metadata)
     assert caught.value is error
     if skipped:
-        assert 1 == len(plan_splits([large], outlines=outlines, skips_broken=True))
+        assert 1 == len(plan_splits([large], metadata=metadata, skips_broken=True))
     else:
         with pytest.raises(type(error)):
-            plan_splits([large], outlines=outlines, skips_broken=True)
+            plan_splits([large], metadata=metadata, skips_broken=True)
 
 
 def test_what_the_listing_found_of_a_file_travels_with_its_ranges():
     found = DataFile("/data/x", 400 * MIB, 17, ("a", None), "/data/staged")
-    for outline in (Outline(block_nbytes=(MIB,) * 400), Outline()):
-        (first, *_), *_ = plan_splits([found], SplitOptions(min_partitions=2), outlines={"/data/x": outline})
+    for metadata in (FileMetadata(block_nbytes=(MIB,) * 400), FileMetadata()):
+        (first, *_), *_ = plan_splits([found], SplitOptions(min_partitions=2), metadata={"/data/x": metadata})
         assert (("a", None), "/data/staged") == (first.partition, first.staged)
         assert first == pickle.loads(pickle.dumps(first))
 
@@ -264,7 +264,7 @@ def test_skipped_blocks_are_in_no_range(case):
         max_partition_bytes=10_000,
         open_cost_bytes=0,
         min_partitions=1 if "split" not in case else 2,
-        kept=by_path,
+        selected=by_path,
     )
     found = [(int(part.path[1:]), part.start, part.stop) for ranges in partitions for part in ranges]
     assert expected == sorted(found)

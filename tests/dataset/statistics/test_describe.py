@@ -24,7 +24,7 @@ def test_each_record_batch_has_its_place_and_rows(ipc_format):
     assert [(ipc_format, 0, 3, None), (ipc_format, 1, 1, None)] == [
         (b.format, b.block, b.rows, b.statistics) for b in blocks
     ]
-    assert blocks[0].place.byte_offset < blocks[1].place.byte_offset
+    assert blocks[0].location.byte_offset < blocks[1].location.byte_offset
 
 
 def test_statistics_are_shown_by_column():

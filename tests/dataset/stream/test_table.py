@@ -13,7 +13,7 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, fin
 from table_trials import run
 
 from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
-from spark_arrow_ipc.dataset.listing.data_file import FileFilter, open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import FileFilter, open_at_current_path
 from spark_arrow_ipc.dataset.stream import table
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, OnOverwrite
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
@@ -65,7 +65,7 @@ class Query:
 
     def text(self, file):
         directory = str(Path(file.path).relative_to(self.path).parent)
-        text = open_where_it_lies(file, lambda place: Path(place).read_text())
+        text = open_at_current_path(file, lambda place: Path(place).read_text())
         return (f"{directory}:" if directory != "." else "") + text
 
     def rest(self, batches=10):

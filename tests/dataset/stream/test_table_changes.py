@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, ours, save
 
-from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import open_at_current_path
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.errors import StreamOffsetError
@@ -42,7 +42,7 @@ class Query:
 
     def text(self, file):
         directory = str(Path(file.path).relative_to(self.path).parent)
-        text = open_where_it_lies(file, lambda place: Path(place).read_text())
+        text = open_at_current_path(file, lambda place: Path(place).read_text())
         return text if directory == "." else f"{directory}:{text}"
 
     def rest(self, limit=ALL_AVAILABLE):

@@ -446,7 +446,7 @@ def test_a_stream_goes_on_in_the_copy(places):
         mode = TableMode(place.dataset, TableOptions())
         end = mode.latest(start, ALL_AVAILABLE)
         batch = mode.batch(start, end)
-        return end, sorted(place.read(file.place(place.storage)) for file in batch.files)
+        return end, sorted(place.read(file.current_path(place.storage)) for file in batch.files)
 
     at, texts = read(source, TableMode(source.dataset, TableOptions()).initial())
     assert ["a"] == texts

@@ -7,7 +7,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write import task as sorting
-from spark_arrow_ipc.dataset.write.task import Order, sorted_runs, write_runs, write_task
+from spark_arrow_ipc.dataset.write.task import Order, sort_into_runs, write_runs, write_task
 
 SCHEMA = Schema.of([field("a", types.int64), field("b", types.utf8)])
 
@@ -20,7 +20,7 @@ BATCHES = [batch([3, None, 1], ["x", "y", "z"]), batch([2, 1], ["v", None]), bat
 
 
 def runs(nbytes, columns, rows=2, batches=BATCHES):
-    found = sorted_runs(batches, Order(columns, nbytes), rows=rows)
+    found = sort_into_runs(batches, Order(columns, nbytes), rows=rows)
     return [[[tuple(row.values()) for row in part.to_pylist()] for part in run] for run in found]
 
 

@@ -21,7 +21,7 @@ import pytest
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter, parse_modified
-from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
+from spark_arrow_ipc.dataset.listing.hive import discover, merge_fields, retype
 from spark_arrow_ipc.dataset.listing.partition_values import escape_path_name, partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.partition_keys import directories_of
@@ -93,7 +93,7 @@ def of_ours(root, paths, read, options, infer):
         found = discover(tree, base_path=options.get("basePath"), infer=infer, time_zone=ZONE)
     except ArrowIpcError:
         return REFUSED
-    fields = merged_fields([t.field("v", t.int32)], found.fields)
+    fields = merge_fields([t.field("v", t.int32)], found.fields)
     rows = []
     for file in found.files:
         row = dict(zip((field.name for field in found.fields), file.partition, strict=True))

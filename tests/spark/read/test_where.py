@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.predicate.literals import cast, timestamp
 from spark_arrow_ipc.dataset.predicate.operands import parse_constant
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.tokens import Tokens
-from spark_arrow_ipc.dataset.scan import outlines
+from spark_arrow_ipc.dataset.scan import file_metadata
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
@@ -412,8 +412,10 @@ def test_the_schema_of_a_read_with_a_predicate_opens_one_file_once(tmp_path, mon
     for i in range(3):
         arrow_files.write(tmp_path / f"{i}.arrow", table)
     opened = []
-    read = outlines.read_outline
-    monkeypatch.setattr(outlines, "read_outline", lambda file, options: opened.append(file.path) or read(file, options))
+    read = file_metadata.read_metadata
+    monkeypatch.setattr(
+        file_metadata, "read_metadata", lambda file, options: opened.append(file.path) or read(file, options)
+    )
     options = {"path": str(tmp_path), "columns": "id", "where": "d = 3"}
     assert ArrowIpcDataSource(options).schema().names == ["id"]
     assert len(opened) == 1

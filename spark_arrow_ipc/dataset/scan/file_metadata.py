@@ -1,21 +1,21 @@
-"""The outline of a file: all that a plan needs to know of it, from one open; and the rows of many files, counted by headers.
+"""Read the metadata of files that a plan needs, from one open of each; and count the rows of many files by headers.
 
-An outline is a file's schema, the bytes of its record batches, and its statistics; and if the file may be cut, the
-rows of large record batches, or the index of a stream. It is read from the footer and a few headers, never from a body,
-and never raises: the outline of a file that cannot be opened holds the error, since only some callers need the file.
+The metadata are a file's schema, the bytes of its record batches, and its statistics. If the file may be cut, they also have
+the rows of large record batches, or the index of a stream. They are read from the footer and a few headers, never from a
+body. Reading never raises: the metadata of a file that cannot be opened hold the error, as only some callers need the file.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, open_at_current_path, status_from_listing
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.batch_reader import with_headers
@@ -34,58 +34,58 @@ _UNREADABLE: Final = (ArrowIpcError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """The facts that a plan knows of one file."""
+class FileMetadata:
+    """The metadata of one file."""
 
-    schema: Schema | None = None  # of the whole file; None if it cannot be opened
+    schema: Schema | None = None  # with all columns; None if it cannot be opened
     # bytes of each record batch; None for a stream, and for a file that cannot be opened
     block_nbytes: tuple[int, ...] | None = None
     # the positions of a stream's messages; None for a file, and for a stream that is not cut
     stream: StreamIndex | None = None
     # of the record batches; None if the file has none, or they were not requested
     statistics: BlockStatistics | None = None
-    wanted_share: float = 1.0  # the part of the first record batch's bytes that the wanted columns need; 1 if unknown
+    projected_share: float = 1.0  # the part of the first record batch's bytes that the query needs; 1 if unknown
     # rows of each large record batch that can be cut between its rows, by its number
     block_rows: Mapping[int, int] = field(default_factory=dict)
-    error: Exception | None = None  # why the file cannot be opened or, if there is a schema, why it cannot be cut
+    error: Exception | None = None  # why the file cannot be opened; with a schema, why it cannot be cut
 
 
 @dataclass(frozen=True, slots=True)
-class OutlineOptions:
-    """The options that outlines are read with."""
+class MetadataOptions:
+    """The options of reading metadata."""
 
     read: ipc.ReadOptions = DEFAULT_READ  # how the codec reads each file, and the columns that will be read
     with_statistics: bool = False  # whether to read statistics
-    recover: bool = False  # Whether to read the schema of a truncated file. Its record batches are never cut then.
+    recover: bool = False  # whether to read the schema of a truncated file, which is never cut then
     # record batches and streams of more bytes may be cut, so their rows or the index of the stream are read
     cut_above: float = math.inf
-    share_above: float = math.inf  # `Outline.wanted_share` is read of files of more bytes
+    share_above: float = math.inf  # `FileMetadata.projected_share` is read of files of more bytes
     tensors: TensorRows | None = None  # files are tensors, and this is a row of them; None for tables
     storage: Storage = LOCAL
 
 
-def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
-    """Return the outline of a file. Opens it once."""
+def read_metadata(file: DataFile, options: MetadataOptions) -> FileMetadata:
+    """Return the metadata of a file, which is opened once."""
     storage = options.storage
 
-    def outline_at(place: str) -> Outline:
-        # Where reads wait, the first read says that the file is gone.
-        source = storage.open(place, listed=known_status(file, place, storage))
+    def metadata_at(path: str) -> FileMetadata:
+        # With the listed status the first request is the first read, which fails if the file is gone.
+        source = storage.open(path, listed=status_from_listing(file, path, storage))
         with error_context(path=file.path), closing(keep_ends(source)) as ends:
-            return _outline(_Shared(ends), file, options)
+            return _metadata_of(_Shared(ends), file, options)
 
     try:
-        return open_where_it_lies(file, outline_at, storage)
+        return open_at_current_path(file, metadata_at, storage)
     except FileNotFoundError as error:
         gone = FileChangedError("the file was listed a moment ago and is gone now; read the path again", path=file.path)
         gone.__cause__ = error
-        return Outline(error=gone)
+        return FileMetadata(error=gone)
     except _UNREADABLE as error:
-        return Outline(error=error)
+        return FileMetadata(error=error)
 
 
 class _Shared:
-    """A `ByteSource` for several readers, one after the other; its owner closes it."""
+    """A `ByteSource` for several readers, one after the other; the caller closes it."""
 
     def __init__(self, source: ByteSource) -> None:
         self.path = source.path
@@ -100,52 +100,50 @@ class _Shared:
         """Leave the source open for the next reader."""
 
 
-def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Outline:
+def _metadata_of(source: ByteSource, file: DataFile, options: MetadataOptions) -> FileMetadata:
     if options.tensors is not None:
         from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
 
         tensors = TensorReader(source, options.tensors, None, options.read.limits)
-        return Outline(tensors.schema, tensors.block_nbytes)
+        return FileMetadata(tensors.schema, tensors.block_nbytes)
     try:
+        # Columns of types that this package cannot read do not matter to a plan that does not read them.
         columns = None if options.read.columns is None else known_columns
         reader = ipc.open(source, replace(options.read, columns=columns))
     except InvalidArrowError as error:
-        return Outline(_recover_schema(source, options) if options.recover else None, error=error)
+        return FileMetadata(_recover_schema(source, options) if options.recover else None, error=error)
     if not reader.is_numbered:
-        return _outline_stream(reader) if file.nbytes > options.cut_above else Outline(reader.file_schema)
+        return _metadata_of_stream(reader) if file.nbytes > options.cut_above else FileMetadata(reader.file_schema)
     nbytes = tuple(block.nbytes for block in reader.blocks)
     wants_share = file.nbytes > options.share_above and bool(nbytes)
     large = [] if options.recover else [i for i, size in enumerate(nbytes) if size > options.cut_above]
     share, rows = 1.0, dict[int, int]()
     if wants_share or large:
         numbers = [0, *large] if wants_share else large
+        # All headers in one request, where each would wait.
         headers = with_headers(source, [reader.blocks[i] for i in numbers])
-        share, rows = _wanted(headers, options, large, wants_share=wants_share)
-    statistics = None
-    if options.with_statistics:
-        statistics = file_statistics(reader)
-    return Outline(reader.file_schema, nbytes, None, statistics, share, rows)
+        share, rows = _read_share_and_rows(headers, options, large, wants_share=wants_share)
+    statistics = file_statistics(reader) if options.with_statistics else None
+    return FileMetadata(reader.file_schema, nbytes, None, statistics, share, rows)
 
 
-def _outline_stream(reader: ipc.StreamReader) -> Outline:
+def _metadata_of_stream(reader: ipc.StreamReader) -> FileMetadata:
     try:
-        return Outline(reader.file_schema, stream=reader.index())
+        return FileMetadata(reader.file_schema, stream=reader.index())
     except LimitError:
         # Too many messages for an index: one task reads the stream from its start, in bounded memory.
-        return Outline(reader.file_schema)
+        return FileMetadata(reader.file_schema)
     except _UNREADABLE as error:
-        return Outline(reader.file_schema, error=error)
+        return FileMetadata(reader.file_schema, error=error)
 
 
-def _wanted(
-    source: ByteSource, options: OutlineOptions, large: Sequence[int], *, wants_share: bool
+def _read_share_and_rows(
+    source: ByteSource, options: MetadataOptions, large: Sequence[int], *, wants_share: bool
 ) -> tuple[float, dict[int, int]]:
-    """Return `Outline.wanted_share` and `Outline.block_rows`.
-
-    Errors are suppressed: the task that reads the file raises them.
-    """
+    """Return `FileMetadata.projected_share` and `FileMetadata.block_rows`, as far as they can be read."""
     share = 1.0
     rows: dict[int, int] = {}
+    # Errors are suppressed because the task that reads the file raises them.
     with suppress(*_UNREADABLE):
         reader = ipc.open_file(source, columns=options.read.columns, limits=options.read.limits)
         if wants_share:
@@ -159,31 +157,69 @@ def _wanted(
     return share, rows
 
 
-def _recover_schema(source: ByteSource, options: OutlineOptions) -> Schema | None:
+def _recover_schema(source: ByteSource, options: MetadataOptions) -> Schema | None:
     with suppress(InvalidArrowError):
         recovered = open_recovered(lambda: source, replace(options.read, columns=None))
         return None if recovered.reader is None else recovered.reader.schema
     return None
 
 
+class MetadataCache:
+    """The metadata of files; each file is opened once."""
+
+    def __init__(self, options: MetadataOptions) -> None:
+        self._options = options
+        self._waits = options.storage.traits.waits
+        self._without_share: set[str] = set()
+        self._schemas: dict[Schema, Schema] = {}
+        self.by_path: dict[str, FileMetadata] = {}
+        """All metadata that were read."""
+
+    def read(self, file: DataFile, *, cut_above: float | None = None, with_share: bool = False) -> FileMetadata:
+        """Return the metadata of a file, and remember them."""
+        metadata = self.by_path.get(file.path)
+        if metadata is None or (with_share and file.path in self._without_share):
+            options = self._options if cut_above is None else replace(self._options, cut_above=cut_above)
+            self._without_share.discard(file.path)
+            if self._waits and not with_share:  # the share needs one more request, and of the largest file only
+                options = replace(options, share_above=math.inf)
+                self._without_share.add(file.path)
+            metadata = read_metadata(file, options)
+            if metadata.schema is not None:  # most files have the same schema: one object for all bounds the memory
+                schema = self._schemas.setdefault(metadata.schema, metadata.schema)
+                metadata = replace(metadata, schema=schema)
+            self.by_path[file.path] = metadata
+        return metadata
+
+    def read_all(self, files: Sequence[DataFile], *, cut_above: float | None = None) -> None:
+        """Read the metadata of files, as `read` does."""
+        self.each_file(lambda file: self.read(file, cut_above=cut_above), files)
+
+    def each_file(self, call: Callable[[DataFile], object], files: Sequence[DataFile]) -> None:
+        """Call for each file once, in parallel on slow storage; raise the first error."""
+        # A path that the user names twice is listed twice, and two threads would open it.
+        distinct = list({file.path: file for file in files}.values())
+        each(call, distinct, waits=self._waits)
+
+
 _MOST_FILES: Final = 5_000
-"""Most files that are counted: a little more than a second, or a few where reads wait."""
+"""Most files that are counted, in a little more than a second, or in a few seconds where reads wait."""
 
 _MOST_HEADERS: Final = 50_000
 """Most record batches of all files: about half a second."""
 
 _MOST_WAITING_HEADERS: Final = 5_000
-"""The same where the header of each is a request."""
+"""The same where each header is a request."""
 
 _MOST_HEADER_NBYTES: Final = 256 << 20
-"""Most bytes of all headers, a quarter of a second: one of 10,000 columns has half a megabyte."""
+"""Most bytes of all headers, a quarter of a second: the header of 10,000 columns has half a megabyte."""
 
 _SLOW_SECONDS: Final = 0.004
-"""A file that takes longer is on a slow file system, where threads are worth it, and not only on a busy machine."""
+"""A file that takes longer is on a slow file system, where threads are worth it, not only on a busy machine."""
 
 
 class _NotCountedError(Exception):
-    """Tasks shall count."""
+    """The driver cannot count the rows; tasks have to."""
 
 
 def count_rows(
@@ -208,7 +244,7 @@ def count_rows(
             reader.check_start()
             rows.extend(reader.row_counts(range(len(reader)), verified=True))
         if not _is_as_listed(file, storage):
-            raise _NotCountedError
+            raise _NotCountedError  # the tasks raise the error of a file that changed
 
     try:
         each(count, files, waits=storage.traits.waits, slow_seconds=_SLOW_SECONDS)
@@ -218,8 +254,8 @@ def count_rows(
 
 
 def _is_as_listed(file: DataFile, storage: Storage) -> bool:
-    """Return whether a file that was read is the one that was listed. Of one that is gone by now nobody can tell."""
-    if file.version or file.staged is not None:  # each read named the version; the other one may be renamed by now
+    """Return whether a file that was read is the listed one; False if it is gone by now."""
+    if file.version or file.staged is not None:  # each read named the version; a staged file may be renamed by now
         return True
     status = storage.status(file.path)
     return status is not None and (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns)

@@ -1,4 +1,4 @@
-"""The outline of a file: one open tells all that a plan needs, and errors wait until somebody minds."""
+"""The metadata of a file: one open tells all that a plan needs, and errors wait until somebody minds."""
 
 import math
 import os
@@ -12,8 +12,7 @@ from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import DataFile
-from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, read_outline
-from spark_arrow_ipc.dataset.scan.outlines import Outlines
+from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata, MetadataCache, MetadataOptions, read_metadata
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 from spark_arrow_ipc.storage.byte_source import FileSource
 
@@ -58,18 +57,18 @@ def opens(monkeypatch):
 
 def test_a_file_tells_its_schema_and_the_bytes_of_its_batches(tmp_path):
     file = write(tmp_path / "x")
-    outline = read_outline(file, OutlineOptions())
+    metadata = read_metadata(file, MetadataOptions())
     with ipc.open(file.path) as reader:
-        assert outline == Outline(reader.schema, tuple(block.nbytes for block in reader.blocks))
+        assert metadata == FileMetadata(reader.schema, tuple(block.nbytes for block in reader.blocks))
 
 
 def test_a_stream_is_walked_only_where_it_may_be_cut(tmp_path):
     file = write(tmp_path / "x", kind="stream")
     with ipc.open(file.path) as reader:
-        assert read_outline(file, OutlineOptions()) == Outline(reader.schema)
-        assert read_outline(file, OutlineOptions(cut_above=file.nbytes)) == Outline(reader.schema)
-        walked = read_outline(file, OutlineOptions(cut_above=file.nbytes - 1))
-        assert walked == Outline(reader.schema, stream=reader.index())
+        assert read_metadata(file, MetadataOptions()) == FileMetadata(reader.schema)
+        assert read_metadata(file, MetadataOptions(cut_above=file.nbytes)) == FileMetadata(reader.schema)
+        walked = read_metadata(file, MetadataOptions(cut_above=file.nbytes - 1))
+        assert walked == FileMetadata(reader.schema, stream=reader.index())
 
 
 ROWS = [
@@ -84,9 +83,9 @@ ROWS = [
 @pytest.mark.parametrize(("cut_above", "options", "rows"), [c[1:] for c in ROWS], ids=[c[0] for c in ROWS])
 def test_rows_of_large_batches_are_known_where_they_can_be_cut(tmp_path, opens, cut_above, options, rows):
     file = write(tmp_path / "x", **options)
-    assert rows == read_outline(file, OutlineOptions(cut_above=cut_above)).block_rows
+    assert rows == read_metadata(file, MetadataOptions(cut_above=cut_above)).block_rows
     assert ["x"] == opens
-    assert {} == read_outline(file, OutlineOptions(cut_above=cut_above, recover=True)).block_rows
+    assert {} == read_metadata(file, MetadataOptions(cut_above=cut_above, recover=True)).block_rows
 
 
 SHARES = [
@@ -102,21 +101,21 @@ SHARES = [
 def test_the_share_of_the_wanted_columns(tmp_path, monkeypatch, opens, columns, share):
     monkeypatch.setattr("spark_arrow_ipc.ipc.bytes.body.GAP_NBYTES", 1)
     file = write(tmp_path / "x")
-    outline = read_outline(file, OutlineOptions(ipc.ReadOptions(columns), share_above=file.nbytes - 1))
-    assert outline.wanted_share == pytest.approx(share, abs=0.05)
-    assert outline.error is None
+    metadata = read_metadata(file, MetadataOptions(ipc.ReadOptions(columns), share_above=file.nbytes - 1))
+    assert metadata.projected_share == pytest.approx(share, abs=0.05)
+    assert metadata.error is None
     assert ["x"] == opens
-    assert 1 == read_outline(file, OutlineOptions(ipc.ReadOptions(columns), share_above=file.nbytes)).wanted_share
+    assert 1 == read_metadata(file, MetadataOptions(ipc.ReadOptions(columns), share_above=file.nbytes)).projected_share
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_statistics_come_where_they_are_asked_for(tmp_path, opens, asked):
     file = write_with_statistics(tmp_path / "x")
     del opens[:]
-    outline = read_outline(file, OutlineOptions(with_statistics=asked))
-    assert asked == (outline.statistics is not None)
-    if outline.statistics is not None:
-        assert LENGTHS == outline.statistics.row_counts
+    metadata = read_metadata(file, MetadataOptions(with_statistics=asked))
+    assert asked == (metadata.statistics is not None)
+    if metadata.statistics is not None:
+        assert LENGTHS == metadata.statistics.row_counts
     assert ["x.2"] == opens
 
 
@@ -145,13 +144,13 @@ def locked(path):
 def test_an_outline_says_why_a_file_cannot_be_opened(tmp_path, opens, breaks):
     file = write(tmp_path / "x")
     error, names = breaks(tmp_path / "x")
-    outline = read_outline(file, OutlineOptions())
-    assert isinstance(outline.error, error)
-    assert replace(outline, error=None) == Outline()
-    if not isinstance(outline.error, OSError):
-        assert file.path == outline.error.path
+    metadata = read_metadata(file, MetadataOptions())
+    assert isinstance(metadata.error, error)
+    assert replace(metadata, error=None) == FileMetadata()
+    if not isinstance(metadata.error, OSError):
+        assert file.path == metadata.error.path
     assert ["x"] == opens
-    recovered = read_outline(file, OutlineOptions(recover=True))
+    recovered = read_metadata(file, MetadataOptions(recover=True))
     assert isinstance(recovered.error, error)
     assert names == (None if recovered.schema is None else recovered.schema.names)
     assert ["x", "x"] == opens
@@ -160,55 +159,57 @@ def test_an_outline_says_why_a_file_cannot_be_opened(tmp_path, opens, breaks):
 def test_a_stream_that_cannot_be_walked_has_a_schema_all_the_same(tmp_path):
     file = write(tmp_path / "x", kind="stream")
     Path(file.path).write_bytes(Path(file.path).read_bytes()[:-100])
-    assert read_outline(file, OutlineOptions()).error is None
-    outline = read_outline(file, OutlineOptions(cut_above=0))
-    assert ("a", "b", "c", "d") == outline.schema.names
-    assert isinstance(outline.error, InvalidFramingError)
-    assert "truncated" in str(outline.error)
-    assert file.path in str(outline.error)
+    assert read_metadata(file, MetadataOptions()).error is None
+    metadata = read_metadata(file, MetadataOptions(cut_above=0))
+    assert ("a", "b", "c", "d") == metadata.schema.names
+    assert isinstance(metadata.error, InvalidFramingError)
+    assert "truncated" in str(metadata.error)
+    assert file.path in str(metadata.error)
 
 
 def test_what_is_beyond_a_limit_is_left_to_the_task(tmp_path):
     file = write(tmp_path / "x")
-    outline = read_outline(file, OutlineOptions(ipc.ReadOptions(limits=ipc.Limits(max_batch_bytes=1000)), cut_above=0))
-    assert ({}, None) == (outline.block_rows, outline.error)
-    outline = read_outline(file, OutlineOptions(ipc.ReadOptions(limits=ipc.Limits(max_metadata_bytes=10))))
-    assert isinstance(outline.error, LimitError)
+    metadata = read_metadata(
+        file, MetadataOptions(ipc.ReadOptions(limits=ipc.Limits(max_batch_bytes=1000)), cut_above=0)
+    )
+    assert ({}, None) == (metadata.block_rows, metadata.error)
+    metadata = read_metadata(file, MetadataOptions(ipc.ReadOptions(limits=ipc.Limits(max_metadata_bytes=10))))
+    assert isinstance(metadata.error, LimitError)
 
 
 def test_a_file_that_is_committed_and_not_renamed_has_an_outline(tmp_path, opens):
     staged = write(tmp_path / "staged")
     file = DataFile(str(tmp_path / "x"), staged.nbytes, staged.mtime_ns, staged=staged.path)
-    outline = read_outline(file, OutlineOptions())
-    assert outline == read_outline(staged, OutlineOptions())
+    metadata = read_metadata(file, MetadataOptions())
+    assert metadata == read_metadata(staged, MetadataOptions())
     Path(staged.path).rename(file.path)
-    assert outline == read_outline(file, OutlineOptions())
+    assert metadata == read_metadata(file, MetadataOptions())
     assert ["x", "staged", "staged", "x"] == opens
 
 
 def test_outlines_open_each_file_once_and_share_schemas(tmp_path, opens):
     files = [write(tmp_path / str(i)) for i in range(50)]
-    outlines = Outlines(OutlineOptions(cut_above=1000))
-    outlines.read_all([*files, *files], cut_above=10_000)
+    cache = MetadataCache(MetadataOptions(cut_above=1000))
+    cache.read_all([*files, *files], cut_above=10_000)
     assert sorted(opens) == sorted(str(i) for i in range(50))
-    assert {0: 600, 2: 320} == outlines.read(files[0], cut_above=0).block_rows
-    assert 1 == len({id(outline.schema) for outline in outlines.by_path.values()})
-    assert 50 == len(outlines.by_path) == len(opens)
+    assert {0: 600, 2: 320} == cache.read(files[0], cut_above=0).block_rows
+    assert 1 == len({id(metadata.schema) for metadata in cache.by_path.values()})
+    assert 50 == len(cache.by_path) == len(opens)
 
 
 def test_no_file_stays_open(tmp_path):
     file = write_with_statistics(tmp_path / "x")
     for options in (
-        OutlineOptions(),
-        OutlineOptions(ipc.ReadOptions(["a"]), with_statistics=True, cut_above=0, share_above=0),
+        MetadataOptions(),
+        MetadataOptions(ipc.ReadOptions(["a"]), with_statistics=True, cut_above=0, share_above=0),
     ):
-        read_outline(file, options)
+        read_metadata(file, options)
     here = {os.path.realpath(entry.path) for entry in os.scandir("/proc/self/fd")}
     assert file.path not in here
 
 
 def test_a_stream_of_too_many_messages_is_not_cut(tmp_path):
     file = write(tmp_path / "x.arrows", kind="stream")
-    few = OutlineOptions(ipc.ReadOptions(limits=ipc.Limits(max_blocks=2)), cut_above=0)
-    assert (None, None) == (read_outline(file, few).stream, read_outline(file, few).error)
-    assert 3 == len(read_outline(file, OutlineOptions(cut_above=0)).stream.batches)
+    few = MetadataOptions(ipc.ReadOptions(limits=ipc.Limits(max_blocks=2)), cut_above=0)
+    assert (None, None) == (read_metadata(file, few).stream, read_metadata(file, few).error)
+    assert 3 == len(read_metadata(file, MetadataOptions(cut_above=0)).stream.batches)

@@ -10,11 +10,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, int64
 from spark_arrow_ipc.dataset.commit_log.record import encode_schema
-from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
+from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
-from spark_arrow_ipc.dataset.scan.outlines import Outlines, distinct_schemas, newest_schema, project, read_schemas
+from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
 
 pa = pytest.importorskip("pyarrow")
@@ -29,8 +29,8 @@ def write(path, table=TABLE, kind="file"):
     return str(path)
 
 
-def outlines(recover=False):
-    return Outlines(OutlineOptions(recover=recover))
+def cache(recover=False):
+    return MetadataCache(MetadataOptions(recover=recover))
 
 
 @pytest.mark.parametrize("kind", ["file", "stream"])
@@ -40,7 +40,7 @@ def test_the_newest_file_gives_its_schema_and_no_other_is_opened(tmp_path, kind)
     write(tmp_path / "z", TABLE.select(["a"]))
     for name, seconds in (("a", 10), ("x", 20), ("z", 10)):
         os.utime(tmp_path / name, (seconds, seconds))
-    known = outlines()
+    known = cache()
     file, schema = newest_schema(list_files([str(tmp_path)]), known)
     assert [path] == list(known.by_path)
     assert (path, ("a", "s")) == (file.path, schema.names)
@@ -48,12 +48,12 @@ def test_the_newest_file_gives_its_schema_and_no_other_is_opened(tmp_path, kind)
 
 def test_no_file_and_a_vanished_file_have_none(tmp_path):
     with pytest.raises(NoFilesError, match="there is no file"):
-        newest_schema([], outlines())
+        newest_schema([], cache())
     with pytest.raises(NoFilesError, match="there is no file"):
-        distinct_schemas([], outlines())
+        distinct_schemas([], cache())
     for of in (newest_schema, distinct_schemas):
         with pytest.raises(FileChangedError, match=r"gone\.arrow.*read the path again"):
-            of([DataFile(str(tmp_path / "gone.arrow"), 1, 1)], outlines())
+            of([DataFile(str(tmp_path / "gone.arrow"), 1, 1)], cache())
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ SKIPPED = [
 
 @pytest.mark.parametrize(("policy", "name"), SKIPPED, ids=["ignored", "recovered"])
 def test_files_that_cannot_be_opened_are_skipped_where_that_is_allowed(damaged, policy, name):
-    file, schema = newest_schema(damaged, outlines(policy.recover), policy)
+    file, schema = newest_schema(damaged, cache(policy.recover), policy)
     assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
-    ((file, schema),) = distinct_schemas(damaged, outlines(policy.recover), policy)
+    ((file, schema),) = distinct_schemas(damaged, cache(policy.recover), policy)
     assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
 
 
@@ -91,20 +91,20 @@ FATAL = [
 def test_files_that_cannot_be_opened_are_errors_elsewhere(damaged, policy, error):
     for of in (newest_schema, distinct_schemas):
         with pytest.raises(error):
-            of(damaged, outlines(policy.recover), policy)
+            of(damaged, cache(policy.recover), policy)
 
 
 def test_where_all_are_skipped_there_is_no_schema(damaged):
     both = ErrorPolicy(ignore_missing_files=True, ignore_corrupt_files=True)
     for of in (newest_schema, distinct_schemas):
         with pytest.raises(NoFilesError, match="none of the files can be read"):
-            of(damaged[:2], outlines(), both)
+            of(damaged[:2], cache(), both)
 
 
 def test_each_distinct_schema_comes_once_with_its_first_file(tmp_path):
     for name, table in {"1": TABLE, "2": TABLE.select(["a"]), "3": TABLE, "4": TABLE.select(["a"])}.items():
         write(tmp_path / name, table, "stream" if name == "3" else "file")
-    found = distinct_schemas(list_files([str(tmp_path)]), outlines())
+    found = distinct_schemas(list_files([str(tmp_path)]), cache())
     assert [("1", ("a", "s")), ("2", ("a",))] == [(Path(file.path).name, schema.names) for file, schema in found]
 
 
@@ -128,7 +128,7 @@ OWN = "part-00000-0123456789abcdef0123456789abcdef.arrow"
 
 
 def record(names):
-    return MetRecord(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
+    return ListedEntry(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
 
 
 # (Files with their columns, the newest first; the columns of the records of datasets; what a read has, and of what.)
@@ -168,7 +168,7 @@ def test_whose_columns_a_read_has(tmp_path, case):
         path = write(tmp_path / name, pa.table({column: [1] for column in columns}))
         files.append(DataFile(path, Path(path).stat().st_size, 100 - age))
     heads = {f"{tmp_path}/{root}": record(names) for root, names in records.items()}
-    known = outlines()
+    known = cache()
     found = read_schemas(files, heads, known)
     assert [(f"{tmp_path}/{name}", tuple(columns)) for name, columns in expected] == [(p, s.names) for p, s in found]
     assert len(known.by_path) <= 1, "at most one file is opened"
@@ -177,5 +177,5 @@ def test_whose_columns_a_read_has(tmp_path, case):
 def test_a_file_of_another_program_that_cannot_be_read_is_left_to_its_task(tmp_path):
     (tmp_path / "torn.arrow").write_bytes(b"ARROW1")
     files = [DataFile(str(tmp_path / "torn.arrow"), 6, 2), DataFile(str(tmp_path / OWN), 1, 1)]
-    ((path, schema),) = read_schemas(files, {str(tmp_path): record("xy")}, outlines())
+    ((path, schema),) = read_schemas(files, {str(tmp_path): record("xy")}, cache())
     assert (str(tmp_path), ("x", "y")) == (path, schema.names)
