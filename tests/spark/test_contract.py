@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import spark_arrow_ipc.spark
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.conform.conversion import EXPECTED, expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import EXPECTED, expected_arrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

@@ -1,6 +1,6 @@
 """The common type of two sides of a comparison, and constants in a column's own type.
 
-Types are Arrow's, as `conform` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
+Types are Arrow's, as `convert` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
 Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Of all others only nulls are known.
 
 In ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, which

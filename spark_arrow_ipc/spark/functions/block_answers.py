@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.prune_blocks import keeps_order
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.spark.conform import Refusal, compile_conform, refusal_of
+from spark_arrow_ipc.spark.convert import Refusal, compile_converter, refusal_of
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
 from spark_arrow_ipc.spark.functions.user_function import in_zone
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
@@ -181,8 +181,8 @@ class BlockAnswers:
         constants = PartitionColumns(schema, group.fields, group.range.partition)
         # Columns that are only counted are not there.
         options = replace(self._options, missing_columns=MissingColumns.NULL)
-        plan = compile_conform(constants.schema, self._schema, options)
-        return plan.conform(constants.add(RecordBatch(schema, arrays, 2)))
+        plan = compile_converter(constants.schema, self._schema, options)
+        return plan.convert(constants.add(RecordBatch(schema, arrays, 2)))
 
 
 def _keeps_order(file_field: t.Field, type_: t.DataType, asked: s.StructField) -> bool:

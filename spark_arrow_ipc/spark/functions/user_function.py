@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import ArrowIpcError, FunctionError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import Conform, compile_conform
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
 
@@ -150,7 +150,7 @@ def _name_of(value: object, function: BatchFunction) -> str:
 # `OutputCheck`: bring the batches of a user's function to the promised schema, or name the column that differs.
 #
 # Spark compares the first batch of a task only, and a later one of another type breaks the JVM. So each batch goes
-# through ``spark/conform``, as the batches of files do: columns are found by name, types that widen without loss are
+# through ``spark/convert``, as the batches of files do: columns are found by name, types that widen without loss are
 # converted (`large_string`, views, dictionaries, smaller integers), and all others are errors that name the column.
 # The option `nanoseconds` of the read holds for what the function makes, too. The plan is compiled once for a run of
 # batches of one schema.
@@ -165,7 +165,7 @@ class OutputCheck:
         self._schema = schema
         self._name = name
         self._of: pa.Schema | None = None
-        self._plan: Conform | None = None
+        self._plan: BatchConverter | None = None
         self._number = -1
 
     def not_iterable(self, made: object) -> FunctionError:
@@ -183,12 +183,12 @@ class OutputCheck:
             )
         try:
             plan = self._plan_for(made.schema)
-            yield from plan.conform(bridge.batch_from_pyarrow(made))
+            yield from plan.convert(bridge.batch_from_pyarrow(made))
         except ArrowIpcError as error:
             error.asked_by = f"batch {self._number} of the function {self._name}"
             raise
 
-    def _plan_for(self, schema: pa.Schema) -> Conform:
+    def _plan_for(self, schema: pa.Schema) -> BatchConverter:
         if self._plan is None or not schema.equals(self._of):
             promised = {name.casefold() for name in self._schema.names}
             others = [name for name in schema.names if name.casefold() not in promised]
@@ -197,7 +197,7 @@ class OutputCheck:
                     f"the schema that was given has no such column; it has {', '.join(self._schema.names)}",
                     field_path=others[0],
                 )
-            self._plan = compile_conform(bridge.schema_from_pyarrow(schema), self._schema, self._options)
+            self._plan = compile_converter(bridge.schema_from_pyarrow(schema), self._schema, self._options)
             self._of = schema
         return self._plan
 

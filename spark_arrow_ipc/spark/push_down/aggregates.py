@@ -19,7 +19,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import expected_arrow_schema
 from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates, greatest, relabelled
 from spark_arrow_ipc.spark.options.read_options import ReadOptions

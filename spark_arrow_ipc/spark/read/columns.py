@@ -233,7 +233,7 @@ class MetadataColumn:
         from pyarrow import repeat
 
         from spark_arrow_ipc.spark import bridge
-        from spark_arrow_ipc.spark.conform.conversion import expected_type
+        from spark_arrow_ipc.spark.convert.conversion import expected_type
 
         to = expected_type(self.type, name)
         if self.of_rows is not None:

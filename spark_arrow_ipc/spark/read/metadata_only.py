@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.statistics.read import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import expected_arrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files

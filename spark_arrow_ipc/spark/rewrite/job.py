@@ -104,7 +104,7 @@ class RewriteTask:
     def run(self, part: Part) -> Report:
         """Read a part and stage its rows, in a worker. A part without rows stages nothing.
 
-        Memory: one record batch of a file, its conformed copy, what the function holds, and what makes up one record batch
+        Memory: one record batch of a file, its converted copy, what the function holds, and what makes up one record batch
         of a written file; with an order, twice the bytes that are sorted together.
         """
         tune_worker()

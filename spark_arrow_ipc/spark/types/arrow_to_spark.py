@@ -2,7 +2,7 @@
 
 One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
 Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. Extension types have rows in
-``extension_columns.EXTENSIONS``. `spark_schema` is the one way from a file's schema to Spark's. `conform` converts values;
+``extension_columns.EXTENSIONS``. `spark_schema` is the one way from a file's schema to Spark's. `convert` converts values;
 the reverse is ``spark/types/spark_to_arrow.py``.
 
 Everything is nullable at every depth, as in Spark's own file sources: Arrow writers put nulls into fields that are

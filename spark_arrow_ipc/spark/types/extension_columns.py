@@ -200,7 +200,7 @@ def _pairs(described: str) -> t.CustomMetadata:
 # A variant is a struct of ``metadata``, its dictionary of keys, and ``value``, its bytes. Where values are of one
 # type they may be shredded: ``typed_value`` has them as an Arrow array. The elements of a shredded list, and the
 # fields of a shredded object, are structs of ``value`` and ``typed_value`` again (VariantShredding.md). This module
-# says which types are such storage; ``conform/variants.py`` puts the values together.
+# says which types are such storage; ``convert/variants.py`` puts the values together.
 METADATA: Final = "metadata"
 VALUE: Final = "value"
 TYPED: Final = "typed_value"

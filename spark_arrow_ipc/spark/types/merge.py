@@ -3,7 +3,7 @@
 Distinct schemas are mapped to Spark and merged in the order of their first files: new columns come after known ones,
 inside structs too. Two types of one column merge if they are equal, one widens to the other
 (`WIDENINGS`), or one is void; two decimals merge to the smallest that holds both. The conversion of
-each file (`conform`) then fills in nulls for columns that it lacks. A conflict is an error that names both files.
+each file (`convert`) then fills in nulls for columns that it lacks. A conflict is an error that names both files.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import expected_arrow_schema
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, check_clash, metadata_schema
 
 MODIFIED_NS = 1_767_323_045_123_456_789

@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, SchemaMismatchError
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import metadata_only
 from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader

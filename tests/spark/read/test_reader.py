@@ -23,7 +23,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark import session_settings
-from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema
+from spark_arrow_ipc.spark.convert import compile_converter, expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import reader as reader_module
 from spark_arrow_ipc.spark.read import where
@@ -184,7 +184,7 @@ def test_conversions_are_compiled_once_for_files_that_follow_with_one_schema(tmp
         write(tmp_path / f"{i}.arrow", pa.table(columns))
     compiled = []
     monkeypatch.setattr(
-        reader_module, "compile_conform", lambda *given: compiled.append(given) or compile_conform(*given)
+        reader_module, "compile_converter", lambda *given: compiled.append(given) or compile_converter(*given)
     )
     asked = s.StructType([s.StructField(column, s.LongType()) for column in sorted(files[0])])
     one_task = {"minPartitionNum": "1"} | ({} if where is None else {"where": where})

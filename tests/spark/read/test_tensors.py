@@ -11,7 +11,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import NoFilesError, NoTensorError, OptionError
 from spark_arrow_ipc.ipc.tensors import read as tensor_rows
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader

@@ -6,7 +6,7 @@ import sys
 
 import pyarrow as pa
 import pytest
-from conform_batches import conformed
+from convert_batches import converted
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
@@ -245,10 +245,10 @@ WHOLE = [
 def test_a_value_between_those_of_the_type_is_an_error(array, type_, fits):
     """Otherwise Spark would show another value, and a stale note would lie."""
     if fits:
-        assert array.null_count == conformed(array, asked=field(type_)).null_count
+        assert array.null_count == converted(array, asked=field(type_)).null_count
     else:
         with pytest.raises(UnsupportedError, match=r"the type of this column is .*, and slot 0 has .*\.schema\("):
-            conformed(array, asked=field(type_))
+            converted(array, asked=field(type_))
 
 
 @pytest.mark.parametrize(
@@ -278,14 +278,14 @@ import sys
 import pyarrow as pa
 from pyspark.sql import types as s
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark import bridge
 assert "pyarrow.compute" not in sys.modules
 columns = {"h": pa.array([3_600_000_000], pa.duration("us")), "t": pa.array([1_000_000], pa.time64("us"))}
 batch = bridge.batch_from_pyarrow(pa.record_batch(columns))
 asked = s.StructType([s.StructField("h", s.DayTimeIntervalType(1, 1)), s.StructField("t", s.TimeType(0))])
-(made,) = compile_conform(batch.schema, asked, ReadOptions()).conform(batch)
+(made,) = compile_converter(batch.schema, asked, ReadOptions()).convert(batch)
 print(made.num_rows)
 """
 

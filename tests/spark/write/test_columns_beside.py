@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
 from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import expected_arrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import relative

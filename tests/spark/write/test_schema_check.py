@@ -10,7 +10,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, existing_schema
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema

@@ -13,7 +13,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import DEFAULT, MAP, NAN, D, conformed
+from convert_batches import DEFAULT, MAP, NAN, D, converted
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
@@ -28,7 +28,7 @@ VALUE_ERRORS = {
 def test_a_value_that_spark_cannot_hold_is_a_named_error(case):
     array, options, error, expected = VALUE_ERRORS[case]
     with pytest.raises(error) as caught:
-        conformed(array, options)
+        converted(array, options)
     assert expected in str(caught.value)
 
 
@@ -54,10 +54,10 @@ def test_keys_of_a_map_are_compared_within_the_map(case):
     entries = [(key, i) for i, key in enumerate(keys)]
     map_type = pa.map_(type_, pa.int8())
     fine = pa.array([entries, None, entries, entries[::-1], []], map_type)
-    assert repr(fine.to_pylist()) == repr(conformed(fine).to_pylist())
+    assert repr(fine.to_pylist()) == repr(converted(fine).to_pylist())
     twice = pa.array([entries, [*entries, (keys[-1], 99)]], map_type)
     with pytest.raises(SchemaMismatchError, match=r"twice \(slot 1\)"):
-        conformed(twice)
+        converted(twice)
 
 
 def map_of(keys, sizes, *, validity=None, entries_validity=None):
@@ -80,9 +80,9 @@ NULL_KEYS = {
 def test_a_null_key_is_an_error(case):
     """pyarrow ends the process on a null under a key that is not nullable, so it must not get that far."""
     with pytest.raises(InvalidBodyError, match="field c: expected map keys that are not null, found a null key"):
-        conformed(NULL_KEYS[case])
+        converted(NULL_KEYS[case])
 
 
 def test_null_keys_and_keys_that_are_twice_under_a_null_map_are_no_error():
     array = map_of(pa.array(["a", "b", None, "x", "x"]), [2, 3], validity=FIRST_ONLY)
-    assert [[("a", "a"), ("b", "b")], None] == conformed(array).to_pylist()
+    assert [[("a", "a"), ("b", "b")], None] == converted(array).to_pylist()

@@ -1,7 +1,7 @@
 """Decimals with more digits than their type allows."""
 
 import pytest
-from conform_batches import DEFAULT, conformed, wide
+from convert_batches import DEFAULT, converted, wide
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError
@@ -20,5 +20,5 @@ VALUE_ERRORS = {
 def test_a_value_that_spark_cannot_hold_is_a_named_error(case):
     array, options, error, expected = VALUE_ERRORS[case]
     with pytest.raises(error) as caught:
-        conformed(array, options)
+        converted(array, options)
     assert expected in str(caught.value)

@@ -4,7 +4,7 @@ import struct
 
 import pyarrow as pa
 import pytest
-from conform_batches import conformed, option
+from convert_batches import converted, option
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
@@ -43,27 +43,27 @@ STORAGES = {
 def test_values(case, metadata):
     storage = STORAGES[case]
     expected = [None if value is None else {"srid": 4326, "wkb": value} for value in storage.to_pylist()]
-    assert expected == conformed(storage, GEOMETRY, metadata=metadata).to_pylist()
+    assert expected == converted(storage, GEOMETRY, metadata=metadata).to_pylist()
 
 
 def test_binary_stays_binary_by_default():
-    assert VALUES == conformed(pa.array(VALUES), metadata=PLANE).to_pylist()
+    assert VALUES == converted(pa.array(VALUES), metadata=PLANE).to_pylist()
 
 
 def test_a_schema_may_ask_for_mixed_srids_and_for_nothing_else():
     mixed = s.StructField("c", s.GeometryType("ANY"))
-    found = conformed(pa.array(VALUES[:1]), GEOMETRY, asked=mixed, metadata=PLANE)
+    found = converted(pa.array(VALUES[:1]), GEOMETRY, asked=mixed, metadata=PLANE)
     assert [{"srid": 4326, "wkb": POINT}] == found.to_pylist()
     for other in (s.GeometryType(3857), s.GeographyType("ANY"), s.BinaryType()):
         with pytest.raises(SchemaMismatchError, match=r"field c: .*is geometry\(4326\) in Spark"):
-            conformed(pa.array(VALUES[:1]), GEOMETRY, asked=s.StructField("c", other), metadata=PLANE)
+            converted(pa.array(VALUES[:1]), GEOMETRY, asked=s.StructField("c", other), metadata=PLANE)
 
 
 def test_a_schema_with_a_geometry_needs_no_option_but_one_that_is_given_decides():
     asked = s.StructField("c", s.GeometryType(4326))
-    assert len(VALUES) == len(conformed(pa.array(VALUES), asked=asked, metadata=PLANE))
+    assert len(VALUES) == len(converted(pa.array(VALUES), asked=asked, metadata=PLANE))
     with pytest.raises(SchemaMismatchError, match="read it with extensionTypes=geometry"):
-        conformed(pa.array(VALUES), option(extension_types=ExtensionTypes.STORAGE), asked=asked, metadata=PLANE)
+        converted(pa.array(VALUES), option(extension_types=ExtensionTypes.STORAGE), asked=asked, metadata=PLANE)
 
 
 BROKEN = [
@@ -86,7 +86,7 @@ BROKEN = [
 @pytest.mark.parametrize(("value", "match"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_a_broken_header_is_an_error(value, match):
     with pytest.raises(InvalidBodyError, match=f"field c: expected well-known binary .*{match}"):
-        conformed(pa.array([POINT, None, value, POINT]), GEOMETRY, metadata=PLANE)
+        converted(pa.array([POINT, None, value, POINT]), GEOMETRY, metadata=PLANE)
 
 
 def test_what_no_row_shows_is_not_looked_at():
@@ -95,4 +95,4 @@ def test_what_no_row_shows_is_not_looked_at():
         2,
         [pa.py_buffer(b"\1"), pa.array([0, 21, 23], pa.int32()).buffers()[1], pa.py_buffer(POINT + b"xx")],
     )
-    assert [POINT, None] == [row and row["wkb"] for row in conformed(below_null, GEOMETRY, metadata=PLANE).to_pylist()]
+    assert [POINT, None] == [row and row["wkb"] for row in converted(below_null, GEOMETRY, metadata=PLANE).to_pylist()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from built_arrays import buffer, views
-from conform_batches import DEFAULT, batch_of, conformed
+from convert_batches import DEFAULT, batch_of, converted
 from unseen_cases import CASES, build
 
 from spark_arrow_ipc.arrow import Array, Field, array_data
@@ -14,7 +14,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.values import Nanoseconds, Times
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
@@ -29,7 +29,9 @@ OPTIONS = {
 def rows(array, options):
     batch = batch_of(array)
     promised = arrow_to_spark.spark_schema(batch.schema, options)
-    return [row for made in compile_conform(batch.schema, promised, options).conform(batch) for row in made.to_pylist()]
+    return [
+        row for made in compile_converter(batch.schema, promised, options).convert(batch) for row in made.to_pylist()
+    ]
 
 
 def outcome(array, options):
@@ -59,8 +61,8 @@ def test_null_views_may_have_any_size(view):
     array = views(b"\1\0\0\0a" + bytes(11), NULL_VIEWS[view], b"\1\0\0\0b" + bytes(11))
     array = replace(array, null_count=1, buffers=(array_data.pack_bits([True, False, True]), *array.buffers[1:]))
     validate.check(array, "c")
-    assert ["a", None, "b"] == conformed(array).to_pylist()
-    assert [None, "b"] == conformed(array.slice(1)).to_pylist()
+    assert ["a", None, "b"] == converted(array).to_pylist()
+    assert [None, "b"] == converted(array.slice(1)).to_pylist()
 
 
 MANY = 2**31 - 1

@@ -6,7 +6,7 @@ import pytest
 from variant_values import metadata_of
 
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.spark.conform.variant_bytes import Keys
+from spark_arrow_ipc.spark.convert.variant_bytes import Keys
 
 ROWS = [["b", "a"], [], None, ["é", "aa", "a"], ["b", "a"]]
 

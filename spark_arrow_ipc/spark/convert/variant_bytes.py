@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.conversion import offsets_of_sizes
+from spark_arrow_ipc.spark.convert.conversion import offsets_of_sizes
 
 Octets = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]

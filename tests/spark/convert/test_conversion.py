@@ -5,7 +5,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import DEFAULT, MAP, D, S, conformed, ints, option, pieces, wide
+from convert_batches import DEFAULT, MAP, D, S, converted, ints, option, pieces, wide
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
@@ -32,7 +32,7 @@ SHARED = {
 def test_memory_that_fits_is_shared(case):
     """Other names and other nullability are labels, not values."""
     addresses = {b.address for b in SHARED[case].buffers() if b is not None}
-    assert addresses == {b.address for b in conformed(SHARED[case]).buffers() if b is not None}
+    assert addresses == {b.address for b in converted(SHARED[case]).buffers() if b is not None}
 
 
 HIDDEN = {
@@ -49,7 +49,7 @@ HIDDEN = {
 @pytest.mark.parametrize("case", HIDDEN)
 def test_what_lies_under_a_null_is_no_error(case):
     array, options, expected = HIDDEN[case]
-    assert expected == conformed(array, options).to_pylist()
+    assert expected == converted(array, options).to_pylist()
 
 
 @pytest.mark.parametrize("case", HIDDEN)
@@ -59,7 +59,7 @@ def test_what_lies_under_a_null_struct_is_no_error(case):
     child = Array(array.type, array.length, 0, (None, *array.buffers[1:]))
     bits = np.packbits([0, 1], bitorder="little").data
     struct = Array(t.struct([t.Field("x", child.type)]), 2, 1, (bits,), (child,))
-    assert [None, {"x": expected[1]}] == conformed(struct, options).to_pylist()
+    assert [None, {"x": expected[1]}] == converted(struct, options).to_pylist()
 
 
 @pytest.mark.slow

@@ -3,14 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import LONG
+from convert_batches import LONG
 
 from spark_arrow_ipc.arrow import Array
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.measure import measure
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.conversion import compile_bound, slot_prices
+from spark_arrow_ipc.spark.convert.conversion import compile_bound, slot_prices
 
 STRUCT = pa.StructArray.from_arrays([pa.array([1, 2, 3, None]), pa.array(["a", None, "ccc", ""])], ["n", "s"])
 WORDS = pa.array(["a", "longest", "a", None], pa.large_string()).dictionary_encode()

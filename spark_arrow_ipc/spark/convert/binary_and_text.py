@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.validate.views import check_views
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.conversion import (
+from spark_arrow_ipc.spark.convert.conversion import (
     Conversion,
     Mask,
     Numbers,

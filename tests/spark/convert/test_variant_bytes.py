@@ -9,7 +9,7 @@ from variant_values import decoded
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import LimitError
-from spark_arrow_ipc.spark.conform import variant_bytes
+from spark_arrow_ipc.spark.convert import variant_bytes
 
 NO_KEYS = b"\1\0\0"
 PRIMITIVES = [

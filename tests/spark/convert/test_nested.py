@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import batch_of, option, pieces, struct_of
+from convert_batches import batch_of, option, pieces, struct_of
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
@@ -11,7 +11,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 
 THREE = bridge.from_pyarrow(pa.array([1, 2, 3]))
 
@@ -50,11 +50,11 @@ def test_indices_of_mapped_files_are_not_trusted(case):
 def test_a_dictionary_is_converted_once(monkeypatch):
     calls = []
     batch = batch_of(pa.array(["a", "b", "a"]).dictionary_encode())
-    made = compile_conform(batch.schema, struct_of(("c", s.StringType())), option(output_batch_rows=1))
+    made = compile_converter(batch.schema, struct_of(("c", s.StringType())), option(output_batch_rows=1))
     monkeypatch.setattr(
         bridge, "buffers_of", lambda array, real=bridge.buffers_of: calls.append(array.type) or real(array)
     )
-    assert ["a", "b", "a"] == [piece.column(0)[0].as_py() for piece in made.conform(batch)]
+    assert ["a", "b", "a"] == [piece.column(0)[0].as_py() for piece in made.convert(batch)]
     assert 1 == calls.count(t.utf8)
 
 
@@ -137,8 +137,8 @@ def test_rows_that_share_less_are_read(make):
 
 def test_billions_of_rows_are_not_shared_bytes():
     schema = batch_of(Array(t.null, 1, 1, ())).schema
-    plan = compile_conform(schema, struct_of(("c", s.StringType())), option(max_batch_bytes=1 << 20))
-    assert 1 < next(plan.conform(batch_of(Array(t.null, MANY, MANY, ())))).num_rows
+    plan = compile_converter(schema, struct_of(("c", s.StringType())), option(max_batch_bytes=1 << 20))
+    assert 1 < next(plan.convert(batch_of(Array(t.null, MANY, MANY, ())))).num_rows
 
 
 def test_converted_dictionaries_have_one_budget():
@@ -159,9 +159,9 @@ def test_converted_dictionaries_have_one_budget():
 def test_a_dictionary_that_replaces_another_takes_its_place_in_the_budget():
     schema = batch_of(pa_dictionary("x")).schema
     options = option(max_batch_bytes=5000)
-    plan = compile_conform(schema, s.StructType([s.StructField("c", s.StringType())]), options)
+    plan = compile_converter(schema, s.StructType([s.StructField("c", s.StringType())]), options)
     for letter in "abcdefgh":
-        (piece,) = plan.conform(batch_of(pa_dictionary(letter)))
+        (piece,) = plan.convert(batch_of(pa_dictionary(letter)))
         assert [letter * 3000] == piece.column(0).to_pylist()
 
 

@@ -1,12 +1,12 @@
-"""`compile_conform`: the plan that converts a file's batches to Spark's schema.
+"""`compile_converter`: the plan that converts a file's batches to Spark's schema.
 
 How it works
 ------------
-1. `compile_conform` walks a file's schema once. It finds columns by name and picks a conversion for each field from the
+1. `compile_converter` walks a file's schema once. It finds columns by name and picks a conversion for each field from the
    tables at the end of this module. The natural Spark type of a field (``spark/types/arrow_to_spark.py``) must be the
    requested type or widen to it (``spark/types/merge.py``); nested types compare their children. A mismatch is an error
    here, before any value is read: it names the column, both types, and an option that resolves it if there is one.
-2. `Conform.conform` adds a column of nulls for columns that the file lacks, and cuts the batch if its decoded size may
+2. `BatchConverter.convert` adds a column of nulls for columns that the file lacks, and cuts the batch if its decoded size may
    exceed 64 MiB: first by a cheap upper bound, and only if that fails by the exact size of each row.
 3. It calls one `Conversion` for each column. They share the memory of the file's batch where Spark's layout is the same.
 
@@ -42,8 +42,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.unseen import clear_unseen, of_seen
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import binary_and_text, nested, primitive, tensors, variants
-from spark_arrow_ipc.spark.conform.conversion import (
+from spark_arrow_ipc.spark.convert import binary_and_text, nested, primitive, tensors, variants
+from spark_arrow_ipc.spark.convert.conversion import (
     ABSENT_FIELD,
     Bound,
     Conversion,
@@ -74,10 +74,10 @@ minute or two. Writers that put a whole table into one batch, with dictionaries,
 
 
 @dataclass(frozen=True, slots=True)
-class Conform:
+class BatchConverter:
     """A compiled plan for the batches of one file schema."""
 
-    schema: pa.Schema  # of every batch that `conform` yields
+    schema: pa.Schema  # of every batch that `convert` yields
     # The positions of the columns of a file's batch, in the order of `schema`; the position after its last column
     # stands for columns that the file lacks.
     positions: tuple[int, ...]
@@ -90,7 +90,7 @@ class Conform:
     checked: bool  # whether the decoder has checked the values of the batches (``validation=full``)
     bound: Bound | None  # upper bound of the decoded bytes, where one is cheaper than the exact size
 
-    def conform(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
+    def convert(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Convert a batch, in pieces of at most `max_rows` rows and about 64 MiB.
 
         Memory is shared with `batch` where layouts agree. A batch without rows gives one without rows.
@@ -158,7 +158,7 @@ def _converted(column: Array, conversion: Conversion) -> pa.Array:
     return conversion.convert(column, None)
 
 
-def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> Conform:
+def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> BatchConverter:
     """Compile the plan that converts batches of `arrow_schema` to `spark_schema`."""
     expected = expected_arrow_schema(spark_schema)
     absent = len(arrow_schema) if options.fills_missing else None
@@ -170,7 +170,7 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
         for i, asked in zip(positions, spark_schema.fields, strict=True)
     )
     types = [fields[i].type for i in positions]
-    return Conform(
+    return BatchConverter(
         expected,
         tuple(positions),
         conversions,

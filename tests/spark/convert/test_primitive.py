@@ -5,7 +5,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import DAY, DEFAULT, MS, NS, S, conformed, ints, option
+from convert_batches import DAY, DEFAULT, MS, NS, S, converted, ints, option
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import UnsupportedError
@@ -28,13 +28,13 @@ BY_OPTIONS = {
 @pytest.mark.parametrize("case", BY_OPTIONS)
 def test_values_by_options(case):
     array, options, expected = BY_OPTIONS[case]
-    made = conformed(array, options)
+    made = converted(array, options)
     assert expected == made.to_pylist()
 
 
 def test_nanoseconds_of_a_time():
     """TIME holds nanoseconds from Spark 4.3 on, microseconds before."""
-    made = conformed(pa.array([1999], pa.time64("ns")), option(times=Times.TIME))
+    made = converted(pa.array([1999], pa.time64("ns")), option(times=Times.TIME))
     assert [1999 if arrow_to_spark.NANOSECOND_TIME_PRECISION == 9 else 1000] == made.view(pa.int64()).to_pylist()
 
 
@@ -56,5 +56,5 @@ VALUE_ERRORS = {
 def test_a_value_that_spark_cannot_hold_is_a_named_error(case):
     array, options, error, expected = VALUE_ERRORS[case]
     with pytest.raises(error) as caught:
-        conformed(array, options)
+        converted(array, options)
     assert expected in str(caught.value)

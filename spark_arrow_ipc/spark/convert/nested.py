@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.validate.arrays import VALUE_CHECKS
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.conversion import (
+from spark_arrow_ipc.spark.convert.conversion import (
     ABSENT_FIELD,
     Conversion,
     Mask,

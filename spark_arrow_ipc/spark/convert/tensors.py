@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.conversion import (
+from spark_arrow_ipc.spark.convert.conversion import (
     Conversion,
     Mask,
     Numbers,

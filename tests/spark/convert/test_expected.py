@@ -1,11 +1,11 @@
 """The expected pyarrow schema is the one that PySpark computes."""
 
 import pytest
-from conform_batches import is_expected_by_pyspark, struct_of
+from convert_batches import is_expected_by_pyspark, struct_of
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import expected_arrow_schema
 
 VOIDS = {
     "c": s.StructType([s.StructField("c", s.NullType(), nullable=False)]),

@@ -3,7 +3,7 @@
 import arrow_cases
 import numpy as np
 import pytest
-from conform_batches import MS, NS, US, S, batch_of, conformed, raw
+from convert_batches import MS, NS, US, S, batch_of, converted, raw
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import array_data
@@ -11,8 +11,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.statistics.min_max import has_bounds, summarise
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import Refusal, refusal_of
-from spark_arrow_ipc.spark.conform.conversion import ABSENT_FIELD
+from spark_arrow_ipc.spark.convert import Refusal, refusal_of
+from spark_arrow_ipc.spark.convert.conversion import ABSENT_FIELD
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, TimestampsWithOffset, Vectors
 from spark_arrow_ipc.spark.types import extension_columns
@@ -156,9 +156,9 @@ def test_any_bits_are_taken_or_some_are_refused(case):
     array = widest(type_)
     if refusal is not NONE:
         with pytest.raises(ArrowIpcError):
-            conformed(array, options)
+            converted(array, options)
         array = array.slice(0, 2)
-    made = conformed(array, options)
+    made = converted(array, options)
     assert [True, *[False] * (array.length - 1)] == made.is_null().to_pylist()
 
 
@@ -172,7 +172,7 @@ def test_nulls_are_where_the_array_says_so(name, start):
     if refusal_of(field, asked_of(field, DEFAULT), DEFAULT) is UNKNOWN:
         assert name in {"null", "map", "date64", "duration[ms]"} or "decimal" in name
         return
-    made = conformed(ours)
+    made = converted(ours)
     if isinstance(field.type, t.Dictionary | t.RunEndEncoded):
         assert made.is_null().to_pylist() == [value is None for value in array.to_pylist()]
     elif not isinstance(field.type, t.SparseUnion | t.DenseUnion):

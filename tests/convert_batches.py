@@ -1,4 +1,4 @@
-"""Batches of one column, and their conversion to Spark, for tests of `spark.conform`."""
+"""Batches of one column, and their conversion to Spark, for tests of `spark.convert`."""
 
 import decimal
 import inspect
@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
@@ -51,11 +51,11 @@ def batch_of(array, metadata=None):
     return RecordBatch(Schema.of([field]), (array,), array.length)
 
 
-def conformed(array, options=DEFAULT, *, asked=None, metadata=None):
+def converted(array, options=DEFAULT, *, asked=None, metadata=None):
     """Return the column of one batch, and check that it is what Spark expects of the schema that it was promised."""
     batch = batch_of(array, metadata)
     promised = arrow_to_spark.spark_schema(batch.schema, options) if asked is None else s.StructType([asked])
-    (made,) = compile_conform(batch.schema, promised, options).conform(batch)
+    (made,) = compile_converter(batch.schema, promised, options).convert(batch)
     made.validate(full=True)
     assert is_expected_by_pyspark(made.schema, promised)
     return made.column(0)
@@ -93,4 +93,4 @@ def pieces(array, **given):
     batch = batch_of(array)
     options = option(**given)
     promised = arrow_to_spark.spark_schema(batch.schema, options)
-    return list(compile_conform(batch.schema, promised, options).conform(batch))
+    return list(compile_converter(batch.schema, promised, options).convert(batch))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import batch_of, conformed, option
+from convert_batches import batch_of, converted, option
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
@@ -56,7 +56,7 @@ def test_fixed_shapes_as_pyarrow_writes_them(cubes):
         storage, pairs = flat, metadata("fixed", shape=cubes.shape[1:])
     else:
         storage, pairs = of_extension(pa.FixedShapeTensorArray.from_numpy_ndarray(cubes))
-    made = conformed(storage, TENSOR, metadata=pairs)
+    made = converted(storage, TENSOR, metadata=pairs)
     assert [cube.tolist() for cube in cubes] == [dense_of(row) for row in made.to_pylist()]
 
 
@@ -70,13 +70,13 @@ def test_a_permutation_is_that_of_the_text(permutation):
     pyarrow 26 writes the inverse, and reads its own to another shape, where that is another permutation.
     """
     storage = pa.FixedSizeListArray.from_arrays(pa.array(CUBES.reshape(-1)), 24)
-    made = conformed(storage, TENSOR, metadata=metadata("fixed", shape=[2, 3, 4], permutation=permutation))
+    made = converted(storage, TENSOR, metadata=metadata("fixed", shape=[2, 3, 4], permutation=permutation))
     assert [cube.transpose(permutation).tolist() for cube in CUBES] == [dense_of(row) for row in made.to_pylist()]
 
 
 def test_slices_and_nulls():
     storage = pa.array([None, [1, 2, 3, 4], None, [5, None, 7, 8]], pa.list_(pa.int32(), 4)).slice(1)
-    made = conformed(storage, TENSOR, metadata=metadata("fixed", shape=[2, 2], permutation=[1, 0]))
+    made = converted(storage, TENSOR, metadata=metadata("fixed", shape=[2, 2], permutation=[1, 0]))
     assert [[2, 2], None, [2, 2]] == [row and row["shape"] for row in made.to_pylist()]
     assert [[1, 3, 2, 4], None, [5, 7, None, 8]] == [row and row["data"] for row in made.to_pylist()]
 
@@ -98,7 +98,7 @@ def test_variable_shapes(permutation, large):
     if large:
         storage = storage.cast(pa.struct([("data", pa.large_list(pa.float32())), ("shape", pa.list_(pa.int32(), 2))]))
     extra = {} if permutation is None else {"permutation": permutation}
-    made = conformed(storage.slice(1), TENSOR, metadata=metadata("variable", **extra)).to_pylist()
+    made = converted(storage.slice(1), TENSOR, metadata=metadata("variable", **extra)).to_pylist()
     for row, found in zip(ROWS, made, strict=True):
         if row is None:
             assert found is None
@@ -126,9 +126,9 @@ def struct_of(**types):
 def test_a_schema_of_ones_own_widens_and_leaves_out():
     storage, pairs = pa.array([[1, 2]], pa.list_(pa.int8(), 2)), metadata("fixed", shape=[2])
     wider = s.StructField("c", struct_of(data=s.LongType(), shape=s.LongType()))
-    assert [{"data": [1, 2], "shape": [2]}] == conformed(storage, TENSOR, asked=wider, metadata=pairs).to_pylist()
+    assert [{"data": [1, 2], "shape": [2]}] == converted(storage, TENSOR, asked=wider, metadata=pairs).to_pylist()
     less = s.StructField("c", struct_of(data=s.ByteType()))
-    assert [{"data": [1, 2]}] == conformed(storage, TENSOR, asked=less, metadata=pairs).to_pylist()
+    assert [{"data": [1, 2]}] == converted(storage, TENSOR, asked=less, metadata=pairs).to_pylist()
 
 
 OTHER_TARGETS = [
@@ -146,7 +146,7 @@ OTHER_TARGETS = [
 def test_other_types_are_refused(target, says):
     storage, pairs = pa.array([[1, 2]], pa.list_(pa.int8(), 2)), metadata("fixed", shape=[2])
     with pytest.raises(SchemaMismatchError, match=says):
-        conformed(storage, TENSOR, asked=s.StructField("c", target), metadata=pairs)
+        converted(storage, TENSOR, asked=s.StructField("c", target), metadata=pairs)
 
 
 BROKEN = [
@@ -163,17 +163,17 @@ BROKEN = [
 @pytest.mark.parametrize(("rows", "values", "says"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_rows_that_contradict_themselves_are_refused(rows, values, says):
     with pytest.raises(InvalidBodyError, match=says):
-        conformed(pa.array(rows, VARIABLE), TENSOR, metadata=metadata("variable", **values))
+        converted(pa.array(rows, VARIABLE), TENSOR, metadata=metadata("variable", **values))
 
 
 def test_broken_metadata_are_refused_with_the_column():
     with pytest.raises(InvalidMetadataError, match="field c: expected a fixed-size list of 6 elements"):
-        conformed(pa.array([[1, 2]], pa.list_(pa.int8(), 2)), TENSOR, metadata=metadata("fixed", shape=[2, 3]))
+        converted(pa.array([[1, 2]], pa.list_(pa.int8(), 2)), TENSOR, metadata=metadata("fixed", shape=[2, 3]))
 
 
 def test_tensors_inside_of_structs_and_lists():
     cubes = CUBES.transpose(0, 3, 2, 1)
     inner = pa.StructArray.from_arrays([pa.FixedShapeTensorArray.from_numpy_ndarray(cubes)], ["t"])
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), inner)
-    found = conformed(of_extension(lists)[0], TENSOR).to_pylist()
+    found = converted(of_extension(lists)[0], TENSOR).to_pylist()
     assert [cubes[:1].tolist(), cubes[1:].tolist()] == [[dense_of(item["t"]) for item in row] for row in found]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import DEFAULT, LONG, MAP, NS, D, asked, batch_of, conformed, ints, option, pieces, struct_of, wide
+from convert_batches import DEFAULT, LONG, MAP, NS, D, asked, batch_of, converted, ints, option, pieces, struct_of, wide
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
@@ -16,7 +16,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
+from spark_arrow_ipc.spark.convert import compile_converter, expected_arrow_schema, plan
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Times
 
@@ -99,7 +99,7 @@ VALUES = {
 @pytest.mark.parametrize("case", VALUES)
 def test_values_of_a_type(case):
     array, expected = VALUES[case]
-    assert expected == conformed(array).to_pylist()
+    assert expected == converted(array).to_pylist()
 
 
 @pytest.mark.parametrize("case", VALUES)
@@ -111,7 +111,7 @@ def test_values_of_a_slice(case, part):
     start, length = part
     start = min(start, ours.length)
     end = ours.length if length is None else min(start + length, ours.length)
-    assert expected[start:end] == conformed(ours.slice(start, end - start)).to_pylist()
+    assert expected[start:end] == converted(ours.slice(start, end - start)).to_pylist()
 
 
 @pytest.mark.parametrize("case", VALUES)
@@ -123,7 +123,7 @@ def test_values_below_a_struct_and_a_list(case):
     offsets = np.array([0, 1, child.length], np.int32)
     validity = np.packbits([0, 1], bitorder="little").data
     lists = Array(t.list_(inner.type), 2, 1, (validity, offsets.view(np.uint8).data), (inner,))
-    assert [None, [{"x": value} for value in expected[1:]]] == conformed(lists).to_pylist()
+    assert [None, [{"x": value} for value in expected[1:]]] == converted(lists).to_pylist()
 
 
 WIDER = {
@@ -147,7 +147,7 @@ WIDER = {
 @pytest.mark.parametrize("case", WIDER)
 def test_a_schema_may_ask_for_a_wider_type(case):
     array, type_, expected = WIDER[case]
-    assert expected == conformed(array, asked=asked(type_)).to_pylist()
+    assert expected == converted(array, asked=asked(type_)).to_pylist()
 
 
 MISMATCHES = {
@@ -195,37 +195,37 @@ ABSENT = {
 def test_what_a_file_does_not_have_is_null(case, options):
     type_, values, schema, expected = ABSENT[case]
     batch = batch_of(from_pylist.array(values, type_))
-    (found,) = compile_conform(batch.schema, schema, options).conform(batch)
+    (found,) = compile_converter(batch.schema, schema, options).convert(batch)
     assert expected == found.to_pylist()
     assert found.schema == expected_arrow_schema(schema)
     with pytest.raises(ColumnNotFoundError):
-        compile_conform(batch.schema, schema, STRICT)
+        compile_converter(batch.schema, schema, STRICT)
 
 
 def test_what_is_absent_and_not_null_is_an_error():
     batch = batch_of(from_pylist.array([1], t.int32))
     schema = s.StructType([s.StructField("b", s.StringType(), nullable=False)])
     with pytest.raises(SchemaMismatchError, match="expected no nulls"):
-        list(compile_conform(batch.schema, schema, DEFAULT).conform(batch))
+        list(compile_converter(batch.schema, schema, DEFAULT).convert(batch))
 
 
 @pytest.mark.parametrize("type_", [s.LongType(), s.StringType(), s.ArrayType(s.DateType()), s.StructType([])], ids=str)
 def test_nothing_but_nulls_is_a_column_of_any_type(type_):
-    assert [None, None] == conformed(from_pylist.array([None, None], t.null), asked=asked(type_)).to_pylist()
+    assert [None, None] == converted(from_pylist.array([None, None], t.null), asked=asked(type_)).to_pylist()
 
 
 @pytest.mark.parametrize("case", MISMATCHES)
 def test_another_type_is_an_error_that_names_column_and_types(case):
     array, type_, options, expected = MISMATCHES[case]
     with pytest.raises(SchemaMismatchError) as caught:
-        compile_conform(batch_of(array).schema, s.StructType([asked(type_)]), options)
+        compile_converter(batch_of(array).schema, s.StructType([asked(type_)]), options)
     assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize("type_", [s.YearMonthIntervalType(), s.CharType(3)])
 def test_a_type_that_spark_does_not_take_is_a_named_error(type_):
     with pytest.raises(UnsupportedError, match="field c: Spark takes no columns of type"):
-        compile_conform(batch_of(pa.array([1])).schema, s.StructType([asked(type_)]), DEFAULT)
+        compile_converter(batch_of(pa.array([1])).schema, s.StructType([asked(type_)]), DEFAULT)
 
 
 NAMES = Schema.of([t.field("a", t.int8), t.field("B", t.int8), t.field("x", t.int8), t.field("X", t.int8)])
@@ -234,16 +234,16 @@ FOUND = {"a": 0, "A": 0, "b": 1, "x": 2, "X": 3}
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_column_is_found_by_name_in_any_case(name):
-    made = compile_conform(NAMES, struct_of((name, s.ByteType())), DEFAULT)
+    made = compile_converter(NAMES, struct_of((name, s.ByteType())), DEFAULT)
     assert ((FOUND[name],), [name]) == (made.positions, made.schema.names)
 
 
 def test_a_column_that_is_missing_is_named():
     with pytest.raises(ColumnNotFoundError, match=r"there is no column 'z'; the columns are 'a', 'B', 'x', 'X'"):
-        compile_conform(NAMES, struct_of(("z", s.ByteType())), STRICT)
+        compile_converter(NAMES, struct_of(("z", s.ByteType())), STRICT)
     structs = Schema.of([t.field("s", NAMES_STRUCT)])
     with pytest.raises(ColumnNotFoundError, match=r"there is no field 'z' in s; the fields are 'a', 'B'"):
-        compile_conform(structs, struct_of(("s", struct_of(("z", s.ByteType())))), STRICT)
+        compile_converter(structs, struct_of(("s", struct_of(("z", s.ByteType())))), STRICT)
 
 
 NAMES_STRUCT = t.Struct(NAMES.fields)
@@ -252,7 +252,7 @@ NAMES_STRUCT = t.Struct(NAMES.fields)
 def test_a_name_that_may_stand_for_two_columns_is_an_error():
     schema = Schema.of([t.field("ab", t.int8), t.field("aB", t.int8)])
     with pytest.raises(SchemaMismatchError, match="the name 'AB' may stand for #0 'ab', #1 'aB'"):
-        compile_conform(schema, struct_of(("AB", s.ByteType())), DEFAULT)
+        compile_converter(schema, struct_of(("AB", s.ByteType())), DEFAULT)
 
 
 NOT_NULL = {
@@ -269,7 +269,7 @@ NOT_NULL = {
 def test_a_null_where_the_schema_says_not_null_is_an_error(case):
     array, field, expected = NOT_NULL[case]
     with pytest.raises(SchemaMismatchError) as caught:
-        conformed(array, asked=field)
+        converted(array, asked=field)
     assert expected in str(caught.value)
 
 
@@ -283,9 +283,9 @@ NO_NULLS = {
 
 @pytest.mark.parametrize("case", NO_NULLS)
 def test_not_null_is_given_where_there_is_no_null(case):
-    """Spark compares nullability at every depth with what it was promised: `conformed` does the same."""
+    """Spark compares nullability at every depth with what it was promised: `converted` does the same."""
     array, field = NO_NULLS[case]
-    assert array.to_pylist() == conformed(array, asked=field).to_pylist()
+    assert array.to_pylist() == converted(array, asked=field).to_pylist()
 
 
 def test_batches_are_cut_to_the_rows_asked_for():
@@ -317,7 +317,7 @@ def test_batches_are_cut_to_the_bytes_that_spark_takes_well(case, monkeypatch):
 def test_rows_without_columns_are_counted():
     """An empty projection keeps the row count."""
     batch = batch_of(pa.array([1, 2, 3]))
-    made = list(compile_conform(batch.schema, s.StructType([]), option(output_batch_rows=2)).conform(batch))
+    made = list(compile_converter(batch.schema, s.StructType([]), option(output_batch_rows=2)).convert(batch))
     assert [(2, 0), (1, 0)] == [(piece.num_rows, piece.num_columns) for piece in made]
 
 

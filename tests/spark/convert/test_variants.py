@@ -8,13 +8,13 @@ import uuid
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conform_batches import conformed
+from convert_batches import converted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from variant_values import decoded, encoded, metadata_of, shredded, tagged
 
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.spark.conform import variants
+from spark_arrow_ipc.spark.convert import variants
 
 NAMED = {"ARROW:extension:name": "arrow.parquet.variant", "ARROW:extension:metadata": ""}
 MISSING = object()
@@ -64,7 +64,7 @@ def storage(values, shape, list_of=pa.list_, metadata=BINARY):
 
 
 def found(array, metadata=NAMED):
-    rows = conformed(array, metadata=metadata).to_pylist()
+    rows = converted(array, metadata=metadata).to_pylist()
     return [MISSING if row is None else decoded(row["metadata"], row["value"]) for row in rows]
 
 
@@ -227,7 +227,7 @@ BROKEN = [
 @pytest.mark.parametrize(("array", "match"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_what_the_format_forbids_is_an_error(array, match):
     with pytest.raises(InvalidBodyError, match=match):
-        conformed(array, metadata=NAMED)
+        converted(array, metadata=NAMED)
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_changed_bytes_are_values_or_errors_of_ours(value, part, at, change):
     row[part] = bytes(octets)
     array = pa.array([row], pa.struct([pa.field("metadata", pa.binary()), *storage_type(OBJECT)]))
     with contextlib.suppress(InvalidBodyError):
-        conformed(array, metadata=NAMED)
+        converted(array, metadata=NAMED)
 
 
 def test_what_no_row_shows_is_not_looked_at():

@@ -5,7 +5,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from conform_batches import conformed
+from convert_batches import converted
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
@@ -81,7 +81,7 @@ def test_values_that_are_not_those_of_a_vector_or_matrix_are_an_error(package, n
     slots = [None if slot is None else dict(zip(names, slot, strict=True)) for slot in (*(v[1] for v in good), row)]
     array = pa.array(slots, storage)
     if reason is None:
-        assert slots == conformed(array, asked=field(type_)).to_pylist()
+        assert slots == converted(array, asked=field(type_)).to_pylist()
         for slot in slots:  # Spark's own class takes it
             assert slot is None or type_.deserialize(tuple(slot.values())) is not None
     else:
@@ -89,10 +89,10 @@ def test_values_that_are_not_those_of_a_vector_or_matrix_are_an_error(package, n
         with pytest.raises(
             (UnsupportedError, SchemaMismatchError), match=re.escape(reason if reason is NOT_NULL else said)
         ):
-            conformed(array, asked=field(type_))
+            converted(array, asked=field(type_))
         with pytest.raises((UnsupportedError, SchemaMismatchError), match=r"field c\[\].*(slot 0|found 1)"):
-            conformed(pa.array([[slots[-1]]], pa.list_(storage)), asked=field(s.ArrayType(type_)))
+            converted(pa.array([[slots[-1]]], pa.list_(storage)), asked=field(s.ArrayType(type_)))
         hidden = pa.StructArray.from_arrays([array], names=["v"], mask=pa.array([False] * len(good) + [True]))
         below = s.StructType([field(type_, name="v")])
-        assert len(slots) == len(conformed(hidden, asked=field(below)))  # under a null nothing is read
-        assert reason is NOT_NULL or slots == conformed(array, asked=field(type_.sqlType())).to_pylist()
+        assert len(slots) == len(converted(hidden, asked=field(below)))  # under a null nothing is read
+        assert reason is NOT_NULL or slots == converted(array, asked=field(type_.sqlType())).to_pylist()

@@ -20,7 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.conversion import (
+from spark_arrow_ipc.spark.convert.conversion import (
     Conversion,
     Mask,
     Numbers,

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from conform_batches import conformed, option
+from convert_batches import converted, option
 
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark.options.values import ExtensionTypes
@@ -25,13 +25,13 @@ EXTENSIONS = {
 @pytest.mark.parametrize("case", EXTENSIONS)
 def test_values_of_an_extension_type(case):
     name, array, expected = EXTENSIONS[case]
-    made = conformed(array, metadata={"ARROW:extension:name": name})
+    made = converted(array, metadata={"ARROW:extension:name": name})
     assert expected == made.to_pylist()
 
 
 def test_extension_types_stay_storage_when_asked():
     options = option(extension_types=ExtensionTypes.STORAGE)
-    made = conformed(pa.array([1], pa.int8()), options, metadata={"ARROW:extension:name": "arrow.bool8"})
+    made = converted(pa.array([1], pa.int8()), options, metadata={"ARROW:extension:name": "arrow.bool8"})
     assert [1] == made.to_pylist()
 
 
@@ -42,4 +42,4 @@ def test_a_variant_without_a_value_is_an_error():
     with pytest.raises(
         InvalidBodyError, match="field c: expected a value in every variant that is not null, found none in slot 0"
     ):
-        conformed(storage, metadata={"ARROW:extension:name": "arrow.parquet.variant"})
+        converted(storage, metadata={"ARROW:extension:name": "arrow.parquet.variant"})

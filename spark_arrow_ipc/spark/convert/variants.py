@@ -25,8 +25,8 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import binary_and_text
-from spark_arrow_ipc.spark.conform.conversion import (
+from spark_arrow_ipc.spark.convert import binary_and_text
+from spark_arrow_ipc.spark.convert.conversion import (
     Conversion,
     Mask,
     Numbers,
@@ -39,7 +39,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     valid,
     validity,
 )
-from spark_arrow_ipc.spark.conform.variant_bytes import (
+from spark_arrow_ipc.spark.convert.variant_bytes import (
     Keys,
     check_size,
     chosen,
