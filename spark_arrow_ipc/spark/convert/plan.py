@@ -65,6 +65,9 @@ from spark_arrow_ipc.spark.types.field_metadata import vector_element
 from spark_arrow_ipc.spark.types.merge import widens
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
+MAX_ROWS = 1_000_000
+"""The most rows of a batch for the JVM."""
+
 PIECE_NBYTES = 64 << 20
 """Bytes of one batch for the JVM; larger ones cost it memory and are not faster (measured)."""
 
@@ -82,7 +85,6 @@ class BatchConverter:
     # stands for columns that the file lacks.
     positions: tuple[int, ...]
     conversions: tuple[Conversion, ...]  # one for each column of `schema`
-    max_rows: int  # of a batch
     # Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row. All rows of a batch may have
     # 32 times as many.
     max_row_nbytes: int
@@ -91,7 +93,7 @@ class BatchConverter:
     bound: Bound | None  # upper bound of the decoded bytes, where one is cheaper than the exact size
 
     def convert(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Convert a batch, in pieces of at most `max_rows` rows and about 64 MiB.
+        """Convert a batch, in pieces of at most `MAX_ROWS` rows and about 64 MiB.
 
         Memory is shared with `batch` where layouts agree. A batch without rows gives one without rows.
         """
@@ -118,7 +120,7 @@ class BatchConverter:
     def _pieces(self, batch: RecordBatch, columns: tuple[Array, ...]) -> Iterator[pa.RecordBatch]:
         try:
             # Almost every batch fits, and the bound reads buffer sizes only; the exact size would read dictionary indices.
-            if batch.num_rows <= self.max_rows and self.bound is not None and self.bound(columns) <= PIECE_NBYTES:
+            if batch.num_rows <= MAX_ROWS and self.bound is not None and self.bound(columns) <= PIECE_NBYTES:
                 yield self._piece(columns, batch.num_rows)
                 return
             schema = Schema(tuple(batch.schema.fields[i] for i in self.positions))
@@ -137,7 +139,7 @@ class BatchConverter:
     def _split(self, batch: RecordBatch) -> Iterator[RecordBatch]:
         return split_rows(
             batch,
-            max_rows=self.max_rows,
+            max_rows=MAX_ROWS,
             max_nbytes=PIECE_NBYTES,
             most=MostNbytes(self.max_row_nbytes, _EXPANSION * self.max_row_nbytes),
             slot_nbytes=self.slot_prices,
@@ -174,7 +176,6 @@ def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options:
         expected,
         tuple(positions),
         conversions,
-        options.output_batch_rows,
         options.max_batch_bytes,
         slot_prices(types),
         options.validation is Validation.FULL,

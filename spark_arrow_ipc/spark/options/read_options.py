@@ -221,7 +221,6 @@ class ReadOptions:
     concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
     # At most so many small files are one task's: opening a file costs this part of the task's bytes, or 4 MiB.
     most_files_a_task: int = d.internal(default=32)
-    output_batch_rows: int = d.internal(default=1_000_000)  # the most rows of a batch that Spark gets
     is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
 
     @property

@@ -12,6 +12,7 @@ from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.convert import compile_converter
+from spark_arrow_ipc.spark.convert import plan as converter_plan
 
 THREE = bridge.from_pyarrow(pa.array([1, 2, 3]))
 
@@ -50,7 +51,8 @@ def test_indices_of_mapped_files_are_not_trusted(case):
 def test_a_dictionary_is_converted_once(monkeypatch):
     calls = []
     batch = batch_of(pa.array(["a", "b", "a"]).dictionary_encode())
-    made = compile_converter(batch.schema, struct_of(("c", s.StringType())), option(output_batch_rows=1))
+    made = compile_converter(batch.schema, struct_of(("c", s.StringType())), option())
+    monkeypatch.setattr(converter_plan, "MAX_ROWS", 1)
     monkeypatch.setattr(
         bridge, "buffers_of", lambda array, real=bridge.buffers_of: calls.append(array.type) or real(array)
     )

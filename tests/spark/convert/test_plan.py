@@ -288,8 +288,9 @@ def test_not_null_is_given_where_there_is_no_null(case):
     assert array.to_pylist() == converted(array, asked=field).to_pylist()
 
 
-def test_batches_are_cut_to_the_rows_asked_for():
-    made = pieces(pa.array(range(10)), output_batch_rows=4)
+def test_batches_are_cut_to_the_most_rows(monkeypatch):
+    monkeypatch.setattr(plan, "MAX_ROWS", 4)
+    made = pieces(pa.array(range(10)))
     assert [4, 4, 2] == [piece.num_rows for piece in made]
     assert list(range(10)) == [value for piece in made for value in piece.column(0).to_pylist()]
 
@@ -314,10 +315,11 @@ def test_batches_are_cut_to_the_bytes_that_spark_takes_well(case, monkeypatch):
     assert all(piece.nbytes <= 1100 or piece.num_rows == 1 for piece in made)
 
 
-def test_rows_without_columns_are_counted():
+def test_rows_without_columns_are_counted(monkeypatch):
     """An empty projection keeps the row count."""
     batch = batch_of(pa.array([1, 2, 3]))
-    made = list(compile_converter(batch.schema, s.StructType([]), option(output_batch_rows=2)).convert(batch))
+    monkeypatch.setattr(plan, "MAX_ROWS", 2)
+    made = list(compile_converter(batch.schema, s.StructType([]), DEFAULT).convert(batch))
     assert [(2, 0), (1, 0)] == [(piece.num_rows, piece.num_columns) for piece in made]
 
 

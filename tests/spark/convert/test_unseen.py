@@ -14,14 +14,14 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.convert import compile_converter
+from spark_arrow_ipc.spark.convert import compile_converter, plan
 from spark_arrow_ipc.spark.options.values import Nanoseconds, Times
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
 OPTIONS = {
     "full": DEFAULT,
     "structural": replace(DEFAULT, validation=Validation.STRUCTURAL),
-    "small batches": replace(DEFAULT, output_batch_rows=2),
+    "small batches": DEFAULT,
     "other types": replace(DEFAULT, nanoseconds=Nanoseconds.LONG, times=Times.INTERVAL),
 }
 
@@ -44,7 +44,8 @@ def outcome(array, options):
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
-def test_rows_are_those_of_clean_arrays(case, options):
+def test_rows_are_those_of_clean_arrays(case, options, monkeypatch):
+    monkeypatch.setattr(plan, "MAX_ROWS", 2 if options == "small batches" else plan.MAX_ROWS)
     clean, _ = build(*case, clean=True)
     array, _ = CASES[case]
     if options != "structural":
@@ -90,7 +91,8 @@ LATE = {
 
 @pytest.mark.parametrize("name", LATE)
 @pytest.mark.parametrize("rows_of_a_batch", [1, 2, 100])
-def test_sizes_that_no_row_sees_are_late_in_a_batch_that_was_not_validated(name, rows_of_a_batch):
+def test_sizes_that_no_row_sees_are_late_in_a_batch_that_was_not_validated(name, rows_of_a_batch, monkeypatch):
     array, expected = LATE[name]
-    options = replace(DEFAULT, validation=Validation.STRUCTURAL, output_batch_rows=rows_of_a_batch)
+    options = replace(DEFAULT, validation=Validation.STRUCTURAL)
+    monkeypatch.setattr(plan, "MAX_ROWS", rows_of_a_batch)
     assert expected == [row["c"] for row in rows(array, options)]
