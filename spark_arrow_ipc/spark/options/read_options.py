@@ -267,6 +267,15 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class IngestPaths:
+    """The paths of a query that `ingest` starts, which knows its checkpoint and target."""
+
+    log: str | None = None  # the source log in the checkpoint, if neither sourceLog nor lateWindow is set
+    log_storage: tuple[tuple[str, str], ...] = ()  # options, for a log that is remote if the source is not
+    target: str | None = None  # if it is in the storage of the source
+
+
+@dataclass(frozen=True, slots=True)
 class StreamOptions:
     """Options of reading a stream; `parse_stream` makes them, and those of a read, from Spark's dict."""
 
@@ -351,13 +360,7 @@ class StreamOptions:
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )
-
-    # Where a directory's files are noted if neither sourceLog nor lateWindow is given: of `ingest`, which knows the checkpoint.
-    own_log: str | None = d.internal(default=None)
-    # The options of the log's storage, where it is remote and the source is not: of `ingest` alone, too.
-    log_storage: tuple[tuple[str, str], ...] = d.internal(default=())
-    # The directory that the query writes to, in the storage of the source: of `ingest` alone, too.
-    own_target: str | None = d.internal(default=None)
+    ingest: IngestPaths = d.internal(default=IngestPaths())
 
     @property
     def late_seconds(self) -> int:

@@ -42,7 +42,7 @@ from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr, prin
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, misapplied
-from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.read_options import IngestPaths, ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.process import short_errors, show_log
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
@@ -105,7 +105,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
-    waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
+    waiting = WaitingFiles(source, admission, stream.latest_first, stream.ingest.target)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
@@ -317,7 +317,9 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _note_columns(self, batch: StreamBatch) -> None:
         """Note the columns of the stream, once in this process; name new ones of the files later."""
         if self._columns is None:
-            log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
+            log = (
+                self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, ingest=IngestPaths())
+            )
             self._columns = StreamSchema(self._options, log)
             try:
                 self._columns.note(self._schema, batch.files)
