@@ -46,7 +46,7 @@ _TEXT = {"read": "it is for text files, and Arrow files have names and types; re
 }
 _ROWS = {
     "read": "a batch that Spark gets has at most 1,000,000 rows and about 64 MiB; remove it",
-    "written": "the options recordBatchRows and recordBatchBytes bound a record batch",
+    "written": "the option recordBatchRows bounds a record batch, which has about 64 MiB at most",
 }
 _REPLACED = {
     "written": "partitionOverwriteMode=dynamic with mode overwrite replaces the partitions of the rows that are written"
@@ -92,7 +92,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("schema", "userschema", "dtype", "types"), _SCHEMA),
     **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
-    **dict.fromkeys(("batchsize", "batchrows", "outputbatchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
+    **dict.fromkeys(("batchsize", "batchrows", "outputbatchrows", "maxrecordsperbatch", "recordbatchbytes", "rowgroupsize", "chunksize"), _ROWS),
     **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
     "maxfileage": {"read": "the option modifiedAfter leaves older files out"},
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},

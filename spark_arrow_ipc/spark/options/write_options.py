@@ -48,11 +48,8 @@ class SparkWriteOptions:
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION,
     )
-    record_batch_rows: int = d.count("65536", "The most rows in a record batch.", applies=Use.WRITES | Use.COMPACTION)
-    record_batch_bytes: int = d.byte_size(
-        "64m",
-        "About the most bytes in a record batch, before compression.",
-        applies=Use.WRITES | Use.COMPACTION,
+    record_batch_rows: int = d.count(
+        "65536", "The most rows in a record batch, which has about 64 MiB at most.", applies=Use.WRITES | Use.COMPACTION
     )
     ipc_format: Format = d.word(
         Format.FILE,

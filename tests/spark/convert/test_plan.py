@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from convert_batches import DEFAULT, LONG, MAP, NS, D, asked, batch_of, converted, ints, option, pieces, struct_of, wide
+from convert_batches import DEFAULT, LONG, MAP, NS, D, asked, batch_of, converted, ints, pieces, struct_of, wide
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
