@@ -34,15 +34,15 @@ from spark_arrow_ipc.spark.convert.conversion import (
     both,
     data,
     even_offsets,
-    expected_type,
     first_seen,
-    narrowed,
+    narrow_offsets,
     offsets,
-    rebuilt,
-    seen,
+    pyarrow_type,
+    rebuild,
     share,
     valid,
     validity,
+    visible_slots,
 )
 from spark_arrow_ipc.spark.types.extension_columns import SpatialColumn
 
@@ -54,26 +54,26 @@ _HEX = np.frombuffer(b"".join(f"{byte:02x}".encode() for byte in range(256)), np
 
 def short_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of Utf8 and Binary, which shares all memory."""
-    return share(expected_type(natural, site.path))
+    return share(pyarrow_type(natural, site.path))
 
 
 def long_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of LargeUtf8 and LargeBinary: shared bytes, new offsets."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         wide = offsets(array, np.int64)
-        narrow = narrowed(wide - wide[0], site.path)
+        narrow = narrow_offsets(wide - wide[0], site.path)
         octets = array.buffers[2]
         assert octets is not None
-        return rebuilt(to, array, narrow, octets[int(wide[0]) : int(wide[-1])])
+        return rebuild(to, array, narrow, octets[int(wide[0]) : int(wide[-1])])
 
     return Conversion(convert, refusal=Refusal.NONE)
 
 
 def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of Utf8View and BinaryView, which gathers the bytes."""
-    to, is_checked = expected_type(natural, site.path), site.options.validation is Validation.FULL
+    to, is_checked = pyarrow_type(natural, site.path), site.options.validation is Validation.FULL
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         if not is_checked:
@@ -86,45 +86,45 @@ def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
 def _without_null_views(array: Array) -> Array:
     """Return views whose null slots are empty: pyarrow asks for the memory of their sizes, and crashes where it is below 0."""
     mask = valid(array)
-    own = array_data.views(array)
-    if mask is None or not own["size"][~mask].any():
+    slots = array_data.views(array)
+    if mask is None or not slots["size"][~mask].any():
         return array
-    emptied = np.where(mask, own.view("V16"), np.zeros((), "V16"))
+    emptied = np.where(mask, slots.view("V16"), np.zeros((), "V16"))
     bits = array_data.pack_bits(mask)
     return replace(array, offset=0, buffers=(bits, as_buffer(emptied), *array.buffers[2:]))
 
 
-def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:
+def binary_of_one_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of FixedSizeBinary: shared bytes, new offsets."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     width = type_.byte_width
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         new_offsets = even_offsets(array.length, width, site.path)
         octets = array.buffers[1]
         assert octets is not None
-        return rebuilt(to, array, new_offsets, octets[array.offset * width : (array.offset + array.length) * width])
+        return rebuild(to, array, new_offsets, octets[array.offset * width : (array.offset + array.length) * width])
 
     return Conversion(convert, refusal=Refusal.NONE)
 
 
 def uuid(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of arrow.uuid to strings."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     digits = [i for i in range(_UUID_CHARACTERS) if i not in _HYPHENS]
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         characters = np.full((array.length, _UUID_CHARACTERS), ord("-"), np.uint8)
         characters[:, digits] = _HEX[data(array, np.dtype((np.uint8, 16)))].reshape(array.length, 32)
         new_offsets = even_offsets(array.length, _UUID_CHARACTERS, site.path)
-        return rebuilt(to, array, new_offsets, characters.reshape(-1))
+        return rebuild(to, array, new_offsets, characters.reshape(-1))
 
     return Conversion(convert, refusal=Refusal.NONE)
 
 
 def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of arrow.bool8 to bits; 0 is false."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
 
     def convert(array: Array, live: Mask) -> pa.Array:
         values = data(array, np.int8)
@@ -136,7 +136,7 @@ def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
                     "extensionTypes=storage",
                     field_path=site.path,
                 )
-        return rebuilt(to, array, np.packbits(values != 0, bitorder="little"))
+        return rebuild(to, array, np.packbits(values != 0, bitorder="little"))
 
     is_exact = site.options.is_exact
     return Conversion(convert, checks=is_exact, refusal=Refusal.UNKNOWN if is_exact else Refusal.NONE)
@@ -152,7 +152,7 @@ def json(type_: t.DataType, natural: s.DataType, site: Site) -> Conversion:
 
 def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of an unshredded arrow.parquet.variant, by child name."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     names = ("value", "metadata")
     positions = [[child.name for child in type_.fields].index(name) for name in names]
     children = [
@@ -161,11 +161,11 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
     ]
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        mask = seen(array, live)
+        mask = visible_slots(array, live)
         parts = []
         for i, name, child in zip(positions, names, children, strict=True):
             part = array.children[i].slice(array.offset, array.length)
-            part_valid = seen(part, None)
+            part_valid = visible_slots(part, None)
             missing = None if part_valid is None else ~part_valid if mask is None else ~part_valid & mask
             if missing is not None and missing.any():
                 raise InvalidBodyError(
@@ -191,11 +191,13 @@ def with_offset(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
     moments, minutes = type_.fields
     if isinstance(natural, s.StringType):
         offsets_of = site.compile(minutes, s.ShortType(), site.path, nullable=True)
-        return Conversion(lambda array, live: _rfc3339(array, offsets_of, seen(array, live), site), checks=True)
+        return Conversion(
+            lambda array, live: _rfc3339(array, offsets_of, visible_slots(array, live), site), checks=True
+        )
     instants = site.compile(moments, natural, site.path, nullable=True)
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        mask = seen(array, live)
+        mask = visible_slots(array, live)
         instants_array = instants.convert(array.children[0].slice(array.offset, array.length), mask)
         shown = valid(array)
         if shown is None:
@@ -279,7 +281,7 @@ _EXTENDED: Final = np.uint32(0xE0000000)
 
 def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of a column of well-known binary."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     binary = site.compile(t.Field(field.name, field.type), s.BinaryType(), site.path, nullable=True)
 
     def convert(array: Array, live: Mask) -> pa.Array:
@@ -290,7 +292,7 @@ def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Sit
             if array.length
             else np.zeros(1, np.int32),
             np.frombuffer(octets, np.uint8) if octets is not None else np.zeros(0, np.uint8),
-            seen(array, live),
+            visible_slots(array, live),
             site.path,
         )
         srids = bridge.numbers(np.full(array.length, column.srid, np.int32))
@@ -323,8 +325,8 @@ def _check_headers(offsets: Numbers, octets: npt.NDArray[np.uint8], shown: Mask,
     if wrong.any():
         at = int(wrong.argmax())
         extended = bool(types[at] & _EXTENDED) and _POINT <= types[at] & ~_EXTENDED <= _LAST_TYPE
-        found = "the extended dialect (EWKB)" if extended else f"{types[at]}"
-        _refuse("of the types 1 to 7 of ISO, or those plus 1000, 2000 or 3000", found, rows[at], path)
+        actual = "the extended dialect (EWKB)" if extended else f"{types[at]}"
+        _refuse("of the types 1 to 7 of ISO, or those plus 1000, 2000 or 3000", actual, rows[at], path)
     least = np.where(kinds == _POINT, _COORDINATE_NBYTES * _DIMENSIONS[layers], _COUNT_NBYTES) + _HEADER_NBYTES
     short = lengths < least
     if short.any():

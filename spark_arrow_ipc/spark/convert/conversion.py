@@ -206,16 +206,16 @@ class DictionaryBudget:
     def hold(self, owner: object, values: Array, path: str) -> None:
         """Count the values that `owner` is about to convert, in place of those that it held."""
         price = slot_prices([values.type])[0]
-        whole = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length]))
+        nbytes = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length]))
         others = sum(nbytes for holder, nbytes in self._held.items() if holder != id(owner))
-        total = others + int(whole[0])
+        total = others + int(nbytes[0])
         if total > self._nbytes:
             raise LimitError(
                 f"the decoded dictionaries of the file take {total:,} bytes, the budget is {self._nbytes:,}; "
                 "raise the option maxBatchBytes where this file is trusted",
                 field_path=path,
             )
-        self._held[id(owner)] = int(whole[0])
+        self._held[id(owner)] = int(nbytes[0])
 
 
 class Compile(Protocol):
@@ -237,17 +237,17 @@ class Site:
 
 def data(array: Array, dtype: npt.DTypeLike) -> Numbers:
     """Return the DATA buffer's slots as numbers: a view, shape ``(length,)``."""
-    return fixed(array, 1, dtype, array.length)
+    return buffer_values(array, 1, dtype, array.length)
 
 
-def fixed(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
+def buffer_values(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
     """Return `count` elements of one buffer from the array's offset on: a view."""
     return array_data.typed(array.buffers[buffer_number], dtype, array.offset, count)
 
 
 def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:
     """Return the ``length + 1`` value offsets: a view, or one zero if there are no slots."""
-    return fixed(array, 1, dtype, array.length + 1) if array.length else np.zeros(1, dtype)
+    return buffer_values(array, 1, dtype, array.length + 1) if array.length else np.zeros(1, dtype)
 
 
 def validity(array: Array) -> pa.Buffer | None:
@@ -273,23 +273,23 @@ def both(one: Mask, other: Mask) -> Mask:
     return other if one is None else one if other is None else one & other
 
 
-def seen(array: Array, live: Mask) -> Mask:
+def visible_slots(array: Array, live: Mask) -> Mask:
     """Return the mask of the slots that hold a visible value."""
     return both(valid(array), live)
 
 
-def shared(type_: pa.DataType, array: Array) -> pa.Array:
+def retype(type_: pa.DataType, array: Array) -> pa.Array:
     """Return the array with the type that Spark expects, without copying."""
     return pa.Array.from_buffers(type_, array.length, bridge.buffers_of(array), array.null_count, array.offset)
 
 
-def rebuilt(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
+def rebuild(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
     """Return an array of the validity of `array` and of new buffers, from slot 0 on."""
     buffers_of_array = [validity(array), *(pa.py_buffer(buffer) for buffer in buffers)]
     return pa.Array.from_buffers(type_, array.length, buffers_of_array, array.null_count)
 
 
-def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
+def narrow_offsets(values: Numbers, path: str) -> npt.NDArray[np.int32]:
     """Return value offsets that begin at 0 as the 32-bit ones of Spark."""
     if values[-1] > _MAX_OFFSET:
         raise LimitError(
@@ -301,7 +301,7 @@ def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
 
 def even_offsets(count: int, size: int, path: str) -> npt.NDArray[np.int32]:
     """Return the value offsets of rows of one size."""
-    return narrowed(np.arange(count + 1, dtype=np.int64) * size, path)
+    return narrow_offsets(np.arange(count + 1, dtype=np.int64) * size, path)
 
 
 def offsets_of_sizes(sizes: Numbers) -> npt.NDArray[np.int64]:
@@ -328,7 +328,7 @@ def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | No
     """Return the first visible slot that is bad, or None."""
     if not bad.any():
         return None
-    mask = seen(array, live)
+    mask = visible_slots(array, live)
     if mask is not None:
         bad = bad & mask
     return int(bad.argmax()) if bad.any() else None
@@ -336,7 +336,7 @@ def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | No
 
 def share(type_: pa.DataType) -> Conversion:
     """Return the conversion of a type whose layout is the one that Spark expects. O(1)."""
-    return Conversion(lambda array, _live: shared(type_, array), refusal=Refusal.NONE)
+    return Conversion(lambda array, _live: retype(type_, array), refusal=Refusal.NONE)
 
 
 # `EXPECTED`: the pyarrow type that Spark expects for each Spark type.
@@ -348,12 +348,12 @@ _METADATA_KEY = b"SPARK::metadata::json"
 """The key under which Spark's ``ArrowUtils`` looks for a field's metadata."""
 
 
-def expected_arrow_schema(spark_schema: s.StructType) -> pa.Schema:
+def pyarrow_schema(spark_schema: s.StructType) -> pa.Schema:
     """Return the pyarrow schema of every batch of a read that has this Spark schema."""
-    return pa.schema([_expected_field(field, field.name) for field in spark_schema.fields])
+    return pa.schema([_annotated_field(field, field.name) for field in spark_schema.fields])
 
 
-def expected_type(spark_type: s.DataType, path: str) -> pa.DataType:
+def pyarrow_type(spark_type: s.DataType, path: str) -> pa.DataType:
     """Return the pyarrow type of a Spark type; `path` of its column is for errors."""
     spark_type = storage_type(spark_type)
     expected = EXPECTED.get(type(spark_type))
@@ -366,7 +366,7 @@ def expected_type(spark_type: s.DataType, path: str) -> pa.DataType:
     return expected(spark_type, path)
 
 
-def _expected_field(field: s.StructField, path: str) -> pa.Field:
+def _annotated_field(field: s.StructField, path: str) -> pa.Field:
     expected = _field(field.name, field.dataType, path, nullable=field.nullable)
     return expected.with_metadata({_METADATA_KEY: json.dumps(field.metadata).encode()}) if field.metadata else expected
 
@@ -374,7 +374,7 @@ def _expected_field(field: s.StructField, path: str) -> pa.Field:
 def _field(name: str, spark_type: s.DataType, path: str, *, nullable: bool) -> pa.Field:
     if isinstance(spark_type, s.NullType) and not nullable:
         raise UnsupportedError("void holds nothing but nulls, so it cannot be NOT NULL", field_path=path)
-    return pa.field(name, expected_type(spark_type, path), nullable)
+    return pa.field(name, pyarrow_type(spark_type, path), nullable)
 
 
 def _just(type_: pa.DataType) -> Callable[[Any, str], pa.DataType]:
@@ -392,7 +392,7 @@ def _map(spark_type: s.MapType, path: str) -> pa.DataType:
 
 
 def _struct(spark_type: s.StructType, path: str) -> pa.DataType:
-    return pa.struct([_expected_field(field, f"{path}.{field.name}") for field in spark_type.fields])
+    return pa.struct([_annotated_field(field, f"{path}.{field.name}") for field in spark_type.fields])
 
 
 def _variant(_spark_type: s.VariantType, _path: str) -> pa.DataType:
@@ -401,12 +401,12 @@ def _variant(_spark_type: s.VariantType, _path: str) -> pa.DataType:
 
 
 def _spatial(kind: bytes) -> Callable[[Any, str], pa.DataType]:
-    def expected(spark_type: s.SpatialType, _path: str) -> pa.DataType:
+    def build(spark_type: s.SpatialType, _path: str) -> pa.DataType:
         metadata = {kind: b"true", b"srid": str(spark_type.srid).encode()}
         wkb = pa.field("wkb", pa.binary(), nullable=False, metadata=metadata)
         return pa.struct([pa.field("srid", pa.int32(), nullable=False), wkb])
 
-    return expected
+    return build
 
 
 EXPECTED: Mapping[type[s.DataType], Callable[[Any, str], pa.DataType]] = {

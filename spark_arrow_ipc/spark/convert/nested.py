@@ -32,18 +32,18 @@ from spark_arrow_ipc.spark.convert.conversion import (
     Refusal,
     Site,
     both,
+    buffer_values,
     convert_picked,
     data,
     even_offsets,
-    expected_type,
-    fixed,
-    narrowed,
+    narrow_offsets,
     nulls,
     offsets,
     offsets_of_sizes,
-    seen,
+    pyarrow_type,
     valid,
     validity,
+    visible_slots,
 )
 from spark_arrow_ipc.spark.types.arrow_to_spark import union_names
 
@@ -141,7 +141,7 @@ def _hashable(value: object) -> Any:
 
 def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     """Compile the conversion of List and LargeList, with 32-bit offsets."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     element = _element(field, target, site)
     dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeList) else np.int32)
 
@@ -150,15 +150,15 @@ def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
         start, stop = int(list_offsets[0]), int(list_offsets[-1])
         child = array.children[0].slice(start, stop - start)
         converted = element.convert(child, _live_below(element, array, live, list_offsets))
-        narrow = list_offsets if start == 0 and dtype.itemsize == 4 else narrowed(list_offsets - start, site.path)
+        narrow = list_offsets if start == 0 and dtype.itemsize == 4 else narrow_offsets(list_offsets - start, site.path)
         return _around(to, array, converted, narrow)
 
     return Conversion(convert, element.checks, Refusal.of_parts([element]))
 
 
-def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
+def list_of_one_size(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     """Compile the conversion of FixedSizeList, with new offsets."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     element = _element(field, target, site)
     assert isinstance(field.type, t.FixedSizeList)
     size = field.type.list_size
@@ -174,7 +174,7 @@ def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversi
 
 def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     """Compile the conversion of ListView and LargeListView, which gathers the elements."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     element = _element(field, target, site)
     dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeListView) else np.int32)
     is_checked = site.options.validation is Validation.FULL
@@ -182,13 +182,13 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     def convert(array: Array, live: Mask) -> pa.Array:
         if not is_checked:
             VALUE_CHECKS[type(array.type)](array, site.path)  # any size would be taken for memory to ask for
-        starts = fixed(array, 1, dtype, array.length).astype(np.int64)
-        sizes = fixed(array, 2, dtype, array.length).astype(np.int64)
-        mask = seen(array, live)
+        starts = buffer_values(array, 1, dtype, array.length).astype(np.int64)
+        sizes = buffer_values(array, 2, dtype, array.length).astype(np.int64)
+        mask = visible_slots(array, live)
         if mask is not None:
             sizes = np.where(mask, sizes, 0)
         new_offsets = offsets_of_sizes(sizes)
-        narrow = narrowed(new_offsets, site.path)
+        narrow = narrow_offsets(new_offsets, site.path)
         picked = positions_of_runs(starts, sizes)
         return _around(to, array, convert_picked(element, array.children[0], picked), narrow)
 
@@ -197,19 +197,19 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
     """Compile the conversion of Struct: the requested fields, by name."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     names = [child.name for child in field.type.children]
     children = (*field.type.children, ABSENT_FIELD)
     absent = len(names) if site.options.fills_missing else None
     positions = find_columns(names, target.names, site.path, absent=absent)
     conversions = [
-        site.compile(children[i], asked.dataType, f"{site.path}.{asked.name}", nullable=asked.nullable)
-        for i, asked in zip(positions, target.fields, strict=True)
+        site.compile(children[i], requested.dataType, f"{site.path}.{requested.name}", nullable=requested.nullable)
+        for i, requested in zip(positions, target.fields, strict=True)
     ]
     checks = any(conversion.checks for conversion in conversions)
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        mask = seen(array, live) if checks else None
+        mask = visible_slots(array, live) if checks else None
         columns = (*array.children, nulls(array.offset + array.length))
         parts = [
             conversion.convert(columns[i].slice(array.offset, array.length), mask)
@@ -222,7 +222,7 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
 
 def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
     """Compile the conversion of Map, which checks for null and duplicate keys."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     type_ = field.type
     assert isinstance(type_, t.Map)
     # Null keys are looked for here, because pyarrow ends the process on them.
@@ -236,7 +236,7 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
         start, stop = int(map_offsets[0]), int(map_offsets[-1])
         entries = array.children[0].slice(start, stop - start)
         sizes = np.diff(map_offsets).astype(np.int64)
-        mask = seen(array, live)
+        mask = visible_slots(array, live)
         live_entries = None if mask is None else np.repeat(mask, sizes)
         if live_entries is not None and live_entries.all():
             live_entries = None
@@ -258,25 +258,25 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
 
 def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
     """Compile the conversion of a union to a struct, where only the selected child is set."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     type_ = field.type
     assert isinstance(type_, t.SparseUnion | t.DenseUnion)
     names = union_names(type_)
     positions = find_columns(names, target.names, site.path)
     children = [
-        site.compile(type_.fields[i], asked.dataType, f"{site.path}.{asked.name}", nullable=asked.nullable)
-        for i, asked in zip(positions, target.fields, strict=True)
+        site.compile(type_.fields[i], requested.dataType, f"{site.path}.{requested.name}", nullable=requested.nullable)
+        for i, requested in zip(positions, target.fields, strict=True)
     ]
     dense = isinstance(type_, t.DenseUnion)
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        type_ids = fixed(array, 0, np.int8, array.length)
+        type_ids = buffer_values(array, 0, np.int8, array.length)
         parts = []
-        for i, asked, conversion in zip(positions, target.fields, children, strict=True):
+        for i, requested, conversion in zip(positions, target.fields, children, strict=True):
             selected = type_ids == type_.type_ids[i]
-            if not asked.nullable and not (selected if live is None else selected | ~live).all():
-                raise _null_found(f"{site.path}.{asked.name}")
-            child, picks = array.children[i], fixed(array, 1, np.int32, array.length) if dense else None
+            if not requested.nullable and not (selected if live is None else selected | ~live).all():
+                raise _null_found(f"{site.path}.{requested.name}")
+            child, picks = array.children[i], buffer_values(array, 1, np.int32, array.length) if dense else None
             if picks is None:
                 child = child.slice(array.offset, array.length)
             parts.append(_convert_selected(conversion, child, both(selected, live), picks))
@@ -304,7 +304,7 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         assert array.dictionary is not None
         buffers = bridge.buffers_of(array)
         indices = pa.Array.from_buffers(index_type, array.length, buffers, array.null_count, array.offset)
-        return _taken(memo.converted(array.dictionary), indices, site.path, checked=checked)
+        return _take(memo.convert(array.dictionary), indices, site.path, checked=checked)
 
     # The least and the greatest value of the rows say nothing of values that no row has, which are converted, too.
     return Conversion(convert, refusal=Refusal.of_parts([values]))
@@ -359,7 +359,7 @@ def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> 
 
 def _live_below(element: Conversion, array: Array, live: Mask, list_offsets: Numbers) -> Mask:
     """Return the mask of the visible elements between the first and the last offset."""
-    mask = seen(array, live) if element.checks else None
+    mask = visible_slots(array, live) if element.checks else None
     return None if mask is None else np.repeat(mask, np.diff(list_offsets))
 
 
@@ -393,7 +393,7 @@ def _convert_selected(conversion: Conversion, child: Array, selected: Mask, pick
     return converted.take(bridge.numbers(indices.astype(np.int64), ~selected))
 
 
-def _taken(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:
+def _take(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:
     """Gather values by index; bounds are checked unless the decoder has `checked` them."""
     # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
     from pyarrow import compute
@@ -414,7 +414,7 @@ class _LastDictionary:
         self._site = site
         self._last: tuple[Array, pa.Array] | None = None
 
-    def converted(self, dictionary: Array) -> pa.Array:
+    def convert(self, dictionary: Array) -> pa.Array:
         """Return a dictionary's converted values, cached if it is that of the last call."""
         if self._last is None or self._last[0] is not dictionary:
             self._site.dictionaries.hold(self, dictionary, self._site.path)

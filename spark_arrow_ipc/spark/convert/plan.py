@@ -52,9 +52,9 @@ from spark_arrow_ipc.spark.convert.conversion import (
     Refusal,
     Site,
     compile_bound,
-    expected_arrow_schema,
-    expected_type,
     nulls,
+    pyarrow_schema,
+    pyarrow_type,
     share,
     slot_prices,
 )
@@ -150,26 +150,26 @@ class BatchConverter:
             # Without columns pyarrow's RecordBatch would have no row count; a struct array has one.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
         columns_out = [
-            _converted(column, of_column) for of_column, column in zip(self.conversions, columns, strict=True)
+            _convert_column(column, of_column) for of_column, column in zip(self.conversions, columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns_out, schema=self.schema)
 
 
 @of_seen
-def _converted(column: Array, conversion: Conversion) -> pa.Array:
+def _convert_column(column: Array, conversion: Conversion) -> pa.Array:
     return conversion.convert(column, None)
 
 
 def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> BatchConverter:
     """Compile the plan that converts batches of `arrow_schema` to `spark_schema`."""
-    expected = expected_arrow_schema(spark_schema)
+    expected = pyarrow_schema(spark_schema)
     absent = len(arrow_schema) if options.fills_missing else None
     positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)
     fields = (*arrow_schema.fields, ABSENT_FIELD)
     dictionaries = DictionaryBudget(options.max_batch_bytes)
     conversions = tuple(
-        _compile(options, dictionaries, fields[i], asked.dataType, asked.name, nullable=asked.nullable)
-        for i, asked in zip(positions, spark_schema.fields, strict=True)
+        _compile(options, dictionaries, fields[i], requested.dataType, requested.name, nullable=requested.nullable)
+        for i, requested in zip(positions, spark_schema.fields, strict=True)
     )
     types = [fields[i].type for i in positions]
     return BatchConverter(
@@ -183,11 +183,13 @@ def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options:
     )
 
 
-def refusal_of(field: t.Field, asked: s.StructField, options: ReadOptions) -> Refusal:
+def refusal_of(field: t.Field, requested: s.StructField, options: ReadOptions) -> Refusal:
     """Return which values of a file's field the conversion to a column of Spark's refuses; UNKNOWN without a conversion."""
     try:
         dictionaries = DictionaryBudget(options.max_batch_bytes)
-        compiled = _compile(options, dictionaries, field, asked.dataType, asked.name, nullable=asked.nullable)
+        compiled = _compile(
+            options, dictionaries, field, requested.dataType, requested.name, nullable=requested.nullable
+        )
     except ArrowIpcError:
         return Refusal.UNKNOWN
     return compiled.refusal
@@ -205,8 +207,8 @@ def _compile(
     """Compile the conversion of one field to the requested type."""
     if isinstance(target, s.UserDefinedType):
         stored = _compile(options, dictionaries, field, storage_type(target), path, nullable=nullable)
-        return tensors.checked(stored, target, path)
-    options = arrow_to_spark.taken_as(target, options)
+        return tensors.check_user_type(stored, target, path)
+    options = arrow_to_spark.options_for(target, options)
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = extension_columns.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
@@ -242,11 +244,11 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
     if _is_same(natural, target):
         return leaf(field.type, target, site)
     if primitive.is_finer_or_coarser(natural, target):
-        return primitive.checked(leaf(field.type, natural, site), target, site.path)
+        return primitive.check_steps(leaf(field.type, natural, site), target, site.path)
     if not widens(natural, target):
         raise _mismatch(field, target, site)
     narrow = leaf(field.type, natural, site)
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     # Not a cast: for a date beyond the range of microseconds pyarrow's error would not name the column.
     if isinstance(target, s.TimestampNTZType):
         return Conversion(
@@ -321,7 +323,7 @@ def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
 
 def nulls_of(_type: t.Null, target: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of a column of nulls to any type."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     return Conversion(lambda array, _live: pa.nulls(array.length, to))
 
 
@@ -342,7 +344,7 @@ class Nested:
 
 LEAVES: Mapping[type[t.DataType], Leaf] = {
     t.Null: nulls_of,
-    t.Bool: lambda _type, natural, site: share(expected_type(natural, site.path)),
+    t.Bool: lambda _type, natural, site: share(pyarrow_type(natural, site.path)),
     t.Int: primitive.integer,
     t.FloatingPoint: primitive.floating_point,
     t.Decimal: primitive.decimal,
@@ -353,7 +355,7 @@ LEAVES: Mapping[type[t.DataType], Leaf] = {
     t.IntervalYearMonth: primitive.year_month,
     t.IntervalDayTime: primitive.day_time,
     t.IntervalMonthDayNano: primitive.month_day_nano,
-    t.FixedSizeBinary: binary_and_text.fixed_width,
+    t.FixedSizeBinary: binary_and_text.binary_of_one_width,
     t.Binary: binary_and_text.short_offsets,
     t.LargeBinary: binary_and_text.long_offsets,
     t.BinaryView: binary_and_text.views,
@@ -366,7 +368,7 @@ LEAVES: Mapping[type[t.DataType], Leaf] = {
 NESTED: Mapping[type[t.DataType], Nested] = {
     t.List: Nested(s.ArrayType, nested.list_of),
     t.LargeList: Nested(s.ArrayType, nested.list_of),
-    t.FixedSizeList: Nested(s.ArrayType, nested.fixed_size_list),
+    t.FixedSizeList: Nested(s.ArrayType, nested.list_of_one_size),
     t.ListView: Nested(s.ArrayType, nested.list_view),
     t.LargeListView: Nested(s.ArrayType, nested.list_view),
     t.Struct: Nested(s.StructType, nested.struct),

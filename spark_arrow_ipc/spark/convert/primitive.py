@@ -27,13 +27,13 @@ from spark_arrow_ipc.spark.convert.conversion import (
     Refusal,
     Site,
     data,
-    expected_type,
     first_seen,
-    rebuilt,
-    seen,
+    pyarrow_type,
+    rebuild,
+    retype,
     share,
-    shared,
     validity,
+    visible_slots,
 )
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.types.arrow_to_spark import normal_decimal
@@ -59,7 +59,7 @@ Scale = Callable[[Array, Numbers, Mask], Numbers]
 
 def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of dates; milliseconds become the day that holds them, by the option `nanoseconds`."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     if type_.unit is t.DateUnit.DAY:
         return share(to)
 
@@ -77,7 +77,7 @@ def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
         i = first_seen((days > _INT32_MAX) | (days < -_INT32_MAX - 1), array, live)
         if i is not None:
             raise _beyond(f"day {days[i]} since 1970", "32 bits of days", site.path)
-        return rebuilt(to, array, days.astype(np.int32))
+        return rebuild(to, array, days.astype(np.int32))
 
     is_floored = site.options.nanoseconds is Nanoseconds.FLOOR
     return Conversion(convert, checks=True, refusal=Refusal.OUTSIDE if is_floored else Refusal.UNKNOWN)
@@ -85,10 +85,10 @@ def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
 
 def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of times of day to an interval, Spark's TIME or the raw count."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     raw = np.dtype(f"i{type_.bit_width // 8}")
     if isinstance(natural, s.LongType):
-        return _plain(lambda array: rebuilt(to, array, data(array, raw).astype(np.int64)))
+        return _plain(lambda array: rebuild(to, array, data(array, raw).astype(np.int64)))
     # Any 32 bits of seconds or milliseconds fit.
     refusal = _refusal(type_.unit, site) if type_.bit_width == 64 else Refusal.NONE
     if isinstance(natural, s.DayTimeIntervalType):
@@ -120,7 +120,7 @@ def is_finer_or_coarser(natural: s.DataType, target: s.DataType) -> bool:
     return type(natural) is type(target) and isinstance(target, s.DayTimeIntervalType | s.TimeType)
 
 
-def checked(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, path: str) -> Conversion:
+def check_steps(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, path: str) -> Conversion:
     """Return a conversion that refuses values between those of `target`: half an hour is not one of ``interval hour``."""
     if isinstance(target, s.TimeType):
         unit = 10 ** (_NANOSECOND_DIGITS - target.precision)
@@ -150,7 +150,7 @@ def checked(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, 
 
 def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of timestamps, whose count is in UTC if there is a zone."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
     return _scale_values(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
@@ -158,7 +158,7 @@ def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion
 
 def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of durations."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
     return _scale_values(to, np.dtype(np.int64), _to_microseconds(type_.unit, site), _refusal(type_.unit, site))
@@ -166,7 +166,7 @@ def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
 
 def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of months to integers, which shares all memory."""
-    return share(expected_type(natural, site.path))
+    return share(pyarrow_type(natural, site.path))
 
 
 def day_time(_type: t.IntervalDayTime, natural: s.DataType, site: Site) -> Conversion:
@@ -208,7 +208,7 @@ def _scale_values(to: pa.DataType, raw: np.dtype[np.signedinteger], scale: Scale
     def convert(array: Array, live: Mask) -> pa.Array:
         values = data(array, raw).astype(np.int64, copy=False)
         scaled = scale(array, values, live)
-        return shared(to, array) if scaled is values and raw.itemsize == 8 else rebuilt(to, array, scaled)
+        return retype(to, array) if scaled is values and raw.itemsize == 8 else rebuild(to, array, scaled)
 
     return Conversion(convert, checks=True, refusal=refusal)
 
@@ -250,7 +250,7 @@ def _split(target: s.DataType, layout: np.dtype[np.void], site: Site) -> Convers
     The fields have the nulls of the struct.
     """
     assert isinstance(target, s.StructType)
-    to, names = expected_type(target, site.path), target.names
+    to, names = pyarrow_type(target, site.path), target.names
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         packed = data(array, layout)
@@ -277,22 +277,22 @@ _WORD = 1 << 64
 
 def integer(type_: t.Int, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of integers: signed ones are shared, unsigned ones widened."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     if type_.signed:
         return share(to)
     dtype = np.dtype(f"u{type_.bit_width // 8}")
     if type_.bit_width == 64:
-        return _plain(lambda array: rebuilt(to, array, _words_of_unsigned(data(array, dtype))))
+        return _plain(lambda array: rebuild(to, array, _words_of_unsigned(data(array, dtype))))
     wider = np.dtype(f"i{type_.bit_width // 4}")
-    return _plain(lambda array: rebuilt(to, array, data(array, dtype).astype(wider)))
+    return _plain(lambda array: rebuild(to, array, data(array, dtype).astype(wider)))
 
 
 def floating_point(type_: t.FloatingPoint, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of floating point: half precision is widened, the rest shared."""
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     if type_.precision is not t.Precision.HALF:
         return share(to)
-    return _plain(lambda array: rebuilt(to, array, data(array, np.float16).astype(np.float32)))
+    return _plain(lambda array: rebuild(to, array, data(array, np.float16).astype(np.float32)))
 
 
 def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
@@ -300,7 +300,7 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
     normal = normal_decimal(type_)
     if normal is None:
         return _plain(lambda array: _decimal_strings(array, type_))
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     # The words are whole numbers until the end; the scale is only part of the type.
     unscaled = pa.decimal128(min(type_.precision, 38), min(type_.scale, 38))
 
@@ -308,12 +308,12 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
         words, dead = _check_words(array, type_, live, site.path)
         if type_.bit_width == 128 and dead is None:
             if type_.scale >= 0:
-                return shared(to, array)
+                return retype(to, array)
         elif dead is not None:
             words = np.where(dead[:, None], np.uint64(0), words)
         if type_.scale >= 0:
-            return rebuilt(to, array, np.ascontiguousarray(words))
-        return rebuilt(unscaled, array, np.ascontiguousarray(words)).cast(to)
+            return rebuild(to, array, np.ascontiguousarray(words))
+        return rebuild(unscaled, array, np.ascontiguousarray(words)).cast(to)
 
     return Conversion(convert, checks=True, refusal=Refusal.OUTSIDE)
 
@@ -409,7 +409,7 @@ def _decimal_strings(array: Array, type_: t.Decimal) -> pa.Array:
     width = type_.bit_width // 8
     buffer = array.buffers[1]
     assert buffer is not None
-    mask = seen(array, None)
+    mask = visible_slots(array, None)
     exact = Context(prec=400)
     strings: list[Any] = [None] * array.length
     for i in range(array.length) if mask is None else np.flatnonzero(mask):

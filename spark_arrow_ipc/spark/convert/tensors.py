@@ -25,13 +25,13 @@ from spark_arrow_ipc.spark.convert.conversion import (
     convert_picked,
     data,
     even_offsets,
-    expected_type,
-    narrowed,
+    narrow_offsets,
     offsets,
     offsets_of_sizes,
-    seen,
+    pyarrow_type,
     valid,
     validity,
+    visible_slots,
 )
 from spark_arrow_ipc.spark.types.field_metadata import vector_element
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, SHAPE, TensorColumn, spark_tensor, value_field
@@ -54,10 +54,10 @@ def tensor(field: t.Field, column: TensorColumn, target: s.DataType, site: Site)
     types = {name: _array_type(target, name, site) for name in (SHAPE, DATA)}
     element = site.compile(value_field(field), types[DATA].elementType, f"{site.path}.{DATA}[]", nullable=True)
     if isinstance(field.type, t.FixedSizeList):
-        build = _fixed(column, types[DATA], element, site)
+        build = _uniform(column, types[DATA], element, site)
     else:
         build = _variable(field, column, types[DATA], element, site)
-    to, shapes_type = expected_type(target, site.path), expected_type(types[SHAPE], site.path)
+    to, shapes_type = pyarrow_type(target, site.path), pyarrow_type(types[SHAPE], site.path)
 
     def convert(array: Array, live: Mask) -> pa.Array:
         shapes, data = build(array, live)
@@ -84,16 +84,16 @@ def _array_type(target: s.StructType, name: str, site: Site) -> s.ArrayType:
 Build = Callable[[Array, Mask], Parts]
 
 
-def _fixed(column: TensorColumn, data_type: s.ArrayType, element: Conversion, site: Site) -> Build:
+def _uniform(column: TensorColumn, data_type: s.ArrayType, element: Conversion, site: Site) -> Build:
     size = column.size
-    to = expected_type(data_type, site.path)
+    to = pyarrow_type(data_type, site.path)
     physical, logical = (tuple(size or 0 for size in shape) for shape in (column.shape, column.logical_shape))
     permutation = column.permutation
 
     def build(array: Array, live: Mask) -> Parts:
         offsets = even_offsets(array.length, size, site.path)
         child = array.children[0].slice(array.offset * size, array.length * size)
-        mask = seen(array, live) if element.checks else None
+        mask = visible_slots(array, live) if element.checks else None
         values = element.convert(child, None if mask is None else np.repeat(mask, size))
         if permutation is not None and len(values):
             order = np.arange(size).reshape(physical).transpose(permutation).reshape(-1)
@@ -109,15 +109,15 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
     names = [child.name for child in field.type.children]
     lists = field.type.children[names.index(DATA)].type
     dtype = np.dtype(np.int64 if isinstance(lists, t.LargeList) else np.int32)
-    to = expected_type(data_type, site.path)
+    to = pyarrow_type(data_type, site.path)
 
     def build(array: Array, live: Mask) -> Parts:
         data = array.children[names.index(DATA)].slice(array.offset, array.length)
         shapes = array.children[names.index(SHAPE)].slice(array.offset, array.length)
-        mask = seen(array, live)
+        mask = visible_slots(array, live)
         shown = np.ones(array.length, np.bool_) if mask is None else mask
         for name, child in ((DATA, data), (SHAPE, shapes)):
-            present = seen(child, None)
+            present = visible_slots(child, None)
             if present is not None and (shown & ~present).any():
                 _broken(f"{site.path}.{name}", "no null in a tensor that is not null", int((shown & ~present).argmax()))
         raw = (
@@ -140,7 +140,7 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
         converted = convert_picked(element, data.children[0], places)
         logical = rows if column.permutation is None else rows[:, list(column.permutation)]
         return _lists(np.where(shown[:, None], logical, 0), site.path), _list(
-            to, narrowed(offsets, site.path), converted
+            to, narrow_offsets(offsets, site.path), converted
         )
 
     return build
@@ -216,7 +216,7 @@ _SPARSE: Final = 0
 _KINDS: Final = 2
 
 
-def checked(conversion: Conversion, target: s.DataType, path: str) -> Conversion:
+def check_user_type(conversion: Conversion, target: s.DataType, path: str) -> Conversion:
     """Return a conversion to a user-defined type that refuses values which are not those of Spark's own types."""
     kind = target.scalaUDT().rpartition(".")[2] if isinstance(target, s.UserDefinedType) else ""
     if kind not in _RULES or not target.scalaUDT().startswith("org.apache.spark."):
@@ -226,7 +226,7 @@ def checked(conversion: Conversion, target: s.DataType, path: str) -> Conversion
     def convert(array: Array, live: Mask) -> pa.Array:
         converted = conversion.convert(array, live)
         struct = bridge.from_pyarrow(converted)
-        shown = seen(struct, live)
+        shown = visible_slots(struct, live)
         shown = np.ones(struct.length, np.bool_) if shown is None else shown
         for broken, said in _only(shown, rules(struct)):
             if broken.any():
@@ -388,7 +388,7 @@ def _astray(pointers: Array, ends: Numbers) -> _Slots:
 # offsets are those of the list times the bytes of a number. Nothing is copied but offsets.
 def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of a list of numbers to binary; `field` has a `vector_element`."""
-    to = expected_type(target, site.path)
+    to = pyarrow_type(target, site.path)
     element = vector_element(field.type)
     assert element is not None
     width = array_data.dtype_of(element).itemsize
@@ -400,7 +400,7 @@ def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         numbers = array.children[0].slice(start, stop - start)
         _check_no_nulls(numbers, array, live, vector_offsets, site.path)
         data = array_data.data_values(numbers).view(np.uint8)
-        narrow = narrowed((vector_offsets.astype(np.int64) - start) * width, site.path)
+        narrow = narrow_offsets((vector_offsets.astype(np.int64) - start) * width, site.path)
         buffers_of_array = [validity(array), pa.py_buffer(narrow), pa.py_buffer(data)]
         return pa.Array.from_buffers(to, array.length, buffers_of_array, array.null_count)
 
@@ -422,7 +422,7 @@ def _check_no_nulls(numbers: Array, array: Array, live: Mask, list_offsets: Numb
     if present is None:
         return
     missing = ~present
-    shown = seen(array, live)
+    shown = visible_slots(array, live)
     if shown is not None:
         missing &= np.repeat(shown, np.diff(list_offsets))
     if missing.any():

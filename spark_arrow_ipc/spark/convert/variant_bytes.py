@@ -76,7 +76,7 @@ def parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Octets]:
     return numbers, np.frombuffer(octets, np.uint8) if octets is not None else np.zeros(0, np.uint8)
 
 
-def joined(*arrays: pa.Array) -> pa.Array:
+def join_bytes(*arrays: pa.Array) -> pa.Array:
     """Join arrays of bytes row by row; a null has no bytes."""
     # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
     from pyarrow import compute
@@ -84,7 +84,7 @@ def joined(*arrays: pa.Array) -> pa.Array:
     return compute.binary_join_element_wise(*arrays, bridge.scalar(b"", pa.binary()), null_handling="skip")
 
 
-def chosen(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
+def choose(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
     """Return the slots of `array` where a mask is true, and those of `other`, or nulls, where not."""
     from pyarrow import compute
 
@@ -103,11 +103,11 @@ def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
         bits = values.fill_null(bridge.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
         encoded = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
     else:
-        encoded = _fixed(values, type_, path)
+        encoded = _numbers(values, type_, path)
     return encoded
 
 
-def _fixed(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
+def _numbers(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
     """Return the variants of numbers: a header, for decimals a scale, and the number."""
     width = values.type.bit_width // 8
     raw = np.frombuffer(values.buffers()[1], np.uint8) if len(values) else np.zeros(0, np.uint8)
@@ -166,7 +166,7 @@ def _prefix_values(values: pa.Array, heads: Octets, path: str) -> pa.Array:
 
 def _with_heads(values: pa.Array, heads: pa.Array, path: str) -> pa.Array:
     check_size(int(lengths(values).sum() + lengths(heads).sum()), path)
-    return chosen(present(values), joined(heads, values), None)
+    return choose(present(values), join_bytes(heads, values), None)
 
 
 def numbers_at(octets: Octets, positions: Numbers, widths: Numbers) -> npt.NDArray[np.int64]:
@@ -321,13 +321,13 @@ class Keys:
 
     def ids(self, name: int, rows: Numbers) -> Numbers:
         """Return the key of a shredded name in each of some rows, -1 without one."""
-        found: Numbers = self._ids[self._of_row[rows], name]
-        return found
+        ids: Numbers = self._ids[self._of_row[rows], name]
+        return ids
 
     def counts(self, rows: Numbers) -> Numbers:
         """Return the number of keys of each of some rows."""
-        found: Numbers = self._sizes[self._of_row[rows]]
-        return found
+        counts: Numbers = self._sizes[self._of_row[rows]]
+        return counts
 
     def ranks_of_names(self) -> Numbers:
         """Return the place of each shredded name in the order of all names."""
@@ -335,8 +335,8 @@ class Keys:
 
     def ranks(self, rows: Numbers, ids: Numbers) -> Numbers:
         """Return the place of keys in the order of all names; `ids` are below `counts` of their rows."""
-        found: Numbers = self._all_ranks()[self._bases[self._of_row[rows]] + ids]
-        return found
+        ranks: Numbers = self._all_ranks()[self._bases[self._of_row[rows]] + ids]
+        return ranks
 
     def _all_ranks(self) -> Numbers:
         if self._ranks is None:

@@ -31,27 +31,34 @@ from spark_arrow_ipc.spark.convert.conversion import (
     Mask,
     Numbers,
     Site,
-    expected_type,
-    fixed,
+    buffer_values,
     offsets,
     offsets_of_sizes,
-    seen,
+    pyarrow_type,
     valid,
     validity,
+    visible_slots,
 )
 from spark_arrow_ipc.spark.convert.variant_bytes import (
     Keys,
     check_size,
-    chosen,
+    choose,
     heads,
-    joined,
+    join_bytes,
     lengths,
     numbers_at,
     parts,
     present,
     primitives,
 )
-from spark_arrow_ipc.spark.types.extension_columns import LISTS, METADATA, TYPED, VALUE, is_shredded, shredded_primitive
+from spark_arrow_ipc.spark.types.extension_columns import (
+    LISTS,
+    METADATA,
+    TYPED,
+    VALUE,
+    is_shredded,
+    primitive_of_typed_value,
+)
 
 _SPEC: Final = "VariantShredding.md"
 _NULL: Final = b"\0"
@@ -72,7 +79,7 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of arrow.parquet.variant, shredded or not."""
     if not is_shredded(type_):
         return binary_and_text.variant(type_, natural, site)
-    to = expected_type(natural, site.path)
+    to = pyarrow_type(natural, site.path)
     position = [child.name for child in type_.fields].index(METADATA)
     metadata = site.compile(type_.fields[position], s.BinaryType(), f"{site.path}.{METADATA}", nullable=True)
     names: dict[str, int] = {}
@@ -85,13 +92,13 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
         missing = live & ~present(dictionaries)
         if missing.any():
             _refuse(f"{METADATA} in every variant that is not null", "none", missing, site.path)
-        keys = Keys(chosen(live, dictionaries, None), list(names), site.path)
+        keys = Keys(choose(live, dictionaries, None), list(names), site.path)
         values = node(array, live, np.arange(array.length), keys)
         # What is missing where a value has to be is null (VariantShredding.md, "Value Shredding").
         return values.fill_null(bridge.scalar(_NULL, pa.binary())), dictionaries
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        mask = seen(array, live)
+        mask = visible_slots(array, live)
         shown = np.ones(array.length, np.bool_) if mask is None else mask
         starts = range(0, max(1, array.length), chunk)
         chunks = [convert_chunk(array.slice(i, min(chunk, array.length - i)), shown[i : i + chunk]) for i in starts]
@@ -109,17 +116,17 @@ def _node(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
     if value_at >= 0:
         value = site.compile(type_.children[value_at], s.BinaryType(), f"{path}.{VALUE}", nullable=True)
     if typed_at >= 0:
-        typed = _typed_value(type_.children[typed_at], site, path, names)
+        typed = _shred_value(type_.children[typed_at], site, path, names)
 
     def build(array: Array, live: Booleans, rows: Numbers, keys: Keys) -> pa.Array:
         rest = pa.nulls(array.length, pa.binary())
         if value is not None:
             rest = value.convert(array.children[value_at].slice(array.offset, array.length), live)
-        rest = chosen(live & present(rest), rest, None)
+        rest = choose(live & present(rest), rest, None)
         if typed is None:
             return rest
         child = array.children[typed_at].slice(array.offset, array.length)
-        live_here = seen(child, live)
+        live_here = visible_slots(child, live)
         return typed(child, live if live_here is None else live_here, rest, rows, keys)
 
     return build
@@ -129,7 +136,7 @@ Typed = Callable[[Array, Booleans, pa.Array, Numbers, Keys], pa.Array]
 """Takes the array of a shredded type, its live slots that are not null, the bytes beside it, the rows and the keys."""
 
 
-def _typed_value(field: t.Field, site: Site, path: str, names: dict[str, int]) -> Typed:
+def _shred_value(field: t.Field, site: Site, path: str, names: dict[str, int]) -> Typed:
     if isinstance(field.type, t.Struct):
         return _object(field.type, site, path, names)
     if isinstance(field.type, LISTS):
@@ -137,17 +144,17 @@ def _typed_value(field: t.Field, site: Site, path: str, names: dict[str, int]) -
     else:
         build = _primitive(field.type, site, path)
 
-    def typed(child: Array, live: Booleans, rest: pa.Array, rows: Numbers, keys: Keys) -> pa.Array:
+    def build_typed(child: Array, live: Booleans, rest: pa.Array, rows: Numbers, keys: Keys) -> pa.Array:
         both = live & present(rest)
         if both.any():
             _refuse(f"{VALUE} or {TYPED} of a {field.type}", "both", both, path)
-        return chosen(live, build(child, live, rows, keys), rest)
+        return choose(live, build(child, live, rows, keys), rest)
 
-    return typed
+    return build_typed
 
 
 def _primitive(type_: t.DataType, site: Site, path: str) -> Build:
-    natural = shredded_primitive(type_)
+    natural = primitive_of_typed_value(type_)
     assert natural is not None
     values = site.compile(t.Field(TYPED, type_), natural, f"{path}.{TYPED}", nullable=True)
     return lambda array, live, _rows, _keys: primitives(values.convert(array, live), type_, path)
@@ -174,12 +181,12 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
             pa.ListArray.from_arrays(bridge.numbers(ends.astype(np.int32)), values),
             bridge.scalar(b"", pa.binary()),
         )
-        return joined(list_heads, bodies)
+        return join_bytes(list_heads, bodies)
 
     def build(array: Array, live: Booleans, rows: Numbers, keys: Keys) -> pa.Array:
         if is_view:
-            starts = fixed(array, 1, dtype, array.length).astype(np.int64)
-            sizes = fixed(array, 2, dtype, array.length).astype(np.int64)
+            starts = buffer_values(array, 1, dtype, array.length).astype(np.int64)
+            sizes = buffer_values(array, 2, dtype, array.length).astype(np.int64)
         else:
             list_offsets = offsets(array, dtype).astype(np.int64)
             starts, sizes = list_offsets[:-1], np.diff(list_offsets)
@@ -272,12 +279,12 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
             values.append(others.bodies)
         fields_value = heads(live, owner, start, np.where(live, total, 0), path, ids=key)
         check_size(int(lengths(fields_value).sum() + total.sum()), path)
-        values_joined = joined(fields_value, *values)
-        return chosen(live, values_joined, rest)
+        values_joined = join_bytes(fields_value, *values)
+        return choose(live, values_joined, rest)
 
     step = max(1, _CHUNK_SLOTS // max(1, len(fields)))
 
-    def typed(child: Array, live: Booleans, rest: pa.Array, rows: Numbers, keys: Keys) -> pa.Array:
+    def build_object(child: Array, live: Booleans, rest: pa.Array, rows: Numbers, keys: Keys) -> pa.Array:
         starts = range(0, max(1, child.length), step)
         pieces = [
             block(
@@ -291,7 +298,7 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
         ]
         return _together(pieces, path)
 
-    return typed
+    return build_object
 
 
 class _Objects:

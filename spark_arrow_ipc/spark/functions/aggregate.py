@@ -39,7 +39,7 @@ from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggr
 from spark_arrow_ipc.spark.functions.user_function import ship
 from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.keywords import CountKeywords, FunctionKeywords
-from spark_arrow_ipc.spark.options.options import READING, misapplied
+from spark_arrow_ipc.spark.options.options import READING, find_misapplied
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 
@@ -62,7 +62,7 @@ _QUOTED: Final = re.compile(r"`((?:[^`]|``)+)`")
 class AggregatePlan:
     """The columns to read, the partial rows that workers make of them, and the totals that Spark makes of those."""
 
-    asked: s.StructType  # columns that are read
+    columns: s.StructType  # columns that are read
     partials: PartialAggregates  # makes rows of partial values, in a worker
     output: s.StructType  # schema of the partial values
     keys: tuple[str, ...]  # columns of `output` that Spark groups by
@@ -133,7 +133,7 @@ def plan_aggregate(
     twice = [name for i, name in enumerate(names) if name.casefold() in {other.casefold() for other in names[:i]}]
     if twice:
         raise OptionError(f"two columns of the result are named {twice[0]}; give the aggregate another name")
-    sparks = _sparks_way(path, group_by, aggregates)
+    sparks = _spark_alternative(path, group_by, aggregates)
     columns: dict[int, s.StructField] = {}
     keys = [_position(schema, name, sparks) for name in group_by]
     for position, name in zip(keys, group_by, strict=True):
@@ -156,14 +156,16 @@ def plan_aggregate(
     ]
     totals: list[Column] = []
     for i, ((function, column), alias) in enumerate(zip(calls, aggregates, strict=True)):
-        place = None if column is None else _position(schema, column, sparks)
-        type_ = s.NullType() if place is None else schema.fields[place].dataType
+        argument = None if column is None else _position(schema, column, sparks)
+        type_ = s.NullType() if argument is None else schema.fields[argument].dataType
         safe = SAFE[function]
-        parts.append(Part("count_all" if place is None else function, None if place is None else order.index(place)))
+        parts.append(
+            Part("count_all" if argument is None else function, None if argument is None else order.index(argument))
+        )
         fields.append(s.StructField(f"a{i}", safe.partial(type_)))
         totals.append(safe.total(f"a{i}", type_).alias(alias))
     return AggregatePlan(
-        asked=s.StructType([columns[position] for position in order]),
+        columns=s.StructType([columns[position] for position in order]),
         partials=PartialAggregates(tuple(order.index(position) for position in keys), tuple(parts)),
         output=s.StructType(fields),
         keys=tuple(f"k{i}" for i in range(len(keys))),
@@ -208,7 +210,7 @@ def _check_type(field: s.StructField, types: tuple[type[s.DataType], ...], what:
         raise AggregateError(f"{what}: {field.name} is {name}{because}; {sparks}")
 
 
-def _sparks_way(path: object, group_by: Sequence[str], aggregates: Mapping[str, str]) -> str:
+def _spark_alternative(path: object, group_by: Sequence[str], aggregates: Mapping[str, str]) -> str:
     """Return how to write the whole with Spark's own functions, for errors."""
     grouped = f".groupBy({', '.join(map(repr, group_by))})" if group_by else ""
     expressions = ", ".join(f"F.expr({text!r}).alias({name!r})" for name, text in aggregates.items())
@@ -260,7 +262,7 @@ def aggregate(
     group_by = [group_by] if isinstance(group_by, str) else list(group_by)
     schema = load_plain(spark, path, options).schema
     plan = plan_aggregate(schema, group_by, aggregates, path)
-    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, asked=plan.asked)
+    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, columns=plan.columns)
     grouped = partial.groupBy(*plan.keys).agg(*plan.totals)
     keys = [f.col(key).alias(name) for key, name in zip(plan.keys, plan.key_names, strict=True)]
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
@@ -312,7 +314,7 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
     try:
         options = read_options(strings)
         # Spark's planners have a working directory of their own.
-        if options.reads_servers or any(misapplied(options, READING, Use.COUNT)):
+        if options.reads_servers or any(find_misapplied(options, READING, Use.COUNT)):
             return None
         if any(map(is_relative, [*options.paths, *filter(None, [options.base_path])])):
             return None
@@ -320,7 +322,7 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
         if any(place_of(path) is Place.HADOOP for path in options.paths):
             return None
         files = partition_files(list_dataset(options), options, infer=False).files
-        storage = options.opened_storage
+        storage = options.path_storage
         return count_rows(files, storage, limits=options.limits, verify_checksums=options.verify_checksums)
     except (ArrowIpcError, OSError):
         return None
@@ -329,5 +331,5 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
 def _count_by_tasks(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> int:
     # A row for each task: Spark need not add them up, nor anybody know the columns.
     plan = plan_aggregate(s.StructType([]), (), {"rows": "count(*)"}, path)
-    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, asked=plan.asked)
+    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, columns=plan.columns)
     return sum(int(row[0]) for row in partial.collect())

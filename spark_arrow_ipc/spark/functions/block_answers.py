@@ -96,21 +96,21 @@ class BlockAnswers:
         constants = PartitionColumns(reader.schema, fields, part.partition)
         places = find_columns(constants.schema.names, self._schema.names, absent=-1)
         columns = {}
-        for i, (place, asked) in enumerate(zip(places, self._schema.fields, strict=True)):
-            if place in constants.positions:
-                columns[i] = _Column(is_constant=True, value=part.partition[constants.positions.index(place)])
-            elif i in self._partials.keys or (place < 0 and not self._options.fills_missing):
+        for i, (position, requested) in enumerate(zip(places, self._schema.fields, strict=True)):
+            if position in constants.positions:
+                columns[i] = _Column(is_constant=True, value=part.partition[constants.positions.index(position)])
+            elif i in self._partials.keys or (position < 0 and not self._options.fills_missing):
                 return None
-            elif place < 0:
+            elif position < 0:
                 columns[i] = _Column(is_constant=True)
             else:
-                file_field = constants.schema.fields[place]
+                file_field = constants.schema.fields[position]
                 of_column = None if statistics is None else statistics.columns.get((file_field.name,))
                 refusal = self._refusal(file_field, i)
-                fits = of_column is not None and _keeps_order(file_field, of_column.type, asked)
+                fits = of_column is not None and _keeps_order(file_field, of_column.type, requested)
                 fits = fits and refusal is not Refusal.UNKNOWN
                 row_counts = () if statistics is None else statistics.row_counts
-                columns[i] = _Column(file_field, place, of_column, row_counts, has_extremes=fits, refusal=refusal)
+                columns[i] = _Column(file_field, position, of_column, row_counts, has_extremes=fits, refusal=refusal)
         return columns
 
     def _refusal(self, file_field: t.Field, i: int) -> Refusal:
@@ -153,8 +153,10 @@ class BlockAnswers:
         if needs_rows and not rows:
             return  # the value of a partition is none of its rows, and no group
         extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
-        described = tuple((i, column.described()) for i, column in extremes.items())
-        group = self._kept.setdefault((tuple(fields), part.partition, described), _Kept(part.path, tuple(fields), part))
+        key_fields = tuple((i, column.extremes_field()) for i, column in extremes.items())
+        group = self._kept.setdefault(
+            (tuple(fields), part.partition, key_fields), _Kept(part.path, tuple(fields), part)
+        )
         for number, each in enumerate(self._partials.parts):
             if each.function in _EXTREMES:
                 continue
@@ -169,15 +171,15 @@ class BlockAnswers:
         """Yield the answers as partial rows, one for each schema and partition, and forget them."""
         for group in self._kept.values():
             with error_context(path=group.path):
-                batch = next(in_zone(self._converted(group), self._zone))
+                batch = next(in_zone(self._convert(group), self._zone))
             yield self._partials.of_extremes(batch, group.counts)
         self._kept = {}
 
-    def _converted(self, group: _Kept) -> Iterator[pa.RecordBatch]:
+    def _convert(self, group: _Kept) -> Iterator[pa.RecordBatch]:
         """Convert the least and greatest values as batches of the file are."""
-        described = [group.columns[i] for i in sorted(group.columns)]
-        arrays = tuple(array_of([low, high], of.type) for of, low, high in described)
-        schema = Schema(tuple(of for of, *_ in described))
+        key_fields = [group.columns[i] for i in sorted(group.columns)]
+        arrays = tuple(array_of([low, high], of.type) for of, low, high in key_fields)
+        schema = Schema(tuple(of for of, *_ in key_fields))
         constants = PartitionColumns(schema, group.fields, group.range.partition)
         # Columns that are only counted are not there.
         options = replace(self._options, missing_columns=MissingColumns.NULL)
@@ -185,11 +187,11 @@ class BlockAnswers:
         return plan.convert(constants.add(RecordBatch(schema, arrays, 2)))
 
 
-def _keeps_order(file_field: t.Field, type_: t.DataType, asked: s.StructField) -> bool:
+def _keeps_order(file_field: t.Field, type_: t.DataType, requested: s.StructField) -> bool:
     """Return whether the extremes of a column of the file are those of the column in Spark."""
     if file_field.extension_name is not None and type_ != file_field.type:
         return False
-    (seen,) = predicate_fields(s.StructType([asked]))
+    (seen,) = predicate_fields(s.StructType([requested]))
     return keeps_order(type_, seen.type)
 
 
@@ -199,7 +201,7 @@ class _Column:
 
     # In the schema of the file.
     field: t.Field | None = None
-    place: int = -1
+    position: int = -1
     statistics: ColumnStatistics | None = None
     row_counts: tuple[int, ...] = ()  # of each record batch, by the statistics
     has_extremes: bool = False  # whether the extremes of the statistics are those of the column in Spark
@@ -214,7 +216,7 @@ class _Column:
             return headers.rows([i]) if self.value is None else 0
         if self.statistics is not None:
             return self.statistics.null_counts[i]
-        return headers.null_counts(i)[self.place]
+        return headers.null_counts(i)[self.position]
 
     def knows_nulls(self, i: int, headers: _Headers) -> bool:
         """Return whether the nulls of a record batch are known, and no value of it is refused unseen."""
@@ -233,7 +235,7 @@ class _Column:
         value, is_exact = (of.least[i], of.least_exact[i]) if is_least else (of.greatest[i], of.greatest_exact[i])
         return is_exact if value is not None else of.null_counts[i] == self.row_counts[i]
 
-    def described(self) -> t.Field:
+    def extremes_field(self) -> t.Field:
         """Return the field of the extremes: that of the file, without dictionary or run ends."""
         assert self.field is not None
         assert self.statistics is not None
@@ -260,7 +262,7 @@ class _Kept:
         high = [of.greatest[block] for block in blocks] + ([] if before is None else [before[2]])
         least = min((value for value in low if value is not None), default=None)
         greatest = max((value for value in high if value is not None), default=None)
-        self.columns[i] = (column.described(), least, greatest)
+        self.columns[i] = (column.extremes_field(), least, greatest)
 
 
 class _Headers:

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.convert import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, OutputCheck, ShippedFunction, in_zone, ship
@@ -29,7 +29,7 @@ from spark_arrow_ipc.spark.process import short_errors
 #
 # Spark has no way to give a function to a data source but its class, which a session registers under a name. An
 # option would do as well, and would let everybody who may write SQL run a pickle of theirs: none of our options holds
-# one. So `mapped_source` makes a class whose only content is a `Mapping`: frozen values, the function among them as
+# one. So `mapping_source` makes a class whose only content is a `Mapping`: frozen values, the function among them as
 # bytes. Its name has the hash of that content, and a session registers each name once.
 #
 # The schema that Spark asks for is the function's. What the function reads is the schema that ``load`` would have, or
@@ -130,10 +130,12 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         else:
             read = self._inner.read
         with closing(read(partition)) as batches:
-            yield from applied(function, check, in_zone(batches, mapping.zone))
+            yield from apply_function(function, check, in_zone(batches, mapping.zone))
 
 
-def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
+def apply_function(
+    function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]
+) -> Iterator[PyArrowBatch]:
     """Yield what a function makes of batches, in the schema that it promised; it is called once."""
     result: Any = function(batches)
     for batch in _iterate(result, check):
@@ -164,7 +166,7 @@ def _iterate(result: Any, check: OutputCheck) -> Iterator[Any]:
             raise check.not_iterable(result) from None
 
 
-def mapped_source(mapping: FunctionMapping) -> type[MappedSource]:
+def mapping_source(mapping: FunctionMapping) -> type[MappedSource]:
     """Make the data source of a function, for a session to register.
 
     It is pickled by value, and holds nothing but `mapping`: all code is that of the importable base class.
@@ -226,14 +228,14 @@ def load_mapped(
     output: s.StructType,
     options: Mapping[str, Any],
     *,
-    asked: s.StructType | None = None,
+    columns: s.StructType | None = None,
 ) -> DataFrame:
     """Register the data source of a function, unless the session has it, and load it."""
-    expected_arrow_schema(output)
-    mapping = FunctionMapping(function, output, str(spark.conf.get(_ZONE)), asked)
+    pyarrow_schema(output)
+    mapping = FunctionMapping(function, output, str(spark.conf.get(_ZONE)), columns)
     registered = _REGISTERED.setdefault(spark, set())
     if mapping.name not in registered:
-        spark.dataSource.register(mapped_source(mapping))
+        spark.dataSource.register(mapping_source(mapping))
         registered.add(mapping.name)
     return _load(spark, mapping.name, path, options)
 

@@ -95,18 +95,18 @@ class PartialAggregates:
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
                 yield from _cast_table(inputs.table, types)
                 continue
-            sums = _added(bounds, inputs.bounds)
+            sums = _add_bounds(bounds, inputs.bounds)
             if inputs.exceeds(sums):
-                yield from _cast_table(self._merged(held), types)
+                yield from _cast_table(self._merge(held), types)
                 held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
             bounds = sums
-            held.append(inputs.reduced())
+            held.append(inputs.reduce())
             # Groups of few rows are made once, by Spark: to make them here, too, would save little of what crosses. But
             # ten thousand groups are few rows each in one batch, and many in a task: two batches tell.
             is_doubted = not repeats and held[-1].num_rows * _FEW_ROWS > rows >= _LEAST_MERGED_ROWS // 2
             held_rows += held[-1].num_rows
             if (is_doubted and len(held) > 1) or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
-                merged = self._merged(held)
+                merged = self._merge(held)
                 if is_doubted and len(held) > 1:
                     added = merged.num_rows - (held_rows - held[-1].num_rows)
                     repeats = added <= _MOST_ADDED * held[-1].num_rows
@@ -122,7 +122,7 @@ class PartialAggregates:
             held.append(answer.table)
             types = answer.types
         if held:
-            yield from _cast_table(self._merged(held), types)
+            yield from _cast_table(self._merge(held), types)
 
     def _together(self, batches: Iterable[pa.RecordBatch], pays: Callable[[], bool]) -> Iterator[_Inputs]:
         """Yield the inputs of batches, of several at once; while `pays` returns False, of few rows at once.
@@ -138,7 +138,7 @@ class PartialAggregates:
             inputs = _Inputs.of(self, batch)
             # Columns of a batch may share one memory, so that a key keeps all of it.
             size = max(batch.nbytes, _VALUE_NBYTES * batch.num_rows * inputs.table.num_columns)
-            sums = _added(bounds, inputs.bounds)
+            sums = _add_bounds(bounds, inputs.bounds)
             most_rows = _MOST_TOGETHER_ROWS if pays() else _LEAST_MERGED_ROWS
             if waiting and (
                 rows + batch.num_rows > most_rows
@@ -147,26 +147,26 @@ class PartialAggregates:
                 or inputs.table.schema != waiting[0].table.schema
                 or inputs.exceeds(sums)
             ):
-                yield _Inputs.joined(waiting, bounds)
+                yield _Inputs.join(waiting, bounds)
                 waiting, rows, nbytes, sums = [], 0, 0, inputs.bounds
             waiting.append(inputs)
             rows, nbytes, bounds = rows + batch.num_rows, nbytes + size, sums
             if rows >= most_rows or nbytes >= _MOST_TOGETHER_NBYTES:
-                yield _Inputs.joined(waiting, bounds)
+                yield _Inputs.join(waiting, bounds)
                 waiting, rows, nbytes, bounds = [], 0, 0, [0] * len(self.parts)
         if waiting:
-            yield _Inputs.joined(waiting, bounds)
+            yield _Inputs.join(waiting, bounds)
 
     def of_extremes(self, batch: pa.RecordBatch, counts: Mapping[int, int]) -> PartialRows:
         """Return the partial row of a batch that has the extremes of many rows, of one group, and their counts by part."""
         inputs = _Inputs.of(self, batch)
-        table = inputs.reduced()
+        table = inputs.reduce()
         for number, row_count in counts.items():
             name = f"a{number}"
             table = table.set_column(table.column_names.index(name), name, bridge.array([row_count], pa.int64()))
         return PartialRows(table, inputs.types)
 
-    def _merged(self, held: list[pa.Table]) -> pa.Table:
+    def _merge(self, held: list[pa.Table]) -> pa.Table:
         """Group partial rows again."""
         if len(held) == 1:
             return held[0]
@@ -219,7 +219,7 @@ class _Inputs:
         )
 
     @classmethod
-    def joined(cls, many: list[_Inputs], bounds: list[int]) -> _Inputs:
+    def join(cls, many: list[_Inputs], bounds: list[int]) -> _Inputs:
         """Return inputs as one of such bounds, sharing all memory."""
         return replace(many[0], table=pa.concat_tables([inputs.table for inputs in many]), bounds=bounds)
 
@@ -227,7 +227,7 @@ class _Inputs:
         """Return True if a sum may be more than its type holds."""
         return any(bound > limit for bound, limit in zip(bounds, self.limits, strict=True))
 
-    def reduced(self) -> pa.Table:
+    def reduce(self) -> pa.Table:
         """Return one row for each group."""
         table = _reduce(self.table, self.num_keys, list(self.functions))
         # Sums of 64 bits are exact in what is grouped at once, and not in all.
@@ -238,7 +238,7 @@ class _Inputs:
         return pa.Table.from_arrays(columns, table.column_names)
 
 
-def _added(bounds: list[int], more: list[int]) -> list[int]:
+def _add_bounds(bounds: list[int], more: list[int]) -> list[int]:
     return [a + b for a, b in zip(bounds, more, strict=True)]
 
 
@@ -289,7 +289,7 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
         if most * batch.num_rows > limit:
             most = greatest(column, column.type.scale)
         return _Input(
-            relabelled(column, _wide(column.type)),
+            relabel(column, _wide(column.type)),
             "sum",
             pa.decimal128(precision, column.type.scale),
             most * batch.num_rows,
@@ -333,10 +333,10 @@ def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_duration(type_):
         return pa.chunked_array([chunk.view(type_) for chunk in column.chunks], type_)
     if pa.types.is_decimal(type_) and pa.types.is_decimal(column.type):
-        return pa.chunked_array([relabelled(chunk, type_) for chunk in column.chunks], type_)
+        return pa.chunked_array([relabel(chunk, type_) for chunk in column.chunks], type_)
     return column.cast(type_)
 
 
-def relabelled(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def relabel(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return decimals of one scale with another precision, sharing all memory."""
     return pa.Array.from_buffers(type_, len(array), array.buffers(), array.null_count, array.offset)

@@ -168,22 +168,22 @@ class OutputCheck:
         self._plan: BatchConverter | None = None
         self._number = -1
 
-    def not_iterable(self, made: object) -> FunctionError:
+    def not_iterable(self, result: object) -> FunctionError:
         """Return the error for what a function returned instead of an iterator."""
         return FunctionError(
-            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_describe(made)}"
+            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_describe(result)}"
         )
 
-    def convert(self, made: object) -> Iterator[pa.RecordBatch]:
+    def convert(self, result: object) -> Iterator[pa.RecordBatch]:
         """Yield a batch of the function in the promised schema, in pieces of about 64 MiB."""
         self._number += 1
-        if not isinstance(made, pa.RecordBatch):
+        if not isinstance(result, pa.RecordBatch):
             raise FunctionError(
-                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_describe(made)}"
+                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_describe(result)}"
             )
         try:
-            plan = self._plan_for(made.schema)
-            yield from plan.convert(bridge.batch_from_pyarrow(made))
+            plan = self._plan_for(result.schema)
+            yield from plan.convert(bridge.batch_from_pyarrow(result))
         except ArrowIpcError as error:
             error.asked_by = f"batch {self._number} of the function {self._name}"
             raise

@@ -22,9 +22,9 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.field_metadata import (
     SPARK_KEY,
     TYPE_KEY,
-    is_vector_note,
-    note_of,
-    noted_type,
+    annotation_of,
+    is_vector_annotation,
+    type_of_annotation,
     vector_element,
 )
 
@@ -57,7 +57,7 @@ def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
     type_ = t.List(item) if size is None else t.FixedSizeList(item, size)
     if vector_element(type_) is None:
         raise TypeError(f"expected a dtype of whole numbers or floats, found {np.dtype(dtype)}")
-    return {TYPE_KEY: note_of(type_)}
+    return {TYPE_KEY: annotation_of(type_)}
 
 
 def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> NDArray:
@@ -82,8 +82,8 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
         raise SchemaMismatchError(expected="no nulls", found=f"{batch.column(column).null_count:,}", field_path=column)
     sizes = np.diff(offsets)
     if len(sizes) and (sizes != sizes[0]).any():
-        found = f"{sizes.min():,} to {sizes.max():,} numbers; ragged() takes them"
-        raise SchemaMismatchError(expected="vectors of one length", found=found, field_path=column)
+        actual = f"{sizes.min():,} to {sizes.max():,} numbers; ragged() takes them"
+        raise SchemaMismatchError(expected="vectors of one length", found=actual, field_path=column)
     return values[int(offsets[0]) : int(offsets[-1])].reshape(batch.num_rows, -1 if len(sizes) and sizes[0] else 0)
 
 
@@ -121,8 +121,10 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     nbytes = np.diff(offsets)
     if (nbytes % of_numbers.itemsize).any():
         row = int((nbytes % of_numbers.itemsize != 0).argmax())
-        found = f"{int(nbytes[row]):,} bytes in row {row:,}"
-        raise SchemaMismatchError(expected=f"a multiple of {of_numbers.itemsize} bytes", found=found, field_path=column)
+        actual = f"{int(nbytes[row]):,} bytes in row {row:,}"
+        raise SchemaMismatchError(
+            expected=f"a multiple of {of_numbers.itemsize} bytes", found=actual, field_path=column
+        )
     data = array_data.value_bytes(ours)[start:stop]
     return data.view(of_numbers), (offsets - start) // of_numbers.itemsize
 
@@ -179,12 +181,12 @@ def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
     except ValueError:
         values = None
     type_name = values.get(TYPE_KEY) if isinstance(values, dict) else None
-    if type_name is None or not is_vector_note(type_name):
+    if type_name is None or not is_vector_annotation(type_name):
         raise SchemaMismatchError(
             expected="a column whose metadata note its numbers (read with vectors=binary)",
             found="none; give the dtype, as float32",
             field_path=column,
         )
-    element = vector_element(noted_type(type_name, t.binary))
+    element = vector_element(type_of_annotation(type_name, t.binary))
     assert element is not None
     return array_data.dtype_of(element)

@@ -4,7 +4,7 @@
 case, its annotation is the type of the value, and the function call on its right (of this module) gives the parser of
 Spark's string, the default, and the documentation. The functions
 return a dataclass field and are annotated with the type of the value, as `dataclasses.field` is, so that mypy checks
-the annotation of the attribute. `declared` reads the declarations back.
+the annotation of the attribute. `options_by_attribute` reads the declarations back.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ def internal(*, default: _T) -> _T:
     return field(default=default, metadata={_OPTIONS: ()})
 
 
-def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:
+def options_by_attribute(cls: type) -> Mapping[str, tuple[Option, ...]]:
     """Return the options of a class by attribute, in order of declaration."""
     return {
         attribute.name: tuple(

@@ -120,9 +120,9 @@ class Side:
         return next((option for option in self if _stands_for(option, key) or option.name.lower() == key), None)
 
 
-READING = Side("reading", "read", d.declared(ReadOptions))
-STREAMING = Side("reading streams", "read as a stream", d.declared(StreamOptions))
-WRITING = Side("writing", "written", d.declared(SparkWriteOptions), takes_query=True)
+READING = Side("reading", "read", d.options_by_attribute(ReadOptions))
+STREAMING = Side("reading streams", "read as a stream", d.options_by_attribute(StreamOptions))
+WRITING = Side("writing", "written", d.options_by_attribute(SparkWriteOptions), takes_query=True)
 
 _STREAM_READING = Side(STREAMING.doing, STREAMING.done, {**READING.attributes, **STREAMING.attributes})
 
@@ -142,7 +142,7 @@ def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions
     options = _read_options(mapping, of_read)
     if options.reads_servers:
         raise OptionError("the table of a server is read once, and not as a stream; use spark.read")
-    for option in misapplied(options, READING, Use.STREAMS):
+    for option in find_misapplied(options, READING, Use.STREAMS):
         raise OptionError(f"{option.name}=true is for batch reads: a stream is read for its rows; remove it")
     stream = StreamOptions(**{name: value for name, value in values.items() if name not in of_read})
     stream.check()
@@ -158,7 +158,7 @@ def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
     """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
-    return options.laid_out({key.lower() for key in mapping})
+    return options.with_layout({key.lower() for key in mapping})
 
 
 _OF_JOBS: Final = {
@@ -176,11 +176,13 @@ _OF_JOBS: Final = {
 
 def check_streamed(options: SparkWriteOptions) -> None:
     """Refuse what has no meaning where every batch is a job."""
-    for option in misapplied(options, WRITING, Use.QUERY):
+    for option in find_misapplied(options, WRITING, Use.QUERY):
         raise OptionError(_OF_JOBS.get(option.name, f"the option {option.name} is for single jobs; remove it"))
 
 
-def misapplied(options: ReadOptions | StreamOptions | SparkWriteOptions, side: Side, uses: Use) -> Iterator[Option]:
+def find_misapplied(
+    options: ReadOptions | StreamOptions | SparkWriteOptions, side: Side, uses: Use
+) -> Iterator[Option]:
     """Yield the options that are given, by their values, and apply in none of some uses."""
     default = type(options)()
     for attribute, declared in side.attributes.items():
@@ -217,7 +219,7 @@ def _read_options(mapping: Mapping[str, str], values: Mapping[str, Any]) -> Read
         raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
     _check_paths(options.paths, mapping)
     if options.metadata_only:
-        for option in misapplied(options, READING, Use.HEADERS):
+        for option in find_misapplied(options, READING, Use.HEADERS):
             raise OptionError(
                 f"metadataOnly=true reads no rows, so that the option {option.name} has no meaning; remove one"
             )
@@ -274,9 +276,9 @@ def _value(option: Option, string: str) -> Any:
     try:
         return option.parse(string)
     except ValueError:  # its text repeats the value, which may be a secret
-        given = "" if option.is_secret else f", and is {cut_repr(without_url_secrets(string), _SHOWN)}"
+        value_text = "" if option.is_secret else f", and is {cut_repr(without_url_secrets(string), _SHOWN)}"
         raise OptionError(
-            f"the option {option.name} must be {option.expected}{given}; "
+            f"the option {option.name} must be {option.expected}{value_text}; "
             f"for example: {_list_of_python(string) or option.example}"
         ) from None
 

@@ -229,7 +229,7 @@ class ReadOptions:
         return any(map(is_served, self.paths))
 
     @property
-    def opened_storage(self) -> Storage:
+    def path_storage(self) -> Storage:
         """The storage of the paths."""
         return storage_of(self.paths[0], self.storage)[0]
 

@@ -63,7 +63,7 @@ def read(**options: Unpack[ReadKeywords]) -> dict[str, str]:
     OptionError
         There is no such option, or its value is of a wrong type or not understood; or two options exclude each other.
     """
-    return _checked(options, parse_read)
+    return _check(options, parse_read)
 
 
 def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
@@ -71,7 +71,7 @@ def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`.
     """
-    return _checked(options, parse_write)
+    return _check(options, parse_write)
 
 
 def read_stream(**options: Unpack[ReadStreamKeywords]) -> dict[str, str]:
@@ -79,7 +79,7 @@ def read_stream(**options: Unpack[ReadStreamKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`.
     """
-    return _checked(options, parse_stream)
+    return _check(options, parse_stream)
 
 
 def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
@@ -87,15 +87,15 @@ def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`. Spark's own ``checkpointLocation`` is an option of its own.
     """
-    return _checked(options, lambda strings: check_streamed(parse_write(strings)))
+    return _check(options, lambda strings: check_streamed(parse_write(strings)))
 
 
-def strings_of(given: Mapping[str, Any]) -> dict[str, str]:
+def strings_of(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the strings that stand for Python's values of options, of whichever side; nothing else is checked."""
-    return dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
+    return dict(pair for keyword, value in options.items() for pair in _pairs(keyword, value))
 
 
-def _checked(values_by_name: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
+def _check(values_by_name: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
     """Return the strings of options that `parse` takes."""
     strings = strings_of(values_by_name)
     parse(strings)

@@ -213,14 +213,14 @@ _MOST_TOKEN: Final = 1000
 """Characters of a token: each commit record carries the newest thousand tokens."""
 
 
-def not_blank(given: str) -> str:
+def not_blank(string: str) -> str:
     """Return a string as it is; a blank one is refused."""
-    return given if given.strip() else _refuse(given)
+    return string if string.strip() else _refuse(string)
 
 
-def token(given: str) -> str:
+def token(string: str) -> str:
     """Return a token as it is; a blank one is refused, and one that no record of a thousand tokens could carry."""
-    return given if given.strip() and len(given) <= _MOST_TOKEN else _refuse(given)
+    return string if string.strip() and len(string) <= _MOST_TOKEN else _refuse(string)
 
 
 def file_pattern(string: str) -> str:
@@ -292,7 +292,7 @@ def tensor_columns(string: str) -> tuple[tuple[ColumnPath, tuple[int | None, ...
     return tuple(_tensor_column(part) for part in _outside_backticks(string))
 
 
-def fixed_size_lists(string: str) -> tuple[tuple[ColumnPath, int], ...]:
+def list_sizes(string: str) -> tuple[tuple[ColumnPath, int], ...]:
     """Parse columns with lengths: ``embedding:768, a.b:3, `a,b`:3``."""
     columns = (_tensor_column(part, takes_fields=True) for part in _outside_backticks(string))
     return tuple((path, _length(shape, string)) for path, shape in columns)

@@ -89,7 +89,7 @@ class SparkWriteOptions:
         applies=Use.WRITES,
     )
     fixed_size_lists: tuple[tuple[ColumnPath, int], ...] | None = d.optional(
-        values.fixed_size_lists,
+        values.list_sizes,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
         "Writes arrays as fixed-size lists, as it does those with `arrow.fixed-size-list.size` in their metadata. A "
@@ -180,12 +180,12 @@ class SparkWriteOptions:
         if self.compression is None and self.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
 
-    def laid_out(self, given: Collection[str]) -> Self:
+    def with_layout(self, names: Collection[str]) -> Self:
         """Return the options with the defaults of their layout, for those that are not given; raise for what it cannot have."""
         if self.layout is Layout.PLAIN:
             return self
         for name, value, only in (
-            ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in given, "streams"),
+            ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in names, "streams"),
             ("partitionBy", self.partition_by is None, "one directory"),
             ("dictionaryColumns", self.dictionary_columns is DictionaryColumns.NONE, "columns without dictionaries"),
             ("tensorColumns", self.tensor_columns is None, "columns that are no tensors of Arrow"),
@@ -195,6 +195,6 @@ class SparkWriteOptions:
         return replace(
             self,
             ipc_format=Format.STREAM,
-            compression=self.compression if "compression" in given else None,
-            restore_types=self.restore_types or "restoretypes" not in given,
+            compression=self.compression if "compression" in names else None,
+            restore_types=self.restore_types or "restoretypes" not in names,
         )

@@ -55,7 +55,7 @@ class FileCheck:
             ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
             tensors=options.tensors,
             cut_above=file.nbytes - 1,
-            storage=options.opened_storage,
+            storage=options.path_storage,
         )
         outline = read_outline(file, headers)
         if outline.error is not None:

@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter, expected_arrow_schema
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter, pyarrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import (
@@ -59,7 +59,7 @@ def compile_output(
     """Compile the final step: filter rows, add metadata columns, reorder columns."""
     if not added and selection is None:
         return lambda batch, _rows: batch
-    expected = expected_arrow_schema(schema)
+    expected = pyarrow_schema(schema)
     names = [*own.names, *added]
     order = [names.index(name) for name in schema.names]
     makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
@@ -69,7 +69,7 @@ def compile_output(
         # Columns that only the predicate needs follow all columns for Spark.
         hidden = hidden_columns(selection.metadata, added)
         makers += [(METADATA_COLUMNS[name], name) for name in hidden]
-        wide = pa.schema([*wide, *list(converted)[len(own) :], *expected_arrow_schema(metadata_schema(hidden))])
+        wide = pa.schema([*wide, *list(converted)[len(own) :], *pyarrow_schema(metadata_schema(hidden))])
         row_filter = selection.row_filter(wide, len(own), added)
     in_order = order == list(range(len(order)))
 
@@ -290,7 +290,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 planned_at=partition.planned_at,
                 advice=self._advice,
                 select_blocks=chosen,
-                storage=options.opened_storage,
+                storage=options.path_storage,
                 tensors=options.tensors,
             ),
         )

@@ -99,7 +99,7 @@ class StreamSchema:
     def _names_in(self, files: Sequence[DataFile]) -> frozenset[str]:
         if not files or self.options.tensors is not None:
             return frozenset()
-        schema = read_outline(_newest(files), OutlineOptions(storage=self.options.opened_storage)).schema
+        schema = read_outline(_newest(files), OutlineOptions(storage=self.options.path_storage)).schema
         return frozenset() if schema is None else frozenset(field.name.lower() for field in schema.fields)
 
     @property

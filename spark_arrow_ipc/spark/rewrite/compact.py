@@ -174,7 +174,7 @@ def _plan(
     newest: DataFile, joined: Sequence[DataFile], reading: ReadOptions, writing: SparkWriteOptions
 ) -> tuple[ArrowIpcBatchReader, WritePlan]:
     """Plan the columns. Opens each file once."""
-    outlines = Outlines(OutlineOptions(storage=reading.opened_storage))
+    outlines = Outlines(OutlineOptions(storage=reading.path_storage))
     files = tuple({file.path: file for file in (newest, *joined)}.values())
     schemas = [schema for _, schema in distinct_schemas(files, outlines)]
     reading = as_stored(reading, schemas)

@@ -182,7 +182,7 @@ def ingest(
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, checkpoint_path)
-    if type(storage) is type(reading.opened_storage):
+    if type(storage) is type(reading.path_storage):
         following = replace(following, ingest=replace(paths, target=root))
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
@@ -245,7 +245,7 @@ def _check_apart(
     storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, checkpoint_path: str
 ) -> None:
     """Refuse a target in the source, and a source, or anything that a query keeps, in the target."""
-    source = reading.opened_storage
+    source = reading.path_storage
     if type(storage) is type(source):
         check_beside(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]

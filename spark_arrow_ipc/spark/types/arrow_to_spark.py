@@ -29,7 +29,7 @@ from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark
 from spark_arrow_ipc.spark.types.extension_columns import DocLine
 from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change, vector_element
 from spark_arrow_ipc.spark.types.schema_pairs import with_pairs
-from spark_arrow_ipc.spark.types.spark_note import believed, note_in
+from spark_arrow_ipc.spark.types.spark_annotation import find_annotation, restore_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 MAX_DECIMAL_PRECISION = 38
@@ -50,20 +50,20 @@ def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
     """Map a file's schema to Spark: nullable at every depth, with the fields' metadata."""
     _check_names(arrow_schema.names, None)
     natural = _struct_of(arrow_schema, options)
-    if (note := note_in(arrow_schema.custom_metadata)) is None:
+    if (note := find_annotation(arrow_schema.custom_metadata)) is None:
         return natural
     try:
         written = _struct_of(arrow_schema, _AS_WRITTEN)
     except ArrowIpcError:  # a CRS that Spark lacks, which the options of the read leave alone
         written = natural
-    return believed(natural, written, note, lambda type_: taken_as(type_, options) is not options)
+    return restore_schema(natural, written, note, lambda type_: options_for(type_, options) is not options)
 
 
 _AS_WRITTEN: Final = ReadOptions(times=Times.TIME, extension_types=ExtensionTypes.GEOMETRY)
 """The options by which Arrow types become the Spark types that they were written from."""
 
 
-def taken_as(type_: s.DataType, options: ReadOptions) -> ReadOptions:
+def options_for(type_: s.DataType, options: ReadOptions) -> ReadOptions:
     """Return the options that give a field this Spark type, where those of the read leave it to what is noted or asked for."""
     if isinstance(type_, s.TimeType) and options.times is Times.NOTED:
         return replace(options, times=Times.TIME)

@@ -86,7 +86,7 @@ def parse_spatial(text: str, path: str) -> SpatialColumn:
     values = _json_object(text, path) if text else {}
     edges = values.get("edges") or "planar"
     if edges not in ("planar", "spherical"):
-        _refuse(f"edges that are {_shown(edges)}; it has planar ones (GEOMETRY) and spherical ones (GEOGRAPHY)", path)
+        _refuse(f"edges that are {_show(edges)}; it has planar ones (GEOMETRY) and spherical ones (GEOGRAPHY)", path)
     crs = values.get("crs")
     if crs is None:
         # Without a CRS a geography has the default one of Spark, Parquet and Iceberg: OGC:CRS84.
@@ -106,7 +106,7 @@ def _json_object(text: str, path: str) -> Mapping[str, Any]:
         values = None
     if not isinstance(values, dict):
         raise InvalidMetadataError(
-            expected=f"metadata of {WKB} that are a JSON object", found=_shown(text), field_path=path, spec=_SPEC
+            expected=f"metadata of {WKB} that are a JSON object", found=_show(text), field_path=path, spec=_SPEC
         )
     return values
 
@@ -117,7 +117,7 @@ def _srid(crs: object, path: str) -> int:
         crs = _json_object(crs, path)
     identifier = _identifier(crs)
     if identifier is None:
-        _refuse(f"SRID for a CRS without an identifier: {_shown(crs)}", path)
+        _refuse(f"SRID for a CRS without an identifier: {_show(crs)}", path)
     authority, code = identifier
     named = _NAMED_SRIDS.get((authority.upper(), code.upper()))
     if named is not None:
@@ -149,7 +149,7 @@ def _identifier(crs: object) -> tuple[str, str] | None:
     return (id_["authority"], str(code)) if isinstance(code, str | int) else None
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     named = value.get("name") if isinstance(value, dict) else None
     text = str(named if isinstance(named, str) else value)
     return repr(text if len(text) <= 100 else f"{text[:100]}...")
@@ -162,7 +162,7 @@ def _refuse(what: str, path: str) -> NoReturn:
     )
 
 
-def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
+def spatial_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
     """Return the extension of a column that is written."""
     metadata_string = metadata.get(EXTENSION_METADATA, "")
     if metadata.get(EXTENSION_NAME) in NAMES and isinstance(metadata_string, str):
@@ -217,7 +217,7 @@ def is_variant(type_: t.DataType) -> bool:
     """Return whether a type is the storage of variants, shredded or not."""
     parts = part_types(type_)
     # VariantShredding.md: the metadata may be encoded, because all rows often have the same.
-    if METADATA not in parts or not isinstance(_decoded(parts.pop(METADATA)), _BYTES):
+    if METADATA not in parts or not isinstance(_value_type(parts.pop(METADATA)), _BYTES):
         return False
     return _is_node(parts)
 
@@ -252,7 +252,7 @@ def check_variant(type_: t.DataType, path: str) -> None:
         )
 
 
-def shredded_primitive(type_: t.DataType) -> s.DataType | None:
+def primitive_of_typed_value(type_: t.DataType) -> s.DataType | None:
     """Return the Spark type of the values of a ``typed_value``; None if it is not a primitive of Spark's variants."""
     if isinstance(type_, t.Int) and type_.signed:
         return {8: s.ByteType, 16: s.ShortType, 32: s.IntegerType, 64: s.LongType}[type_.bit_width]()
@@ -283,7 +283,7 @@ def _is_typed(type_: t.DataType) -> bool:
     if isinstance(type_, t.Struct):
         fields = part_types(type_)
         return len(fields) == len(type_.fields) and all(_is_node(part_types(field)) for field in fields.values())
-    return shredded_primitive(type_) is not None or _is_missing_in_spark(type_)
+    return primitive_of_typed_value(type_) is not None or _is_missing_in_spark(type_)
 
 
 def _is_missing_in_spark(type_: t.DataType) -> bool:
@@ -293,7 +293,7 @@ def _is_missing_in_spark(type_: t.DataType) -> bool:
     return type_ == t.Time(_MICROSECOND, 64)
 
 
-def _decoded(type_: t.DataType) -> t.DataType:
+def _value_type(type_: t.DataType) -> t.DataType:
     if isinstance(type_, t.Dictionary):
         return type_.value
     return type_.values.type if isinstance(type_, t.RunEndEncoded) else type_
@@ -310,7 +310,7 @@ def is_with_offset(type_: t.DataType) -> bool:
     if not isinstance(type_, t.Struct) or tuple(field.name for field in type_.fields) != _NAMES_WITH_OFFSET:
         return False
     instant, minutes = (field.type for field in type_.fields)
-    return isinstance(instant, t.Timestamp) and instant.timezone == "UTC" and _decoded(minutes) == _MINUTES
+    return isinstance(instant, t.Timestamp) and instant.timezone == "UTC" and _value_type(minutes) == _MINUTES
 
 
 def _of_timestamp_with_offset(type_: t.DataType, options: ReadOptions) -> s.DataType:

@@ -7,7 +7,7 @@ pair is in the array as well, in base64. `TYPE_KEY` notes the Arrow type of a co
 another one, and of every extension type: its name is restored only on the same storage type.
 
 Spark's own metadata (a comment, the length of a VARCHAR, attributes of ML, keys of users) is written into the note of the
-schema (``spark_note.py``). Spark writes it into the pair `SPARK_KEY` of a field where it makes Arrow data itself, so that
+schema (``spark_annotation.py``). Spark writes it into the pair `SPARK_KEY` of a field where it makes Arrow data itself, so that
 is read. Of either only the keys that Spark does not act on become Spark keys (`harmless`); where a pair has others, it is
 kept as a pair too.
 """
@@ -45,7 +45,7 @@ PAIRS_KEY = "arrow.custom_metadata"
 """Array of {key, value}: all pairs that are not Arrow's own, in file order; {key, base64} for values that are not UTF-8."""
 
 TYPE_KEY = "arrow.type"
-"""The noted Arrow type of a column, as `note_of` makes it."""
+"""The noted Arrow type of a column, as `annotation_of` makes it."""
 
 SPARK_KEY: Final = "SPARK::metadata::json"
 """Key of the pair in which Spark's own Arrow data hold the metadata of a field as a JSON object."""
@@ -77,12 +77,12 @@ def vector_element(type_: t.DataType) -> t.Int | t.FloatingPoint | None:
 
 
 @lru_cache(maxsize=256)  # a wide schema has many columns of few types
-def note_of(type_: t.DataType) -> str:
+def annotation_of(type_: t.DataType) -> str:
     """Return the note of a type."""
-    return json.dumps(type_to_json(noted(type_)), separators=(",", ":"))
+    return json.dumps(type_to_json(simplify(type_)), separators=(",", ":"))
 
 
-def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
+def type_of_annotation(note: str | t.DataType, usual: t.DataType) -> t.DataType:
     """Return the type that a column goes back to by a note, which a user may have edited: it may raise ValueError."""
     if isinstance(note, t.DataType):
         return _along(note, usual)
@@ -95,7 +95,7 @@ def is_storage_of(type_: t.DataType, note: object) -> bool:
     return in_note is not None and storage(in_note) == storage(type_)
 
 
-def is_vector_note(note: object) -> bool:
+def is_vector_annotation(note: object) -> bool:
     """Return True if a note, which a user may have edited, is that of a list of numbers."""
     in_note = _type_in(note)
     return in_note is not None and vector_element(in_note) is not None
@@ -121,7 +121,7 @@ def _parse(note: str) -> t.DataType:
         raise ValueError(note) from error
 
 
-def noted(type_: t.DataType) -> t.DataType:
+def simplify(type_: t.DataType) -> t.DataType:
     """Return a type without the parts that notes leave out; see the module."""
     row = _NOTED.get(type(type_))
     return type_ if row is None else row(type_, _annotate_item)
@@ -138,7 +138,7 @@ _Item = Callable[[t.Field, str], t.Field]
 
 
 def _annotate_item(field: t.Field, _name: str) -> t.Field:
-    return replace(field, type=noted(field.type), nullable=True)
+    return replace(field, type=simplify(field.type), nullable=True)
 
 
 def _bare_item(field: t.Field, name: str) -> t.Field:
@@ -252,8 +252,8 @@ def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType, *, ine
             others.append({"key": key, "value": value})
     if others:
         metadata[PAIRS_KEY] = others
-    if field.extension_name is not None or noted(field.type) != noted(written):
-        metadata[TYPE_KEY] = note_of(field.type)
+    if field.extension_name is not None or simplify(field.type) != simplify(written):
+        metadata[TYPE_KEY] = annotation_of(field.type)
     if inexact:
         metadata[INEXACT_KEY] = True
     return metadata

@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
 from spark_arrow_ipc.spark.types.field_metadata import INEXACT_KEY
-from spark_arrow_ipc.spark.types.schema_pairs import NOTE_KEYS
+from spark_arrow_ipc.spark.types.schema_pairs import ANNOTATION_KEYS
 
 # `WIDENINGS`: Spark types and the wider types that hold all their values.
 #
@@ -80,7 +80,7 @@ _NO_WAY = (
 )
 
 
-def merged_schema(schemas: Iterable[tuple[str, s.StructType]]) -> s.StructType:
+def merge_schemas(schemas: Iterable[tuple[str, s.StructType]]) -> s.StructType:
     """Merge schemas into one that holds the columns of all."""
     merged = s.StructType([])
     origins: dict[str, str] = {}
@@ -101,17 +101,17 @@ class _Site:
         """Return the site of a child of the column."""
         return _Site(f"{self.column}.{name}" if self.column else name, self.path, self.origins)
 
-    def note(self) -> None:
+    def add_origin(self) -> None:
         """Record the first file that has the column."""
         self.origins.setdefault(self.column, self.path)
 
-    def refuse(self, known: s.DataType, other: s.DataType) -> NoReturn:
+    def refuse(self, first: s.DataType, other: s.DataType) -> NoReturn:
         """Raise the error that names both files."""
         at = self.column
         while at not in self.origins:
             at = at.rpartition(".")[0]
         raise SchemaMismatchError(
-            f"{known.simpleString()} in {self.origins[at]} and {other.simpleString()} in {self.path} {_NO_WAY}",
+            f"{first.simpleString()} in {self.origins[at]} and {other.simpleString()} in {self.path} {_NO_WAY}",
             field_path=self.column,
         )
 
@@ -123,7 +123,7 @@ def _structs(first: s.StructType, other: s.StructType, site: _Site) -> s.StructT
     for position, field in zip(positions, other.fields, strict=True):
         below = site.below(field.name if position == absent else fields[position].name)
         if position == absent:
-            below.note()
+            below.add_origin()
             fields.append(field)
             continue
         fields[position] = _field(fields[position], field, below)
@@ -131,19 +131,21 @@ def _structs(first: s.StructType, other: s.StructType, site: _Site) -> s.StructT
 
 
 def _field(first: s.StructField, other: s.StructField, site: _Site) -> s.StructField:
-    type_ = _merged(first.dataType, other.dataType, site)
+    type_ = _merge(first.dataType, other.dataType, site)
     # Metadata notes the Arrow type that a column was read from, so it comes from the field that gives the type.
     metadata = first.metadata if type_ == first.dataType else other.metadata if type_ == other.dataType else None
     if any((field.metadata or {}).get(INEXACT_KEY) for field in (first, other)):
         metadata = {**(metadata or {}), INEXACT_KEY: True}
     # Notes that disagree, such as other names for the numbers of a label, are left out.
-    disagree = {note for note in NOTE_KEYS if (first.metadata or {}).get(note) != (other.metadata or {}).get(note)}
+    disagree = {
+        note for note in ANNOTATION_KEYS if (first.metadata or {}).get(note) != (other.metadata or {}).get(note)
+    }
     if metadata and disagree:
         metadata = {key: value for key, value in metadata.items() if key not in disagree}
     return s.StructField(first.name, type_, nullable=True, metadata=metadata)
 
 
-def _merged(first: s.DataType, other: s.DataType, site: _Site) -> s.DataType:
+def _merge(first: s.DataType, other: s.DataType, site: _Site) -> s.DataType:
     if first == other or isinstance(other, s.NullType):
         return first
     if isinstance(first, s.NullType):
@@ -174,12 +176,12 @@ def _common_interval(first: s.DataType, other: s.DataType) -> s.DayTimeIntervalT
 
 
 def _arrays(first: s.ArrayType, other: s.ArrayType, site: _Site) -> s.ArrayType:
-    return s.ArrayType(_merged(first.elementType, other.elementType, site.below("element")), containsNull=True)
+    return s.ArrayType(_merge(first.elementType, other.elementType, site.below("element")), containsNull=True)
 
 
 def _maps(first: s.MapType, other: s.MapType, site: _Site) -> s.MapType:
-    key = _merged(first.keyType, other.keyType, site.below("key"))
-    return s.MapType(key, _merged(first.valueType, other.valueType, site.below("value")), valueContainsNull=True)
+    key = _merge(first.keyType, other.keyType, site.below("key"))
+    return s.MapType(key, _merge(first.valueType, other.valueType, site.below("value")), valueContainsNull=True)
 
 
 _NESTED: Mapping[type[s.DataType], Callable[[Any, Any, _Site], s.DataType]] = {

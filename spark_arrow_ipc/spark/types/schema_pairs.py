@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY
 from spark_arrow_ipc.dataset.table_pairs import PARTS, parsed_pair, parsed_value, to_text
-from spark_arrow_ipc.spark.types import spark_note
+from spark_arrow_ipc.spark.types import spark_annotation
 from spark_arrow_ipc.spark.types.field_metadata import OWN_PREFIX
 
 _LOG: Final = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ def with_pairs(spark_schema: s.StructType, arrow_schema: Schema) -> s.StructType
     if not pairs:
         return spark_schema
     types = {field.name: field.type for field in arrow_schema.fields}
-    notes = {column: {FEATURE_KEY: note} for column, note in noted_features(pairs).items()}
+    notes = {column: {FEATURE_KEY: note} for column, note in split_features(pairs).items()}
     for key, parts in PARTS.items():
         parsed = parsed_pair({value for name, value in pairs if name == key}, key)
         for column, part in (parts.split(parsed, types) if parsed is not None else {}).items():
-            notes.setdefault(column, {})[note_key(key)] = to_text(part)
+            notes.setdefault(column, {})[annotation_key(key)] = to_text(part)
     others = [pair for pair in pairs if pair[0] not in PARTS and pair[0] not in _NOT_KEPT]
     if others and spark_schema.fields:
         text = to_text({"pairs": others, "columns": _columns(spark_schema)})
@@ -57,12 +57,12 @@ def with_pairs(spark_schema: s.StructType, arrow_schema: Schema) -> s.StructType
     return s.StructType([_with(field, notes.get(field.name)) for field in spark_schema.fields])
 
 
-def noted_pairs(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.CustomMetadata:
+def pairs_of_annotations(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.CustomMetadata:
     """Return the pairs for the schema of the files of these columns, by what they note; `fields` are the written ones."""
     pairs: list[tuple[str, str]] = list(_other_pairs(spark_schema))
     for key, parts in PARTS.items():
         value = parts.join([
-            (field, _note_in(column, note_key(key)) or {})
+            (field, _find_annotation(column, annotation_key(key)) or {})
             for column, field in zip(spark_schema.fields, fields, strict=True)
         ])  # fmt: skip
         if value is not None:
@@ -70,13 +70,13 @@ def noted_pairs(spark_schema: s.StructType, fields: Sequence[t.Field]) -> t.Cust
     return (*pairs, *feature_pairs(spark_schema))
 
 
-def note_key(key: str) -> str:
+def annotation_key(key: str) -> str:
     """Return the key in the metadata of a Spark column under which its part of a pair is noted."""
     return f"{OWN_PREFIX}{key}"
 
 
 def _other_pairs(spark_schema: s.StructType) -> Iterable[tuple[str, str]]:
-    note = _note_in(spark_schema.fields[0], OTHERS_KEY) if spark_schema.fields else None
+    note = _find_annotation(spark_schema.fields[0], OTHERS_KEY) if spark_schema.fields else None
     pairs = note.get("pairs") if note is not None and note.get("columns") == _columns(spark_schema) else None
     for pair in pairs if isinstance(pairs, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair):
@@ -93,7 +93,7 @@ def _with(field: s.StructField, notes: Mapping[str, str] | None) -> s.StructFiel
     return s.StructField(field.name, field.dataType, field.nullable, {**field.metadata, **notes})
 
 
-def _note_in(field: s.StructField, key: str) -> Mapping[str, Any] | None:
+def _find_annotation(field: s.StructField, key: str) -> Mapping[str, Any] | None:
     """Return what a column notes; None without it, or where a user has made something else of it."""
     value = _value_in(field, key)
     return value if isinstance(value, dict) else None
@@ -117,7 +117,7 @@ FEATURE_KEY: Final = f"{OWN_PREFIX}huggingface"
 _LISTS: Final = frozenset({"List", "LargeList"})
 
 
-def noted_features(pairs: t.CustomMetadata) -> Mapping[str, str]:
+def split_features(pairs: t.CustomMetadata) -> Mapping[str, str]:
     """Return the notes of the columns that have a feature which their Arrow types do not say; nothing if two pairs disagree."""
     value = parsed_pair({value for key, value in pairs if key == METADATA_KEY}, METADATA_KEY)
     info = None if value is None else value.get("info")
@@ -144,11 +144,11 @@ def _is_inferred(feature: Any) -> bool:
     return all(map(_is_inferred, feature.values()))
 
 
-_NOT_KEPT: Final = frozenset({METADATA_KEY, spark_note.KEY})
-"""Keys that are kept otherwise: by features, and by `spark_note`."""
+_NOT_KEPT: Final = frozenset({METADATA_KEY, spark_annotation.KEY})
+"""Keys that are kept otherwise: by features, and by `spark_annotation`."""
 
 KEYS: Final = frozenset(PARTS)
 """Keys of the pairs that are kept by columns."""
 
-NOTE_KEYS: Final = (FEATURE_KEY, OTHERS_KEY, *map(note_key, PARTS))
+ANNOTATION_KEYS: Final = (FEATURE_KEY, OTHERS_KEY, *map(annotation_key, PARTS))
 """Keys in the metadata of a Spark column; files that disagree about one merge without it."""

@@ -39,7 +39,7 @@ def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], 
             field_path=path,
         )
     type_ = written(spark_type, path)
-    return t.Field(name, type_, custom_metadata=written_pairs(spark_type, metadata, type_, path))
+    return t.Field(name, type_, custom_metadata=field_pairs(spark_type, metadata, type_, path))
 
 
 def storage_type(spark_type: s.DataType) -> s.DataType:
@@ -49,7 +49,7 @@ def storage_type(spark_type: s.DataType) -> s.DataType:
     return spark_type
 
 
-def written_pairs(
+def field_pairs(
     spark_type: s.DataType, metadata: Mapping[str, Any], written: t.DataType, path: str
 ) -> t.CustomMetadata:
     """Return the custom metadata of the Arrow field of a Spark column."""
@@ -135,13 +135,13 @@ _VARIANT_NAMES: Final = ("arrow.parquet.variant", "parquet.variant")
 
 _PAIRS: Mapping[type[s.DataType], Callable[[Any, Mapping[str, Any], str], t.CustomMetadata]] = {
     s.VariantType: _variant_pairs,
-    s.GeometryType: extension_columns.written_pairs,
-    s.GeographyType: extension_columns.written_pairs,
+    s.GeometryType: extension_columns.spatial_pairs,
+    s.GeographyType: extension_columns.spatial_pairs,
 }
 """By Spark type class: the metadata for parts that the Arrow type lacks."""
 
 
-def written_table() -> str:
+def types_table() -> str:
     """Return the Markdown table of `WRITTEN`, for ``docs/types.md``."""
     rows = [f"| {spark} | {arrow} |" for spark, arrow in _LINES]
     return "\n".join(["| Spark | Arrow |", "|---|---|", *rows])

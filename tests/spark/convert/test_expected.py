@@ -5,7 +5,7 @@ from convert_batches import is_expected_by_pyspark, struct_of
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.convert import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 
 VOIDS = {
     "c": s.StructType([s.StructField("c", s.NullType(), nullable=False)]),
@@ -17,7 +17,7 @@ VOIDS = {
 @pytest.mark.parametrize("path", VOIDS)
 def test_void_that_is_not_null_is_a_named_error(path):
     with pytest.raises(UnsupportedError) as caught:
-        expected_arrow_schema(VOIDS[path])
+        pyarrow_schema(VOIDS[path])
     assert f"field {path}: void holds nothing but nulls" in str(caught.value)
 
 
@@ -40,4 +40,4 @@ def test_the_expected_schema_is_that_of_pyspark(type_):
             s.StructField("c", s.NullType()),
         ]
     )
-    assert is_expected_by_pyspark(expected_arrow_schema(schema), schema)
+    assert is_expected_by_pyspark(pyarrow_schema(schema), schema)

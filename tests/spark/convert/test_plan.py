@@ -16,7 +16,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.convert import compile_converter, expected_arrow_schema, plan
+from spark_arrow_ipc.spark.convert import compile_converter, plan, pyarrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Times
 
@@ -197,7 +197,7 @@ def test_what_a_file_does_not_have_is_null(case, options):
     batch = batch_of(from_pylist.array(values, type_))
     (found,) = compile_converter(batch.schema, schema, options).convert(batch)
     assert expected == found.to_pylist()
-    assert found.schema == expected_arrow_schema(schema)
+    assert found.schema == pyarrow_schema(schema)
     with pytest.raises(ColumnNotFoundError):
         compile_converter(batch.schema, schema, STRICT)
 

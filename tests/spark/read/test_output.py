@@ -9,7 +9,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
-from spark_arrow_ipc.spark.convert import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, metadata_schema
 from spark_arrow_ipc.spark.read.reader import compile_output
 from spark_arrow_ipc.spark.read.where import Where
@@ -22,7 +22,7 @@ ROWS = RowsOf(FileRange("/a.arrow", 1, 1), 0, ScannedBatch(RecordBatch(Schema(()
 
 
 def batch_of(schema):
-    return pa.RecordBatch.from_pydict({name: VALUES[name] for name in schema.names}, expected_arrow_schema(schema))
+    return pa.RecordBatch.from_pydict({name: VALUES[name] for name in schema.names}, pyarrow_schema(schema))
 
 
 def finish(asked, where=None):
@@ -37,7 +37,7 @@ def finish(asked, where=None):
         selection = parsed.bind(own, [field for field in (*OWN.fields, *EXTRA.fields) if field.name in missing], None)
     converted = batch_of(s.StructType([*own.fields, *(() if selection is None else selection.extra)]))
     batch = compile_output(schema, own, added, converted.schema, selection)(converted, ROWS)
-    return converted, expected_arrow_schema(schema), batch
+    return converted, pyarrow_schema(schema), batch
 
 
 ORDERS = [*itertools.permutations(["a", "b", "_block"]), ("b",), ("_block",), ("_block", "a")]

@@ -23,7 +23,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark import session_settings
-from spark_arrow_ipc.spark.convert import compile_converter, expected_arrow_schema
+from spark_arrow_ipc.spark.convert import compile_converter, pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import reader as reader_module
 from spark_arrow_ipc.spark.read import where
@@ -76,7 +76,7 @@ def test_the_partitions_of_a_plan_give_each_row_once(lake, name, splits):
     reader = reader_of(lake, **options, **splits)
     found = batches(reader)
     assert sorted(expected) == ids(found)
-    schema = expected_arrow_schema(read_spark_schema(parse_read({"path": str(lake), **options})))
+    schema = pyarrow_schema(read_spark_schema(parse_read({"path": str(lake), **options})))
     assert names == schema.names
     assert {schema} == {batch.schema for batch in found}
 
@@ -162,7 +162,7 @@ def test_rows_are_numbered_by_block_and_file_also_in_parts_of_files(lake):
 def test_a_schema_of_ones_own_selects_and_casts_partitions(lake):
     schema = s.StructType([s.StructField("k", s.StringType()), s.StructField("id", s.LongType())])
     found = batches(reader_of(lake, schema))
-    assert {expected_arrow_schema(schema)} == {batch.schema for batch in found}
+    assert {pyarrow_schema(schema)} == {batch.schema for batch in found}
     assert {"1", "2"} == {value for batch in found for value in batch["k"].to_pylist()}
 
 

@@ -8,28 +8,35 @@ from hypothesis import given
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.types import field_metadata
-from spark_arrow_ipc.spark.types.field_metadata import is_storage_of, note_of, noted, noted_type, readable, storage
+from spark_arrow_ipc.spark.types.field_metadata import (
+    annotation_of,
+    is_storage_of,
+    readable,
+    simplify,
+    storage,
+    type_of_annotation,
+)
 
 
 def test_a_note_is_integration_json():
     note = {"type": {"name": "utf8"}, "dictionary": {"indexType": {"name": "int", "bitWidth": 8, "isSigned": True}, "isOrdered": True}, "children": []}  # fmt: skip
-    assert note == json.loads(note_of(t.dictionary(t.int8, t.utf8, ordered=True)))
+    assert note == json.loads(annotation_of(t.dictionary(t.int8, t.utf8, ordered=True)))
 
 
 @given(strategies.types())
 def test_every_type_is_the_storage_of_its_note(type_):
-    note = note_of(type_)
+    note = annotation_of(type_)
     assert is_storage_of(type_, note)
     assert is_storage_of(storage(type_), note)
     assert storage(type_) == storage(storage(type_))
-    assert noted(type_) == noted(noted(type_))
-    assert str(noted(type_)) == readable(note)
+    assert simplify(type_) == simplify(simplify(type_))
+    assert str(simplify(type_)) == readable(note)
 
 
 @pytest.mark.slow
 @given(strategies.types(), strategies.types())
 def test_two_types_have_one_note_only_if_all_that_is_noted_is_one(a, b):
-    assert (noted(a) == noted(b)) == (note_of(a) == note_of(b))
+    assert (simplify(a) == simplify(b)) == (annotation_of(a) == annotation_of(b))
 
 
 STRUCT = t.struct([("a", t.int64), ("b", t.utf8)])
@@ -48,8 +55,8 @@ ALONG = [
 
 @pytest.mark.parametrize(("type_", "usual", "expected"), [case[1:] for case in ALONG], ids=[case[0] for case in ALONG])
 def test_a_note_is_read_along_the_column(type_, usual, expected):
-    assert expected == noted_type(note_of(type_), usual)
-    assert expected == noted_type(type_, usual)
+    assert expected == type_of_annotation(annotation_of(type_), usual)
+    assert expected == type_of_annotation(type_, usual)
 
 
 UNFIT = [
@@ -73,10 +80,10 @@ UNFIT = [
 @pytest.mark.parametrize(("note", "usual"), [case[1:] for case in UNFIT], ids=[case[0] for case in UNFIT])
 def test_what_is_no_note_of_the_column_is_an_error(note, usual):
     with pytest.raises(ValueError):
-        noted_type(note, usual)
+        type_of_annotation(note, usual)
 
 
-@pytest.mark.parametrize("note", ["{", "{}", "int16", "", None, 7, note_of(t.int16)])
+@pytest.mark.parametrize("note", ["{", "{}", "int16", "", None, 7, annotation_of(t.int16)])
 def test_what_is_no_note_of_a_type_names_no_storage(note):
     assert not is_storage_of(t.uint8, note)
 

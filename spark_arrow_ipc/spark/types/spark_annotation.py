@@ -75,19 +75,19 @@ _INTERVALS: Final = {
 }
 
 
-def note_pairs(spark_schema: s.StructType) -> t.CustomMetadata:
+def annotation_pairs(spark_schema: s.StructType) -> t.CustomMetadata:
     """Return the pair of a schema that notes a DataFrame's; nothing if the Arrow types say it all."""
     cleaned: s.StructType = _clean(spark_schema)
     return ((KEY, cleaned.json()),) if _says_more(cleaned) else ()
 
 
-def note_in(pairs: t.CustomMetadata) -> str | None:
+def find_annotation(pairs: t.CustomMetadata) -> str | None:
     """Return the note among the pairs of a schema; None without one, or if two disagree."""
     notes = {value for key, value in pairs if key == KEY}
     return notes.pop() if len(notes) == 1 else None
 
 
-def believed(
+def restore_schema(
     natural: s.StructType, written: s.StructType, note: str, chosen: Callable[[s.DataType], bool]
 ) -> s.StructType:
     """Return the schema of a file with what its note says of fields that still have the noted types."""

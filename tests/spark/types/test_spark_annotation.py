@@ -18,7 +18,7 @@ from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
 from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.arrow_to_spark import to_ddl
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
-from spark_arrow_ipc.spark.types.spark_note import KEY, note_pairs
+from spark_arrow_ipc.spark.types.spark_annotation import KEY, annotation_pairs
 
 LCASE = s.StringType("UTF8_LCASE")
 HOUR = s.DayTimeIntervalType(1, 1)
@@ -52,7 +52,7 @@ NOT_NOTED = [
 
 @pytest.mark.parametrize("type_", NOT_NOTED, ids=lambda type_: type_.simpleString())
 def test_what_arrow_says_itself_is_not_noted(type_):
-    assert () == note_pairs(s.StructType([field(type_)]))
+    assert () == annotation_pairs(s.StructType([field(type_)]))
 
 
 def test_a_type_of_the_users_is_noted_as_its_storage():
@@ -67,7 +67,7 @@ def test_a_type_of_the_users_is_noted_as_its_storage():
         def module(cls):
             return "os"
 
-    ((_, noted),) = note_pairs(s.StructType([field(Own())]))
+    ((_, noted),) = annotation_pairs(s.StructType([field(Own())]))
     assert note(field(s.ArrayType(LCASE))) == noted
 
 
