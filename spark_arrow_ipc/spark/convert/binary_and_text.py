@@ -1,9 +1,8 @@
 """Convert strings and binaries, the extension types stored as them, and timestamps with an offset.
 
-Spark takes strings and binaries with 32-bit value offsets only.
-Bytes that are already in order are never copied: only 64-bit offsets are narrowed. Batches are
-cut into pieces that fit before anything is converted; a single row that does not fit is an error. Views are
-gathered by pyarrow's own kernel.
+Spark takes strings and binaries with 32-bit value offsets only. Bytes that are already in order are not copied: only
+64-bit offsets are narrowed. Batches are cut before this into pieces that fit (`plan`); a single row that does not fit
+is an error. Views are gathered by pyarrow's own kernel.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ _HEX = np.frombuffer(b"".join(f"{byte:02x}".encode() for byte in range(256)), np
 
 
 def short_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of Utf8 and Binary, which shares all memory."""
+    """Compile the conversion of Utf8 and Binary, which copies nothing."""
     return share(pyarrow_type(natural, site.path))
 
 
 def long_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of LargeUtf8 and LargeBinary: shared bytes, new offsets."""
+    """Compile the conversion of LargeUtf8 and LargeBinary, which copies only offsets."""
     to = pyarrow_type(natural, site.path)
 
     def convert(array: Array, _live: Mask) -> pa.Array:
@@ -84,7 +83,8 @@ def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
 
 
 def _without_null_views(array: Array) -> Array:
-    """Return views whose null slots are empty: pyarrow asks for the memory of their sizes, and crashes where it is below 0."""
+    """Return views whose null slots are empty."""
+    # pyarrow allocates memory for the sizes of null slots too, and crashes if one is negative.
     mask = valid(array)
     slots = array_data.views(array)
     if mask is None or not slots["size"][~mask].any():
@@ -95,7 +95,7 @@ def _without_null_views(array: Array) -> Array:
 
 
 def binary_of_one_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of FixedSizeBinary: shared bytes, new offsets."""
+    """Compile the conversion of FixedSizeBinary, which copies no values."""
     to = pyarrow_type(natural, site.path)
     width = type_.byte_width
 
@@ -143,7 +143,7 @@ def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
 
 
 def json(type_: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of arrow.json, which is that of its storage."""
+    """Compile the conversion of arrow.json as its storage."""
     roles = {layout.role: layout.bit_width for layout in LAYOUTS[type(type_)].buffers}
     if Role.VIEWS in roles:
         return views(type_, natural, site)
@@ -165,7 +165,7 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
         parts = []
         for i, name, child in zip(positions, names, children, strict=True):
             part = array.children[i].slice(array.offset, array.length)
-            part_valid = visible_slots(part, None)
+            part_valid = valid(part)
             missing = None if part_valid is None else ~part_valid if mask is None else ~part_valid & mask
             if missing is not None and missing.any():
                 raise InvalidBodyError(
@@ -199,14 +199,12 @@ def with_offset(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
     def convert(array: Array, live: Mask) -> pa.Array:
         mask = visible_slots(array, live)
         instants_array = instants.convert(array.children[0].slice(array.offset, array.length), mask)
-        shown = valid(array)
-        if shown is None:
+        present = valid(array)
+        if present is None:
             return instants_array
-        present = (
-            shown
-            if instants_array.null_count == 0
-            else shown & instants_array.is_valid().to_numpy(zero_copy_only=False)
-        )
+        # A null struct may have an instant below it, and its column in Spark is a plain timestamp.
+        if instants_array.null_count:
+            present = present & instants_array.is_valid().to_numpy(zero_copy_only=False)
         bits = pa.py_buffer(np.packbits(np.pad(present, (instants_array.offset, 0)), bitorder="little"))
         return pa.Array.from_buffers(
             instants_array.type, len(instants_array), [bits, instants_array.buffers()[1]], offset=instants_array.offset
@@ -216,8 +214,8 @@ def with_offset(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
 
 
 def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa.Array:
-    """Return timestamps as the clock showed them, with all digits of their unit and the offset."""
-    if not array.length:  # for which numpy has no digits
+    """Return the local times in ISO 8601, with all digits of their unit and the offset."""
+    if not array.length:  # `datetime_as_string` takes no empty array
         return pa.array([], pa.string())
     moments, encoded = (child.slice(array.offset, array.length) for child in array.children)
     assert isinstance(moments.type, t.Timestamp)
@@ -227,12 +225,12 @@ def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa
     minutes = np.frombuffer(offsets_array.buffers()[1] or b"", np.int16)[
         offsets_array.offset : offsets_array.offset + len(offsets_array)
     ].astype(np.int64)
-    if offsets_array.null_count:  # without an offset it is none
+    if offsets_array.null_count:  # a missing offset counts as UTC
         minutes = np.where(offsets_array.is_valid().to_numpy(zero_copy_only=False), minutes, 0)
     first, last = _YEARS_OF_FOUR_DIGITS
     mask = both(mask, valid(moments))
     shown = np.ones(array.length, np.bool_) if mask is None else mask
-    # The clock is compared only once its sum cannot overflow.
+    # Only sums that cannot overflow are compared with the bounds.
     fits = (seconds >= first - 86_400) & (seconds <= last + 86_400) & (np.abs(minutes) < _DAY_MINUTES)
     clock = np.where(fits, seconds, 0) + np.where(fits, minutes, 0) * _MINUTE
     wrong = shown & ~(fits & (clock >= first) & (clock <= last))
@@ -256,13 +254,12 @@ def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa
 
 # Convert columns of well-known binary to Spark's GEOMETRY and GEOGRAPHY (``extensionTypes=geometry``).
 #
-# Spark takes a geometry as a struct of its SRID and its well-known binary. The bytes are shared; the SRIDs are one
-# number for all rows of a column.
+# Spark takes a geometry as a struct of its SRID and its well-known binary. The bytes are shared; all rows of a column
+# have the same SRID.
 #
-# Of each value the header is checked: its byte order, its type and its least length. Spark 4.1 checks no byte,
-# and later releases parse the whole value, with errors that name neither file nor column. Well-known binary has
-# dialects: Spark reads that of ISO, where a type of 1001 has a Z, and not the extended one (EWKB), where the highest
-# bits say so.
+# The header of each value is checked: byte order, type and least length. Spark 4.1 checks nothing, and later releases
+# parse the value, with errors that name neither file nor column. Spark reads the ISO dialect, in which type 1001 has a
+# Z, and not the extended one (EWKB), which marks it in the highest bits.
 _SPEC: Final = "GeoArrow, format.md"
 _HEADER_NBYTES: Final = 5
 """A byte order, and a type of 32 bits."""
@@ -296,7 +293,7 @@ def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Sit
             site.path,
         )
         srids = bridge.numbers(np.full(array.length, column.srid, np.int32))
-        # The fields of the struct cannot be null, so its validity is that of the column.
+        # The fields of the struct cannot be null, so only the struct gets the column's validity.
         wkb = pa.Array.from_buffers(pa.binary(), array.length, [None, offsets, octets], 0, values.offset)
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=[srids, wkb])
 
@@ -304,7 +301,7 @@ def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Sit
 
 
 def _check_headers(offsets: Numbers, octets: npt.NDArray[np.uint8], shown: Mask, path: str) -> None:
-    """Refuse visible values whose first bytes are not those of well-known binary."""
+    """Refuse visible values that do not begin as well-known binary does."""
     rows = np.arange(len(offsets) - 1) if shown is None else np.flatnonzero(shown)
     starts, lengths = offsets[rows].astype(np.int64), np.diff(offsets)[rows]
     if not len(rows):
@@ -327,6 +324,7 @@ def _check_headers(offsets: Numbers, octets: npt.NDArray[np.uint8], shown: Mask,
         extended = bool(types[at] & _EXTENDED) and _POINT <= types[at] & ~_EXTENDED <= _LAST_TYPE
         actual = "the extended dialect (EWKB)" if extended else f"{types[at]}"
         _refuse("of the types 1 to 7 of ISO, or those plus 1000, 2000 or 3000", actual, rows[at], path)
+    # A point has its coordinates, every other type a count.
     least = np.where(kinds == _POINT, _COORDINATE_NBYTES * _DIMENSIONS[layers], _COUNT_NBYTES) + _HEADER_NBYTES
     short = lengths < least
     if short.any():

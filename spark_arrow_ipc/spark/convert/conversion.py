@@ -1,10 +1,12 @@
 """`Conversion`: from arrays of one field to the pyarrow arrays of Spark.
 
-Conversions are compiled once for each file schema and called once for each batch (`plan`). They work on complete buffers.
+How it works
+------------
+Conversions are compiled once for each file schema (`plan`) and called once for each batch, on complete buffers.
 
-Slots that are not visible (null slots, slots below a null struct or outside any list) may hold any value. A check
-(overflow, the digits of a decimal, NOT NULL) must ignore them, so a conversion that `checks` gets a mask of *live* slots:
-those whose parents are all valid. A live slot may itself be null, by its own validity bitmap. Parents compute the mask only
+Slots that are not visible (null slots, slots below a null struct or outside any list) may hold any value, so checks
+(overflow, the digits of a decimal, NOT NULL) must ignore them. A conversion that `checks` gets a mask of *live* slots,
+those whose parents are all valid; a live slot may be null by its own validity bitmap. Parents compute the mask only
 for children that check, since most conversions do not.
 """
 
@@ -31,17 +33,16 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
-# Upper bounds of the decoded size of a batch, by its buffers alone.
+# Upper bounds of the decoded size of a batch, from its buffers only.
 #
-# `arrow.measure` says exactly whether a batch has to be cut, but costs a few numpy calls a column and reads each
-# index of a dictionary-encoded one. Almost no batch has to be cut, so a cheap upper bound comes first: the sizes of
-# its buffers, and for dictionary-encoded columns their longest value, which is computed once a dictionary. Types
-# whose slots share bytes, or have none, have no such bound.
+# `arrow.measure` gives the exact size, but costs a few numpy calls for each column and reads every dictionary index.
+# Almost no batch has to be cut, so a cheap upper bound comes first: the sizes of the buffers, and for dictionaries the
+# longest value, which is measured once for each dictionary. Types whose slots share bytes, or have none, have no bound.
 Bound: TypeAlias = Callable[[Sequence[Array]], int]
 """Takes the columns of a batch; returns an upper bound of their decoded bytes."""
 
 _MOST_VALUES: Final = 1 << 22
-"""A dictionary of more values is not measured whole: that takes dozens of bytes for each."""
+"""Values of the largest dictionary that is measured, as measuring takes dozens of bytes for each."""
 
 _OfArray: TypeAlias = Callable[[Array], int]
 
@@ -49,13 +50,13 @@ _OfArray: TypeAlias = Callable[[Array], int]
 def compile_bound(types: Sequence[t.DataType]) -> Bound | None:
     """Compile the bound for columns of these types, or None if one of them has none."""
     free = [i for i, type_ in enumerate(types) if _is_leaf(type_) and _hides_slots(type_)]
-    beyond = [(i, _beyond_own(type_)) for i, type_ in enumerate(types) if not _is_leaf(type_)]
+    beyond = [(i, _compile_nested_bound(type_)) for i, type_ in enumerate(types) if not _is_leaf(type_)]
     bounds = [(i, of_array) for i, of_array in beyond if of_array is not None]
     if len(bounds) < len(beyond):
         return None
 
     def bound(columns: Sequence[Array]) -> int:
-        # One loop for the own buffers of all columns: most columns of wide tables are leaves and need no call.
+        # One loop over all buffers: most columns of wide tables are leaves, and a call for each would cost more.
         nbytes = sum([len(buffer) for column in columns for buffer in column.buffers if buffer])
         if free:
             nbytes += _SLOT_NBYTES * sum(columns[i].length for i in free)
@@ -73,7 +74,7 @@ def _is_leaf(type_: t.DataType) -> bool:
     return not type_.children and not isinstance(type_, _WITH_BYTES_ELSEWHERE)
 
 
-def _beyond_own(type_: t.DataType) -> _OfArray | None:
+def _compile_nested_bound(type_: t.DataType) -> _OfArray | None:
     """Compile the bound of an array's children or dictionary, or None if it has no bound."""
     if _hides_slots(type_):
         return None
@@ -84,19 +85,17 @@ def _beyond_own(type_: t.DataType) -> _OfArray | None:
 
 
 _SLOT_NBYTES: Final = 16
-"""About the bytes that a conversion spends on a slot beside its value: a position to gather it from, an offset."""
+"""About the bytes that a conversion spends on a slot: a position to gather it from, and an offset."""
 
 
 def slot_prices(types: Sequence[t.DataType]) -> tuple[int, ...]:
-    """Return for each column the bytes to count for a decoded slot beside its value.
-
-    0 for types whose slots have bytes of their own, which conversion shares or copies once.
-    """
+    """Return for each column the bytes to count for a decoded slot in addition to its value."""
+    # Slots that have bytes of their own are shared or copied once, so they cost nothing more.
     return tuple(_SLOT_NBYTES if _hides_slots(type_) else 0 for type_ in types)
 
 
 def _hides_slots(type_: t.DataType) -> bool:
-    """Return whether slots, at any depth, may share bytes or have none: a few bytes may stand for billions of slots."""
+    """Return whether a few bytes may stand for billions of slots, at any depth."""
     return _HIDES_SLOTS[type(type_)](type_)
 
 
@@ -135,10 +134,7 @@ _HIDES_SLOTS: Final[Mapping[type[t.DataType], Callable[[Any], bool]]] = {
 
 
 class _LongestValue:
-    """Caches the size of the longest value of one dictionary.
-
-    Most files have the same dictionary for all batches.
-    """
+    """Caches the size of the longest value of one dictionary, which most files have for all batches."""
 
     def __init__(self) -> None:
         self._last: tuple[Array, int] | None = None
@@ -157,7 +153,7 @@ class _LongestValue:
 
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
-"""One boolean a slot; None stands for all true."""
+"""One boolean for each slot; None if all are true."""
 
 Numbers: TypeAlias = npt.NDArray[Any]
 
@@ -165,11 +161,11 @@ _MAX_OFFSET = 2**31 - 1
 
 
 class Refusal(IntEnum):
-    """The sound values that a conversion refuses: what decides whether headers and statistics may answer for a column."""
+    """The sound values that a conversion refuses, on which it depends whether headers and statistics may answer for a column."""
 
-    NONE = 0  # None, and a slot is null where its array says so: counts of nulls are those of the column in Spark.
-    OUTSIDE = 1  # Those outside of a range, and nulls as above: where the least and the greatest are taken, all are.
-    UNKNOWN = 2  # Others, or nulls are made of values: only decoding tells.
+    NONE = 0  # none; a slot is null exactly where its array says so, so that headers count the nulls of Spark's column
+    OUTSIDE = 1  # those outside of a range, nulls as above: if the least and the greatest value are accepted, all are
+    UNKNOWN = 2  # others, or values become nulls: only decoding tells
 
     @classmethod
     def of_parts(cls, parts: Iterable[Conversion]) -> Refusal:
@@ -188,7 +184,7 @@ class Conversion:
 
 
 ABSENT_FIELD: Final = t.Field("", t.null)
-"""Stands for a column or struct field that a file lacks and others have, with ``mergeSchema``."""
+"""Stands for a column or struct field that this file lacks, with ``mergeSchema``."""
 
 
 def nulls(length: int) -> Array:
@@ -197,25 +193,24 @@ def nulls(length: int) -> Array:
 
 
 class DictionaryBudget:
-    """The bytes, `nbytes` at most, of all converted dictionaries of a file, which stay in memory between batches."""
+    """The limit of the bytes of a file's converted dictionaries, which stay in memory between batches."""
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
         self._held: dict[int, int] = {}
 
     def hold(self, owner: object, values: Array, path: str) -> None:
-        """Count the values that `owner` is about to convert, in place of those that it held."""
+        """Count the values that `owner` is about to convert instead of those that it held; raise beyond the limit."""
         price = slot_prices([values.type])[0]
-        nbytes = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length]))
-        others = sum(nbytes for holder, nbytes in self._held.items() if holder != id(owner))
-        total = others + int(nbytes[0])
+        (nbytes,) = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length])).tolist()
+        total = nbytes + sum(held for holder, held in self._held.items() if holder != id(owner))
         if total > self._nbytes:
             raise LimitError(
                 f"the decoded dictionaries of the file take {total:,} bytes, the budget is {self._nbytes:,}; "
                 "raise the option maxBatchBytes where this file is trusted",
                 field_path=path,
             )
-        self._held[id(owner)] = int(nbytes[0])
+        self._held[id(owner)] = nbytes
 
 
 class Compile(Protocol):
@@ -227,7 +222,7 @@ class Compile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The place and the options for which a conversion is compiled."""
+    """The path and the options for which a conversion is compiled."""
 
     path: str  # of the field, for errors
     options: ReadOptions
@@ -236,25 +231,23 @@ class Site:
 
 
 def data(array: Array, dtype: npt.DTypeLike) -> Numbers:
-    """Return the DATA buffer's slots as numbers: a view, shape ``(length,)``."""
+    """Return the slots of the DATA buffer as numbers: a view of shape ``(length,)``."""
     return buffer_values(array, 1, dtype, array.length)
 
 
 def buffer_values(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
-    """Return `count` elements of one buffer from the array's offset on: a view."""
+    """Return a view of `count` elements of one buffer, from the array's offset on."""
     return array_data.typed(array.buffers[buffer_number], dtype, array.offset, count)
 
 
 def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:
-    """Return the ``length + 1`` value offsets: a view, or one zero if there are no slots."""
+    """Return a view of the ``length + 1`` value offsets, or one zero if the array is empty."""
+    # An empty array may lack the buffer (Columnar.rst).
     return buffer_values(array, 1, dtype, array.length + 1) if array.length else np.zeros(1, dtype)
 
 
 def validity(array: Array) -> pa.Buffer | None:
-    """Return the validity bitmap from slot 0 on.
-
-    It is shared if the array's offset is a multiple of 8, else copied.
-    """
+    """Return the validity bitmap from slot 0 on, shared if the array's offset is a multiple of 8."""
     bits = array.validity
     if bits is None or array.null_count == 0:
         return None
@@ -274,23 +267,24 @@ def both(one: Mask, other: Mask) -> Mask:
 
 
 def visible_slots(array: Array, live: Mask) -> Mask:
-    """Return the mask of the slots that hold a visible value."""
+    """Return the mask of the slots that are live and not null."""
     return both(valid(array), live)
 
 
 def retype(type_: pa.DataType, array: Array) -> pa.Array:
-    """Return the array with the type that Spark expects, without copying."""
+    """Return the array as another pyarrow type of the same layout, without copying."""
     return pa.Array.from_buffers(type_, array.length, bridge.buffers_of(array), array.null_count, array.offset)
 
 
 def rebuild(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
-    """Return an array of the validity of `array` and of new buffers, from slot 0 on."""
+    """Return an array of new buffers, with the validity of `array`."""
     buffers_of_array = [validity(array), *(pa.py_buffer(buffer) for buffer in buffers)]
     return pa.Array.from_buffers(type_, array.length, buffers_of_array, array.null_count)
 
 
 def narrow_offsets(values: Numbers, path: str) -> npt.NDArray[np.int32]:
-    """Return value offsets that begin at 0 as the 32-bit ones of Spark."""
+    """Return value offsets that begin at 0 in 32 bits, as Spark has them."""
+    # Batches are cut before this (`plan`), so only one row can be too long.
     if values[-1] > _MAX_OFFSET:
         raise LimitError(
             f"a row has {int(values[-1]):,} bytes or elements, and Spark's value offsets end at {_MAX_OFFSET:,}",
@@ -305,22 +299,22 @@ def even_offsets(count: int, size: int, path: str) -> npt.NDArray[np.int32]:
 
 
 def offsets_of_sizes(sizes: Numbers) -> npt.NDArray[np.int64]:
-    """Return the value offsets of rows one behind the other."""
+    """Return the value offsets of consecutive rows of these sizes."""
     ends = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])
     return ends
 
 
 def convert_picked(element: Conversion, child: Array, picked: npt.NDArray[np.int64]) -> pa.Array:
-    """Convert a list's child, and return the elements at some places, in their order."""
+    """Convert a list's child, and gather the elements at the given positions."""
     live: Mask = None
     if element.checks:
-        # What no row shows may break the rules of its type.
+        # Elements that belong to no row may break the rules of their type.
         live = np.zeros(child.length, np.bool_)
         live[picked] = True
     converted = element.convert(child, live)
     if len(picked) == child.length and np.array_equal(picked, np.arange(child.length)):
-        return converted  # in most files each element stands at its place: nothing is copied
+        return converted  # as in most files, where the elements are in order
     return converted.take(bridge.numbers(picked))
 
 
@@ -342,19 +336,19 @@ def share(type_: pa.DataType) -> Conversion:
 # `EXPECTED`: the pyarrow type that Spark expects for each Spark type.
 #
 # Spark checks only the first batch of a task against ``to_arrow_schema(schema, timezone="UTC")``, so every batch must
-# be right. PySpark's function differs between releases (4.1 has no ``timezone``), so the table is our own, and a test
-# compares the two for the installed release.
+# be right. PySpark's function differs between releases (4.1 has no ``timezone``), so this is a table of our own, which
+# a test compares with the installed release.
 _METADATA_KEY = b"SPARK::metadata::json"
-"""The key under which Spark's ``ArrowUtils`` looks for a field's metadata."""
+"""The key by which Spark's ``ArrowUtils`` finds a field's metadata."""
 
 
 def pyarrow_schema(spark_schema: s.StructType) -> pa.Schema:
-    """Return the pyarrow schema of every batch of a read that has this Spark schema."""
-    return pa.schema([_annotated_field(field, field.name) for field in spark_schema.fields])
+    """Return the pyarrow schema of all batches of a read of this Spark schema."""
+    return pa.schema([_struct_field(field, field.name) for field in spark_schema.fields])
 
 
 def pyarrow_type(spark_type: s.DataType, path: str) -> pa.DataType:
-    """Return the pyarrow type of a Spark type; `path` of its column is for errors."""
+    """Return the pyarrow type that Spark expects for a Spark type; `path` is for errors."""
     spark_type = storage_type(spark_type)
     expected = EXPECTED.get(type(spark_type))
     if expected is None:
@@ -366,7 +360,7 @@ def pyarrow_type(spark_type: s.DataType, path: str) -> pa.DataType:
     return expected(spark_type, path)
 
 
-def _annotated_field(field: s.StructField, path: str) -> pa.Field:
+def _struct_field(field: s.StructField, path: str) -> pa.Field:
     expected = _field(field.name, field.dataType, path, nullable=field.nullable)
     return expected.with_metadata({_METADATA_KEY: json.dumps(field.metadata).encode()}) if field.metadata else expected
 
@@ -381,23 +375,10 @@ def _just(type_: pa.DataType) -> Callable[[Any, str], pa.DataType]:
     return lambda _spark_type, _path: type_
 
 
-def _array(spark_type: s.ArrayType, path: str) -> pa.DataType:
-    return pa.list_(_field("element", spark_type.elementType, f"{path}[]", nullable=spark_type.containsNull))
-
-
-def _map(spark_type: s.MapType, path: str) -> pa.DataType:
-    key = _field("key", spark_type.keyType, f"{path}[].key", nullable=False)
-    value = _field("value", spark_type.valueType, f"{path}[].value", nullable=spark_type.valueContainsNull)
-    return pa.map_(key, value)
-
-
-def _struct(spark_type: s.StructType, path: str) -> pa.DataType:
-    return pa.struct([_annotated_field(field, f"{path}.{field.name}") for field in spark_type.fields])
-
-
-def _variant(_spark_type: s.VariantType, _path: str) -> pa.DataType:
-    metadata = pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"})
-    return pa.struct([pa.field("value", pa.binary(), nullable=False), metadata])
+_VARIANT: Final = pa.struct([
+    pa.field("value", pa.binary(), nullable=False),
+    pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+])  # fmt: skip
 
 
 def _spatial(kind: bytes) -> Callable[[Any, str], pa.DataType]:
@@ -418,7 +399,7 @@ EXPECTED: Mapping[type[s.DataType], Callable[[Any, str], pa.DataType]] = {
     s.LongType: _just(pa.int64()),
     s.FloatType: _just(pa.float32()),
     s.DoubleType: _just(pa.float64()),
-    s.DecimalType: lambda spark_type, _path: pa.decimal128(spark_type.precision, spark_type.scale),
+    s.DecimalType: lambda type_, _path: pa.decimal128(type_.precision, type_.scale),
     s.StringType: _just(pa.string()),
     s.BinaryType: _just(pa.binary()),
     s.DateType: _just(pa.date32()),
@@ -426,11 +407,16 @@ EXPECTED: Mapping[type[s.DataType], Callable[[Any, str], pa.DataType]] = {
     s.TimestampType: _just(pa.timestamp("us", "UTC")),
     s.TimestampNTZType: _just(pa.timestamp("us")),
     s.DayTimeIntervalType: _just(pa.duration("us")),
-    s.ArrayType: _array,
-    s.MapType: _map,
-    s.StructType: _struct,
-    s.VariantType: _variant,
+    s.ArrayType: lambda type_, path: pa.list_(
+        _field("element", type_.elementType, f"{path}[]", nullable=type_.containsNull)
+    ),
+    s.MapType: lambda type_, path: pa.map_(
+        _field("key", type_.keyType, f"{path}[].key", nullable=False),
+        _field("value", type_.valueType, f"{path}[].value", nullable=type_.valueContainsNull),
+    ),
+    s.StructType: lambda type_, path: pa.struct([_struct_field(each, f"{path}.{each.name}") for each in type_.fields]),
+    s.VariantType: _just(_VARIANT),
     s.GeometryType: _spatial(b"geometry"),
     s.GeographyType: _spatial(b"geography"),
 }
-"""By Spark type class: pyarrow's type. Absent ones (year-month interval, char) are refused."""
+"""By Spark type class. Others (year-month interval, char) are refused."""

@@ -1,8 +1,8 @@
 """Convert nested and encoded types: lists, structs, unions, dictionaries, ...
 
 A nested conversion slices the children to the visible range, computes their live slots if a child checks values,
-converts them, and adds its own validity and offsets, shared where they fit. Encoded
-types convert the values once and gather them by index with pyarrow's `take`.
+converts them, and adds validity and offsets, shared if they fit. Encoded types convert the values once and gather them
+by index with pyarrow's `take`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 # Refuse duplicate keys of maps.
 #
 # Spark does not check the keys of maps that come from Arrow. Here they become numbers, equal for equal keys (-0.0
-# equals 0.0, NaN equals NaN, as in Spark): their own bits if they have a fixed width, else by pyarrow's dictionary
-# encoding. In small maps every entry is compared with those after it, one numpy comparison for each distance; in
-# larger ones (map, number) pairs are sorted. Only keys of a nested type become Python values.
+# equals 0.0, NaN equals NaN, as in Spark): their bits if they have a fixed width, otherwise pyarrow's dictionary codes.
+# In small maps every entry is compared with those after it, one numpy comparison for each distance; in larger ones
+# (map, number) pairs are sorted. Only keys of a nested type become Python values.
 _SMALL_MAP = 16
-"""Entries up to which comparing all pairs is cheaper than hashing and sorting (measured: 0.4 ms a million and lag)."""
+"""Entries up to which comparing all pairs is cheaper than sorting (measured: 0.4 ms for a million entries and a distance)."""
 
 
 def check_distinct(keys: pa.Array, sizes: Longs, path: str) -> None:
-    """Raise if a map has a key twice, where `keys` are those of all maps, in turn, and `sizes` count the entries of each map."""
+    """Raise if a map has a key twice; `keys` are of all maps in turn, `sizes` the entries of each."""
     if len(keys) == 0 or sizes.max() <= 1:
         return
     maps = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
@@ -70,7 +70,7 @@ def check_distinct(keys: pa.Array, sizes: Longs, path: str) -> None:
     codes, kinds = _codes(keys)
     if kinds == len(keys) or not _may_repeat(codes, maps, int(sizes.max())):
         return
-    # Maps and keys are counted in 32 bits, so that their product stays within 63.
+    # Maps and keys are counted in 32 bits, so the product does not overflow.
     pairs = maps * kinds + codes
     order = np.argsort(pairs, kind="stable")
     ordered = pairs[order]
@@ -85,10 +85,7 @@ def check_distinct(keys: pa.Array, sizes: Longs, path: str) -> None:
 
 
 def _may_repeat(numbers: Numbers, maps: Longs, largest: int) -> bool:
-    """Return True if a map may have a duplicate number, which large maps always may.
-
-    In small maps every entry is compared with those after it.
-    """
+    """Return False if no map has a duplicate number; large maps are not compared."""
     if largest > _SMALL_MAP:
         return True
     return any(
@@ -97,7 +94,7 @@ def _may_repeat(numbers: Numbers, maps: Longs, largest: int) -> bool:
 
 
 def _bits(keys: pa.Array) -> Numbers | None:
-    """Return keys of a fixed width as integers, equal for equal keys; None for other keys."""
+    """Return keys of a fixed width as integers that are equal for equal keys; None for other keys."""
     if pa.types.is_floating(keys.type):
         keys = _normal_floats(keys)
     if not (pa.types.is_integer(keys.type) or pa.types.is_temporal(keys.type)):
@@ -107,9 +104,12 @@ def _bits(keys: pa.Array) -> Numbers | None:
 
 
 def _codes(keys: pa.Array) -> tuple[Longs, int]:
-    """Return one number for each key, equal for equal keys, and the count of numbers."""
+    """Return one number for each key, equal for equal keys, and how many numbers differ."""
     if pa.types.is_nested(keys.type):
-        return _codes_of_nested(keys)
+        # pyarrow cannot encode nested types, so these become Python values.
+        numbers: dict[Any, int] = {}
+        codes = [numbers.setdefault(_hashable(key), len(numbers)) for key in keys.to_pylist()]
+        return np.array(codes, np.int64), len(numbers)
     if pa.types.is_floating(keys.type):
         keys = _normal_floats(keys)
     encoded = keys.dictionary_encode()
@@ -122,12 +122,6 @@ def _normal_floats(keys: pa.Array) -> pa.Array:
     return bridge.numbers(values.view(f"i{values.dtype.itemsize}"))
 
 
-def _codes_of_nested(keys: pa.Array) -> tuple[Longs, int]:
-    numbers: dict[Any, int] = {}
-    codes = [numbers.setdefault(_hashable(key), len(numbers)) for key in keys.to_pylist()]
-    return np.array(codes, np.int64), len(numbers)
-
-
 def _hashable(value: object) -> Any:
     """Return a hashable value that is equal for equal keys, NaN included."""
     if isinstance(value, dict):
@@ -135,7 +129,7 @@ def _hashable(value: object) -> Any:
     if isinstance(value, list):
         return ("list", *map(_hashable, value))
     if isinstance(value, float):
-        return ("float", "nan") if value != value else ("float", value)  # noqa: PLR0124 - NaN alone differs from itself
+        return ("float", "nan") if value != value else ("float", value)  # noqa: PLR0124 - only NaN differs from itself
     return value
 
 
@@ -150,6 +144,7 @@ def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
         start, stop = int(list_offsets[0]), int(list_offsets[-1])
         child = array.children[0].slice(start, stop - start)
         converted = element.convert(child, _live_below(element, array, live, list_offsets))
+        # Offsets from 0 in 32 bits are already as Spark has them, and are shared.
         narrow = list_offsets if start == 0 and dtype.itemsize == 4 else narrow_offsets(list_offsets - start, site.path)
         return _around(to, array, converted, narrow)
 
@@ -181,12 +176,12 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
     def convert(array: Array, live: Mask) -> pa.Array:
         if not is_checked:
-            VALUE_CHECKS[type(array.type)](array, site.path)  # any size would be taken for memory to ask for
+            VALUE_CHECKS[type(array.type)](array, site.path)  # numpy would allocate memory for any size
         starts = buffer_values(array, 1, dtype, array.length).astype(np.int64)
         sizes = buffer_values(array, 2, dtype, array.length).astype(np.int64)
         mask = visible_slots(array, live)
         if mask is not None:
-            sizes = np.where(mask, sizes, 0)
+            sizes = np.where(mask, sizes, 0)  # a hidden slot may have any size
         new_offsets = offsets_of_sizes(sizes)
         narrow = narrow_offsets(new_offsets, site.path)
         picked = positions_of_runs(starts, sizes)
@@ -196,7 +191,7 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 
 def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
-    """Compile the conversion of Struct: the requested fields, by name."""
+    """Compile the conversion of Struct to the requested fields, which are found by name."""
     to = pyarrow_type(target, site.path)
     names = [child.name for child in field.type.children]
     children = (*field.type.children, ABSENT_FIELD)
@@ -210,6 +205,7 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
 
     def convert(array: Array, live: Mask) -> pa.Array:
         mask = visible_slots(array, live) if checks else None
+        # The last column stands for fields that the file lacks; it is sliced as the others are.
         columns = (*array.children, nulls(array.offset + array.length))
         parts = [
             conversion.convert(columns[i].slice(array.offset, array.length), mask)
@@ -221,11 +217,11 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
 
 
 def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
-    """Compile the conversion of Map, which checks for null and duplicate keys."""
+    """Compile the conversion of Map, which refuses null and duplicate keys."""
     to = pyarrow_type(target, site.path)
     type_ = field.type
     assert isinstance(type_, t.Map)
-    # Null keys are looked for here, because pyarrow ends the process on them.
+    # Keys may be null for the compiler: `_check_keys` finds null ones before pyarrow, which would end the process.
     key = site.compile(type_.key, target.keyType, f"{site.path}[].{type_.key.name}", nullable=True)
     value = site.compile(
         type_.item, target.valueType, f"{site.path}[].{type_.item.name}", nullable=target.valueContainsNull
@@ -239,7 +235,7 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
         mask = visible_slots(array, live)
         live_entries = None if mask is None else np.repeat(mask, sizes)
         if live_entries is not None and live_entries.all():
-            live_entries = None
+            live_entries = None  # nothing is hidden, so that offsets and entries can be shared
         keys, values = (child.slice(entries.offset, entries.length) for child in entries.children)
         _check_keys(entries, keys, live_entries, site.path)
         keys, values = key.convert(keys, live_entries), value.convert(values, live_entries)
@@ -257,7 +253,7 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
 
 
 def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
-    """Compile the conversion of a union to a struct, where only the selected child is set."""
+    """Compile the conversion of a union to a struct in which only the selected child is set."""
     to = pyarrow_type(target, site.path)
     type_ = field.type
     assert isinstance(type_, t.SparseUnion | t.DenseUnion)
@@ -275,29 +271,29 @@ def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
         for i, requested, conversion in zip(positions, target.fields, children, strict=True):
             selected = type_ids == type_.type_ids[i]
             if not requested.nullable and not (selected if live is None else selected | ~live).all():
-                raise _null_found(f"{site.path}.{requested.name}")
+                raise SchemaMismatchError(
+                    "expected no nulls (the schema says NOT NULL), found some",
+                    field_path=f"{site.path}.{requested.name}",
+                )
             child, picks = array.children[i], buffer_values(array, 1, np.int32, array.length) if dense else None
             if picks is None:
                 child = child.slice(array.offset, array.length)
             parts.append(_convert_selected(conversion, child, both(selected, live), picks))
         return pa.Array.from_buffers(to, array.length, [None], 0, children=parts)
 
-    # A union has no nulls of its own, in no header either.
+    # A union has no validity bitmap, so headers count no nulls for it.
     refusal = Refusal.of_parts(children)
     return Conversion(convert, any(not f.nullable for f in target.fields) or any(c.checks for c in children), refusal)
 
 
 def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of Dictionary: converted values, gathered by index.
-
-    The converted values of the last dictionary are cached: most files have one dictionary for all batches.
-    """
+    """Compile the conversion of Dictionary, which gathers converted values by index."""
     type_ = field.type
     assert isinstance(type_, t.Dictionary)
     values = site.compile(replace(field, type=type_.value), target, site.path, nullable=True)
     memo = _LastDictionary(values, site)
     index_type = bridge.type_to_pyarrow(type_.index)
-    # A mapped file may have changed since the decoder checked it.
+    # A mapped file may have changed since the decoder checked its indices.
     checked = site.options.validation is Validation.FULL and not site.options.memory_map
 
     def convert(array: Array, _live: Mask) -> pa.Array:
@@ -306,12 +302,12 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
         indices = pa.Array.from_buffers(index_type, array.length, buffers, array.null_count, array.offset)
         return _take(memo.convert(array.dictionary), indices, site.path, checked=checked)
 
-    # The least and the greatest value of the rows say nothing of values that no row has, which are converted, too.
+    # Values that no row has are converted too, so the extremes of the rows do not tell whether one is refused.
     return Conversion(convert, refusal=Refusal.of_parts([values]))
 
 
 def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of RunEndEncoded: converted values, repeated by run."""
+    """Compile the conversion of RunEndEncoded, which repeats converted values."""
     type_ = field.type
     assert isinstance(type_, t.RunEndEncoded)
     values = site.compile(type_.values, target, site.path, nullable=True)
@@ -329,7 +325,7 @@ def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
 
 
 def runs(array: Array, dtype: npt.DTypeLike) -> tuple[int, npt.NDArray[np.int64]]:
-    """Return the first visible run of an array and the lengths of it and those after it."""
+    """Return the first visible run of an array, and the visible lengths of the runs from there."""
     if array.length == 0:
         return 0, np.zeros(0, np.int64)
     ends = data(array.children[0], dtype).astype(np.int64)
@@ -343,16 +339,12 @@ def runs(array: Array, dtype: npt.DTypeLike) -> tuple[int, npt.NDArray[np.int64]
     return first, np.diff(shown, prepend=array.offset)
 
 
-def _null_found(path: str) -> SchemaMismatchError:
-    return SchemaMismatchError("expected no nulls (the schema says NOT NULL), found some", field_path=path)
-
-
 def _element(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
     return site.compile(field.type.children[0], target.elementType, f"{site.path}[]", nullable=target.containsNull)
 
 
 def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> pa.Array:
-    """Return a list or map array of new offsets, a converted child, and `array`'s validity."""
+    """Return a list or map of new offsets and a converted child, with the validity of `array`."""
     buffers = [validity(array), pa.py_buffer(np.ascontiguousarray(narrow))]
     return pa.Array.from_buffers(to, array.length, buffers, array.null_count, children=[child])
 
@@ -378,10 +370,11 @@ def _check_keys(entries: Array, keys: Array, live: Mask, path: str) -> None:
 
 
 def _convert_selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbers | None) -> pa.Array:
-    """Return a union's child with one slot for each of the union, null if not selected."""
+    """Return a union's child with one slot for each of the union's, null if not selected."""
     assert selected is not None
     child_live: Mask = selected
     if picks is not None:
+        # The child of a dense union has slots for its own rows only.
         child_live = np.zeros(child.length, np.bool_)
         child_live[picks[selected]] = True
     converted = conversion.convert(child, child_live)
@@ -395,7 +388,7 @@ def _convert_selected(conversion: Conversion, child: Array, selected: Mask, pick
 
 def _take(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:
     """Gather values by index; bounds are checked unless the decoder has `checked` them."""
-    # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
+    # Imported late: it takes long, and most tables do not need it.
     from pyarrow import compute
 
     try:
@@ -407,7 +400,7 @@ def _take(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> p
 
 
 class _LastDictionary:
-    """Caches one dictionary and its converted values."""
+    """Caches one dictionary and its converted values, as most files have one dictionary for all batches."""
 
     def __init__(self, conversion: Conversion, site: Site) -> None:
         self._conversion = conversion
@@ -415,9 +408,9 @@ class _LastDictionary:
         self._last: tuple[Array, pa.Array] | None = None
 
     def convert(self, dictionary: Array) -> pa.Array:
-        """Return a dictionary's converted values, cached if it is that of the last call."""
+        """Return the converted values of a dictionary, cached if the last call had the same one."""
         if self._last is None or self._last[0] is not dictionary:
             self._site.dictionaries.hold(self, dictionary, self._site.path)
-            self._last = None
+            self._last = None  # frees the old values before the new ones are made
             self._last = (dictionary, self._conversion.convert(dictionary, None))
         return self._last[1]

@@ -1,11 +1,11 @@
-"""`compile_converter`: the plan that converts a file's batches to Spark's schema.
+"""`BatchConverter`: converts a file's batches to Spark's schema.
 
 How it works
 ------------
-1. `compile_converter` walks a file's schema once. It finds columns by name and picks a conversion for each field from the
+1. `compile_converter` reads a file's schema once. It finds columns by name and picks a conversion for each field from the
    tables at the end of this module. The natural Spark type of a field (``spark/types/arrow_to_spark.py``) must be the
    requested type or widen to it (``spark/types/merge.py``); nested types compare their children. A mismatch is an error
-   here, before any value is read: it names the column, both types, and an option that resolves it if there is one.
+   before any value is read: it names the column, both types, and an option that resolves it, if one does.
 2. `BatchConverter.convert` adds a column of nulls for columns that the file lacks, and cuts the batch if its decoded size may
    exceed 64 MiB: first by a cheap upper bound, and only if that fails by the exact size of each row.
 3. It calls one `Conversion` for each column. They share the memory of the file's batch where Spark's layout is the same.
@@ -72,8 +72,8 @@ PIECE_NBYTES = 64 << 20
 """Bytes of one batch for the JVM; larger ones cost it memory and are not faster (measured)."""
 
 _EXPANSION: Final = 32
-"""All rows of a batch may be decoded to this many times `maxBatchBytes`: to 64 GiB by default, which takes a task a
-minute or two. Writers that put a whole table into one batch, with dictionaries, stay below."""
+"""All rows of a batch may be decoded to this many times `maxBatchBytes`: 64 GiB by default, a minute or two of a task.
+Writers that put a complete table into one batch, with dictionaries, stay below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +81,16 @@ class BatchConverter:
     """A compiled plan for the batches of one file schema."""
 
     schema: pa.Schema  # of every batch that `convert` yields
-    # The positions of the columns of a file's batch, in the order of `schema`; the position after its last column
-    # stands for columns that the file lacks.
+    # Positions in a file's batch, in the order of `schema`; the one after its last column stands for absent columns.
     positions: tuple[int, ...]
     conversions: tuple[Conversion, ...]  # one for each column of `schema`
-    # Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row. All rows of a batch may have
-    # 32 times as many.
-    max_row_nbytes: int
-    slot_prices: tuple[int, ...]  # for each column the bytes to count for a decoded slot beside its value
+    max_row_nbytes: int  # of a decoded row; all rows of a batch may have `_EXPANSION` times as many
+    slot_prices: tuple[int, ...]  # for each column the bytes to count for a decoded slot in addition to its value
     checked: bool  # whether the decoder has checked the values of the batches (``validation=full``)
     bound: Bound | None  # upper bound of the decoded bytes, where one is cheaper than the exact size
 
     def convert(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Convert a batch, in pieces of at most `MAX_ROWS` rows and about 64 MiB.
-
-        Memory is shared with `batch` where layouts agree. A batch without rows gives one without rows.
-        """
+        """Convert a batch in pieces of at most `MAX_ROWS` rows and about 64 MiB, sharing memory if layouts agree."""
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
             batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
@@ -110,7 +104,8 @@ class BatchConverter:
                 raise
         else:
             return
-        # Of a batch that was not validated, what no row can see may have made it fail. Errors count rows from the first.
+        # Values that no row can see may have made a batch fail that was not validated, so it is tried without them, in all
+        # its rows: errors count slots from the first.
         stop = 0
         for piece in self._pieces(batch, tuple(map(clear_unseen, columns))):
             start, stop = stop, stop + piece.num_rows
@@ -149,10 +144,8 @@ class BatchConverter:
         if not columns:
             # Without columns pyarrow's RecordBatch would have no row count; a struct array has one.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
-        columns_out = [
-            _convert_column(column, of_column) for of_column, column in zip(self.conversions, columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns_out, schema=self.schema)
+        arrays = [_convert_column(column, each) for each, column in zip(self.conversions, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 @of_seen
@@ -184,14 +177,14 @@ def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options:
 
 
 def refusal_of(field: t.Field, requested: s.StructField, options: ReadOptions) -> Refusal:
-    """Return which values of a file's field the conversion to a column of Spark's refuses; UNKNOWN without a conversion."""
+    """Return the values of a file's field that the conversion to a Spark column refuses."""
     try:
         dictionaries = DictionaryBudget(options.max_batch_bytes)
         compiled = _compile(
             options, dictionaries, field, requested.dataType, requested.name, nullable=requested.nullable
         )
     except ArrowIpcError:
-        return Refusal.UNKNOWN
+        return Refusal.UNKNOWN  # without a conversion only the read itself can give the error
     return compiled.refusal
 
 
@@ -219,10 +212,10 @@ def _compile(
         if target != column.spark_type and not widens(column.spark_type, target):
             raise _mismatch(field, target, site)
         conversion = binary_and_text.spatial(field, column, target, site)
-    elif _is_vector(field, target, options):
+    elif isinstance(target, s.BinaryType) and options.vectors is Vectors.BINARY and vector_element(field.type):
         conversion = tensors.vector(field, target, site)
     elif isinstance(field.type, t.Null):
-        # A column of nulls has any type.
+        # Nulls convert to every type.
         conversion = LEAVES[t.Null](field.type, target, site)
     elif row is None:
         leaf = EXTENDED[field.extension_name or ""] if extension is not None else LEAVES[type(field.type)]
@@ -232,11 +225,6 @@ def _compile(
     else:
         conversion = row.build(field, target, site)
     return conversion if nullable else _not_null(conversion, path)
-
-
-def _is_vector(field: t.Field, target: s.DataType, options: ReadOptions) -> bool:
-    is_binary = isinstance(target, s.BinaryType) and options.vectors is Vectors.BINARY
-    return is_binary and vector_element(field.type) is not None
 
 
 def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Conversion:
@@ -249,7 +237,7 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
         raise _mismatch(field, target, site)
     narrow = leaf(field.type, natural, site)
     to = pyarrow_type(target, site.path)
-    # Not a cast: for a date beyond the range of microseconds pyarrow's error would not name the column.
+    # Not pyarrow's cast, whose error for a date beyond the range of microseconds would not name the column.
     if isinstance(target, s.TimestampNTZType):
         return Conversion(
             lambda array, live: primitive.days_to_microseconds(narrow.convert(array, live), to, site.path),
@@ -260,7 +248,7 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
 
 
 def _is_same(natural: s.DataType, target: s.DataType) -> bool:
-    """Compare two leaf types, ignoring collations and NOT NULL inside; of a struct, some fields may be asked for."""
+    """Compare two leaf types, ignoring collations and NOT NULL inside; a struct may lack fields of the natural one."""
     if isinstance(natural, s.StructType) and isinstance(target, s.StructType):
         return bool(target.fields) and all(
             field.name in natural.names and field.dataType == natural[field.name].dataType for field in target.fields
@@ -322,23 +310,20 @@ def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
 
 
 def nulls_of(_type: t.Null, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of a column of nulls to any type."""
+    """Compile the conversion of nulls to any type."""
     to = pyarrow_type(target, site.path)
     return Conversion(lambda array, _live: pa.nulls(array.length, to))
 
 
 Leaf = Callable[[Any, s.DataType, Site], Conversion]
-"""Builds the conversion of an Arrow type to the Spark type that it naturally is."""
+"""Compiles the conversion of an Arrow type to its natural Spark type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """The builder for a type with children, and the Spark type that it needs.
+    """The compiler for a type with children or values, and the Spark type that it needs."""
 
-    The Spark type is None if it is that of the values: dictionaries and run ends.
-    """
-
-    target: type[s.DataType] | None
+    target: type[s.DataType] | None  # None for encodings, whose values have the type
     build: Callable[[t.Field, Any, Site], Conversion]
 
 

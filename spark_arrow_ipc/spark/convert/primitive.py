@@ -1,12 +1,12 @@
 """Convert primitive values: dates, times, timestamps, durations and intervals, and numbers.
 
-Spark counts microseconds in 64 bits, and days in 32. A coarser unit is multiplied, and overflow is an error;
-nanoseconds are divided by the rule of the option `nanoseconds`. Slots that are not visible may overflow silently.
+Spark counts microseconds in 64 bits, and days in 32. Coarser units are multiplied, and overflow is an error;
+nanoseconds are divided as the option `nanoseconds` says. Slots that are not visible may overflow silently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Context
 from decimal import Decimal as PyDecimal
 from typing import Any
@@ -45,20 +45,20 @@ _INT32_MAX = 2**31 - 1
 _NANOSECONDS_A_MICROSECOND = 1000
 _NANOSECOND_DIGITS = 9
 _FIELD_MICROSECONDS = (86_400_000_000, 3_600_000_000, 60_000_000, 1)
-"""By the last field of an interval (day, hour, minute, second): what its values are multiples of."""
+"""By the last field of an interval (day, hour, minute, second): the unit of its values."""
 
 _DROPS_TIME = "read it with nanoseconds=floor, which drops it: restoreTypes then refuses the column"
 _DROPS_TIME_KEPT = "rewrite with nanoseconds=floor and without restoreTypes drops it"
 _ROUNDS = "read it with nanoseconds=floor or nanoseconds=long"
 _ROUNDS_KEPT = "read it with nanoseconds=long, or leave restoreTypes out and give nanoseconds=floor"
-"""Remedies: of a read, and of a rewrite that keeps types, which refuses ``nanoseconds=floor``."""
+"""Next steps in errors, for a read and for a rewrite that keeps types, which refuses ``nanoseconds=floor``."""
 
 Scale = Callable[[Array, Numbers, Mask], Numbers]
-"""Converts an array's raw numbers to Spark's unit, or raises for a visible one that does not fit."""
+"""Converts an array's raw numbers to Spark's unit; raises if a visible one does not fit."""
 
 
 def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of dates; milliseconds become the day that holds them, by the option `nanoseconds`."""
+    """Compile the conversion of dates; milliseconds become days, as the option `nanoseconds` says."""
     to = pyarrow_type(natural, site.path)
     if type_.unit is t.DateUnit.DAY:
         return share(to)
@@ -79,6 +79,7 @@ def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
             raise _beyond(f"day {days[i]} since 1970", "32 bits of days", site.path)
         return rebuild(to, array, days.astype(np.int32))
 
+    # Rounding down keeps the order of values, so their extremes tell whether a day does not fit.
     is_floored = site.options.nanoseconds is Nanoseconds.FLOOR
     return Conversion(convert, checks=True, refusal=Refusal.OUTSIDE if is_floored else Refusal.UNKNOWN)
 
@@ -89,12 +90,13 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
     raw = np.dtype(f"i{type_.bit_width // 8}")
     if isinstance(natural, s.LongType):
         return _plain(lambda array: rebuild(to, array, data(array, raw).astype(np.int64)))
-    # Any 32 bits of seconds or milliseconds fit.
+    # Seconds and milliseconds have 32 bits, which always fit.
     refusal = _refusal(type_.unit, site) if type_.bit_width == 64 else Refusal.NONE
     if isinstance(natural, s.DayTimeIntervalType):
         return _scale_values(to, raw, _to_microseconds(type_.unit, site), refusal)
     per_day = _SECONDS_A_DAY * type_.unit.per_second
     factor = np.int64(10**9 // type_.unit.per_second)
+    # Before Spark 4.3 TIME has 6 digits, so nanoseconds are rounded to microseconds and counted in nanoseconds again.
     divisor = np.int64(1 if natural.precision == 3 * type_.unit else _NANOSECONDS_A_MICROSECOND)
 
     def nanoseconds(array: Array, values: Numbers, live: Mask) -> Numbers:
@@ -107,7 +109,7 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
                 field_path=site.path,
             )
         if outside.any():
-            values = np.where(outside, 0, values)
+            values = np.where(outside, 0, values)  # hidden slots
         if divisor > 1:
             return _floor_nanoseconds(array, values, live, site) * divisor
         return values if factor == 1 else values * factor
@@ -116,12 +118,12 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
 
 
 def is_finer_or_coarser(natural: s.DataType, target: s.DataType) -> bool:
-    """Return whether two types are intervals of days to seconds, or times of day, of other fields or digits."""
+    """Return whether two types are both intervals of days to seconds, or both times of day."""
     return type(natural) is type(target) and isinstance(target, s.DayTimeIntervalType | s.TimeType)
 
 
 def check_steps(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, path: str) -> Conversion:
-    """Return a conversion that refuses values between those of `target`: half an hour is not one of ``interval hour``."""
+    """Return a conversion that refuses values between the steps of `target`, as half an hour for ``interval hour``."""
     if isinstance(target, s.TimeType):
         unit = 10 ** (_NANOSECOND_DIGITS - target.precision)
     else:
@@ -132,8 +134,8 @@ def check_steps(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeTy
     def convert(array: Array, live: Mask) -> pa.Array:
         converted = conversion.convert(array, live)
         if not len(converted):
-            return converted
-        # numpy, as the kernels of pyarrow are not imported in a task that has no predicate.
+            return converted  # it may lack the buffer
+        # numpy, because a task without a predicate does not import pyarrow's kernels.
         counts = np.frombuffer(converted.buffers()[1], np.int64)[converted.offset : converted.offset + len(converted)]
         slot = first_seen(counts % unit != 0, array, live)
         if slot is not None:
@@ -165,7 +167,7 @@ def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
 
 
 def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of months to integers, which shares all memory."""
+    """Compile the conversion of months to integers, which copies nothing."""
     return share(pyarrow_type(natural, site.path))
 
 
@@ -182,7 +184,7 @@ def month_day_nano(_type: t.IntervalMonthDayNano, natural: s.DataType, site: Sit
 
 
 def days_to_microseconds(days: pa.Array, to: pa.DataType, path: str) -> pa.Array:
-    """Return dates as midnights: date widens to timestamp_ntz."""
+    """Return the midnights of dates, for a date that widens to timestamp_ntz."""
     numbers = days.view(pa.int32()).cast(pa.int64())
     largest = _INT64_MAX // (_SECONDS_A_DAY * 10**6)
     bounds = pa.compute.min_max(numbers).as_py()
@@ -193,7 +195,7 @@ def days_to_microseconds(days: pa.Array, to: pa.DataType, path: str) -> pa.Array
 
 
 def _plain(convert: Callable[[Array], pa.Array]) -> Conversion:
-    """Return a conversion that takes every value."""
+    """Return a conversion that accepts every value."""
     return Conversion(lambda array, _live: convert(array), refusal=Refusal.NONE)
 
 
@@ -245,15 +247,13 @@ def _floor_nanoseconds(array: Array, values: Numbers, live: Mask, site: Site) ->
 
 
 def _split(target: s.DataType, layout: np.dtype[np.void], site: Site) -> Conversion:
-    """Compile the conversion of packed integers to a struct of those that are asked for.
-
-    The fields have the nulls of the struct.
-    """
+    """Compile the conversion of packed integers to a struct of the requested ones."""
     assert isinstance(target, s.StructType)
     to, names = pyarrow_type(target, site.path), target.names
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         packed = data(array, layout)
+        # The fields are never null: only the struct has a validity bitmap.
         children = [bridge.numbers(packed[name]) for name in names]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=children)
 
@@ -269,26 +269,27 @@ def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
 
 # Convert numbers: widen integers and floats, decimals to 128 bits.
 #
-# A decimal is copied as 64-bit words, least significant first: no value becomes a Python object, except those of more
-# than 38 digits, which become strings. Spark does not check that a decimal has no more digits than its type says, and fails
-# late and far away if it has more; so this is checked here, with two comparisons of words for each value.
+# Decimals are copied as 64-bit words, least significant first; only those of more than 38 digits become Python objects,
+# for strings. Spark does not check that a decimal has at most the digits of its type, and fails much later if it has
+# more; so this is checked here, with two comparisons of words for each value.
 _WORD = 1 << 64
 
 
 def integer(type_: t.Int, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of integers: signed ones are shared, unsigned ones widened."""
+    """Compile the conversion of integers, of which unsigned ones are widened."""
     to = pyarrow_type(natural, site.path)
     if type_.signed:
         return share(to)
     dtype = np.dtype(f"u{type_.bit_width // 8}")
     if type_.bit_width == 64:
-        return _plain(lambda array: rebuild(to, array, _words_of_unsigned(data(array, dtype))))
+        # Spark has no unsigned type, so these are decimals: a word of zeros after each value.
+        return _plain(lambda array: rebuild(to, array, np.pad(data(array, dtype)[:, None], ((0, 0), (0, 1)))))
     wider = np.dtype(f"i{type_.bit_width // 4}")
     return _plain(lambda array: rebuild(to, array, data(array, dtype).astype(wider)))
 
 
 def floating_point(type_: t.FloatingPoint, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of floating point: half precision is widened, the rest shared."""
+    """Compile the conversion of floats, of which half precision is widened."""
     to = pyarrow_type(natural, site.path)
     if type_.precision is not t.Precision.HALF:
         return share(to)
@@ -301,7 +302,7 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
     if normal is None:
         return _plain(lambda array: _decimal_strings(array, type_))
     to = pyarrow_type(natural, site.path)
-    # The words are whole numbers until the end; the scale is only part of the type.
+    # A cast to the wider scale multiplies, so the words first get the type that they have in the file.
     unscaled = pa.decimal128(min(type_.precision, 38), min(type_.scale, 38))
 
     def convert(array: Array, live: Mask) -> pa.Array:
@@ -310,7 +311,7 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
             if type_.scale >= 0:
                 return retype(to, array)
         elif dead is not None:
-            words = np.where(dead[:, None], np.uint64(0), words)
+            words = np.where(dead[:, None], np.uint64(0), words)  # Spark would fail on their digits
         if type_.scale >= 0:
             return rebuild(to, array, np.ascontiguousarray(words))
         return rebuild(unscaled, array, np.ascontiguousarray(words)).cast(to)
@@ -318,18 +319,11 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
     return Conversion(convert, checks=True, refusal=Refusal.OUTSIDE)
 
 
-def _words_of_unsigned(values: Numbers) -> Numbers:
-    """Return uint64 values as 128-bit words, shape ``(length, 2)``."""
-    words = np.zeros((len(values), 2), np.uint64)
-    words[:, 0] = values
-    return words
-
-
 def _words_of_signed(values: Numbers) -> Numbers:
-    """Return int32 or int64 values as 128-bit words, sign-extended, shape ``(length, 2)``."""
+    """Return int64 values as 128-bit words, of shape ``(length, 2)``."""
     words = np.empty((len(values), 2), np.int64)
     words[:, 0] = values
-    np.right_shift(words[:, 0], 63, out=words[:, 1])
+    np.right_shift(words[:, 0], 63, out=words[:, 1])  # the sign: all zeros or all ones
     return words.view(np.uint64)
 
 
@@ -354,36 +348,33 @@ def _check_words(array: Array, type_: t.Decimal, live: Mask, path: str) -> tuple
     return words, bad
 
 
-def _words_32(array: Array, precision: int) -> tuple[Numbers, Numbers]:
-    return _small(data(array, np.int32).astype(np.int64), precision)
-
-
-def _words_64(array: Array, precision: int) -> tuple[Numbers, Numbers]:
-    return _small(data(array, np.int64), precision)
-
-
 def _small(values: Numbers, precision: int) -> tuple[Numbers, Numbers]:
     bound = 10**precision
     return _words_of_signed(values), (values >= bound) | (values <= -bound)
 
 
-def _words_128(array: Array, precision: int) -> tuple[Numbers, Numbers]:
-    words = _words(array, 2)
-    return words, _too_long(words, precision)
+def _large(array: Array, precision: int) -> tuple[Numbers, Numbers]:
+    assert isinstance(array.type, t.Decimal)
+    words = _words(array, array.type.bit_width // 64)
+    bad = _too_long(words, precision)
+    if words.shape[1] > 2:
+        # A value fits in 128 bits if the upper words only repeat the sign.
+        sign = (words[:, 1].view(np.int64) >> 63).view(np.uint64)
+        bad |= (words[:, 2:] != sign[:, None]).any(axis=1)
+    return words[:, :2], bad
 
 
-def _words_256(array: Array, precision: int) -> tuple[Numbers, Numbers]:
-    wide = _words(array, 4)
-    sign = (wide[:, 1].view(np.int64) >> 63).view(np.uint64)
-    return wide[:, :2], _too_long(wide, precision) | (wide[:, 2] != sign) | (wide[:, 3] != sign)
-
-
-_WORDS = {32: _words_32, 64: _words_64, 128: _words_128, 256: _words_256}
-"""By bit width: makes the 128-bit words of slots, and the mask of those with too many digits."""
+_WORDS: Mapping[int, Callable[[Array, int], tuple[Numbers, Numbers]]] = {
+    32: lambda array, precision: _small(data(array, np.int32).astype(np.int64), precision),
+    64: lambda array, precision: _small(data(array, np.int64), precision),
+    128: _large,
+    256: _large,
+}
+"""By bit width: returns the 128-bit words of slots, and the mask of those with too many digits."""
 
 
 def _words(array: Array, number: int) -> Numbers:
-    """Return slots as 64-bit words, lowest first: a view, shape ``(length, number)``."""
+    """Return a view of slots as 64-bit words, lowest first, of shape ``(length, number)``."""
     words = array_data.typed(array.buffers[1], np.uint64, array.offset * number, array.length * number)
     rows: Numbers = words.reshape(-1, number)
     return rows

@@ -1,4 +1,7 @@
-"""Convert vectors and matrices, and tensor columns to structs of the logical shape and of the values in its order (``extensionTypes=tensor``)."""
+"""Convert tensor columns (``extensionTypes=tensor``), Spark's vectors and matrices, and lists of numbers to binary.
+
+A tensor column becomes structs of the logical shape and of the values in the order of that shape.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,11 @@ from spark_arrow_ipc.spark.types.tensor_columns import DATA, SHAPE, TensorColumn
 _SPEC: Final = "CanonicalExtensions.rst"
 
 Parts = tuple[pa.Array, pa.Array]
-"""The shapes and the values of the rows, both lists."""
+"""The shapes and the values of the rows, both as lists."""
 
 
 def tensor(field: t.Field, column: TensorColumn, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of a tensor column to a struct of its shape and its values, or of one of them."""
+    """Compile the conversion of a tensor column to a struct of its shape, its values, or both."""
     if not isinstance(target, s.StructType) or not {SHAPE, DATA} >= set(target.names) or not target.names:
         natural = spark_tensor(s.NullType()).simpleString().replace("void", "...")
         raise SchemaMismatchError(
@@ -133,7 +136,7 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
             rows = np.where(sized.reshape(rows.shape), rows, -1)
         lengths = np.where(shown, np.diff(raw.astype(np.int64)), 0)
         _check_shapes(rows, lengths, shown, column, site.path)
-        # What null rows have is left out, so that all elements are in the order of the rows.
+        # Elements of null rows are left out, so that the rest is in the order of the rows.
         starts = raw[:-1].astype(np.int64)
         offsets = offsets_of_sizes(lengths)
         places = _places(starts, offsets, rows, shown, column)
@@ -149,10 +152,10 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
 def _check_shapes(
     rows: Numbers, lengths: Numbers, shown: npt.NDArray[np.bool_], column: TensorColumn, path: str
 ) -> None:
-    """Refuse rows whose shape is negative, not the uniform one, or not that of their values."""
+    """Refuse rows whose shape is negative, not uniform, or does not fit the number of their values."""
     wrong = (rows < 0).any(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Floating point is exact here where it has to be: a row has fewer than 2^53 values.
+        # Integers could overflow; floats are exact up to 2^53, and a row has fewer values.
         wrong |= np.prod(rows.astype(np.float64), axis=1) != lengths
     for d, size in enumerate(column.shape):
         if size is not None:
@@ -167,13 +170,14 @@ def _check_shapes(
 def _places(
     starts: Numbers, offsets: Numbers, rows: Numbers, shown: npt.NDArray[np.bool_], column: TensorColumn
 ) -> npt.NDArray[np.int64]:
-    """Return the place of each element in the order of the rows, and in a row in that of its logical shape."""
+    """Return the position of each element, by row and then in the order of its logical shape."""
     lengths = np.diff(offsets)
     places = positions_of_runs(starts, lengths)
     if column.permutation is None:
         return places
     visible = np.flatnonzero(shown)
     shapes, inverse = np.unique(rows[visible], axis=0, return_inverse=True)
+    # One turn for each distinct shape, as most rows share a few.
     for number, shape in enumerate(shapes.tolist()):
         if not prod(shape):
             continue
@@ -200,14 +204,13 @@ def _broken(path: str, expected: str, row: int, actual: str = "one") -> None:
     raise InvalidBodyError(expected=expected, found=f"{actual} in slot {row:,}", field_path=path, spec=_SPEC)
 
 
-# Check the values of Spark's vectors and matrices, whose storage can hold more than they are.
+# Check the values of Spark's vectors and matrices, because their storage can hold other values too.
 #
-# The storage of ``VectorUDT`` and ``MatrixUDT`` is a struct, and a file may note the type above a struct of any
-# values. Java would make the object in the middle of a job and end it with an ``IllegalArgumentException`` that names
-# neither column nor file, or make another vector of them (a null number is 0 there). So the converted struct is
-# checked here, all rows of a batch at once: each rule gives a mask of the slots that break it, and the first visible
-# one is an error. Nulls where the storage has none (the kind, a matrix's sides, elements of the lists) are refused
-# before, by the conversion of the struct.
+# ``VectorUDT`` and ``MatrixUDT`` are stored as structs, and a file may annotate a struct of any values with them. Java
+# would fail in the middle of a job with an ``IllegalArgumentException`` that names neither column nor file, or read
+# another vector (a null number is 0 there). So the converted struct is checked here, all rows of a batch at once: each
+# rule gives a mask of the slots that break it, and the first visible one is an error. The conversion of the struct has
+# already refused nulls that the storage cannot have (the kind, a matrix's sides, elements of the lists).
 _Slots: TypeAlias = npt.NDArray[np.bool_]
 _Rule: TypeAlias = tuple[_Slots, Callable[[int], str]]
 """The slots that break a rule, and the sentence about one of them."""
@@ -217,7 +220,7 @@ _KINDS: Final = 2
 
 
 def check_user_type(conversion: Conversion, target: s.DataType, path: str) -> Conversion:
-    """Return a conversion to a user-defined type that refuses values which are not those of Spark's own types."""
+    """Return a conversion to a user-defined type that refuses values which Spark's vectors and matrices cannot have."""
     kind = target.scalaUDT().rpartition(".")[2] if isinstance(target, s.UserDefinedType) else ""
     if kind not in _RULES or not target.scalaUDT().startswith("org.apache.spark."):
         return conversion
@@ -229,6 +232,7 @@ def check_user_type(conversion: Conversion, target: s.DataType, path: str) -> Co
         shown = visible_slots(struct, live)
         shown = np.ones(struct.length, np.bool_) if shown is None else shown
         for broken, said in _only(shown, rules(struct)):
+            # The first rule that is broken: later ones rely on it.
             if broken.any():
                 slot = int(broken.argmax())
                 raise UnsupportedError(
@@ -270,8 +274,9 @@ def _matrix_rules(struct: Array) -> Iterator[_Rule]:
     )
     yield is_sparse & _nulls(pointers), lambda _: "its colPtrs are null"
     yield is_sparse & _nulls(row_indices), lambda _: "its rowIndices are null"
-    # The pointers of a transposed matrix are those of its rows.
-    by_rows = _bits(transposed)
+    # The pointers of a transposed matrix are by rows.
+    bits = np.unpackbits(np.frombuffer(transposed.buffers[1] or b"", np.uint8), bitorder="little")
+    by_rows = bits[transposed.offset : transposed.offset + transposed.length].astype(np.bool_)
     outer, inner = np.where(by_rows, *sides), np.where(by_rows, *reversed(sides))
     counted, named = _counts(pointers), _counts(row_indices)
     yield (
@@ -289,16 +294,11 @@ _RULES: Final[Mapping[str, Callable[[Array], Iterator[_Rule]]]] = {
     "VectorUDT": _vector_rules,
     "MatrixUDT": _matrix_rules,
 }
-"""By the name of the class. A rule may lean on those before it: they are looked at in turn."""
+"""By the name of the class. A rule may rely on the rules before it."""
 
 
 def _children(struct: Array) -> list[Array]:
     return [child.slice(struct.offset, struct.length) for child in struct.children]
-
-
-def _bits(array: Array) -> _Slots:
-    bits = np.frombuffer(array.buffers[1] or b"", np.uint8)
-    return np.unpackbits(bits, bitorder="little")[array.offset : array.offset + array.length].astype(np.bool_)
 
 
 def _nulls(array: Array) -> _Slots:
@@ -332,7 +332,7 @@ def _counts(lists: Array) -> Numbers:
 
 
 def _per_slot(lists: Array, elements: _Slots) -> _Slots:
-    """Return the slots of which an element is in a mask of `_elements`."""
+    """Return the slots that have an element in a mask of `_elements`."""
     slots = np.zeros(lists.length, np.bool_)
     list_offsets = offsets(lists, np.int32)
     slots[np.searchsorted(list_offsets, np.flatnonzero(elements) + list_offsets[0], side="right") - 1] = True
@@ -340,7 +340,7 @@ def _per_slot(lists: Array, elements: _Slots) -> _Slots:
 
 
 def _within(lists: Array, ends: Numbers, of: Callable[[int], str]) -> Iterator[_Rule]:
-    """Yield the rules that the elements of a slot are at least 0, and below its end."""
+    """Yield the rules that the elements of a slot are at least 0 and below its end."""
     list_offsets = offsets(lists, np.int32)
     numbers = data(_elements(lists), np.int32)
 
@@ -355,7 +355,7 @@ def _within(lists: Array, ends: Numbers, of: Callable[[int], str]) -> Iterator[_
 
 
 def _falls(lists: Array) -> _Slots:
-    """Return the elements that are not above the one before them in their slot."""
+    """Return the mask of elements that do not exceed the one before them in their slot."""
     numbers = data(_elements(lists), np.int32)
     falls = np.zeros(len(numbers), np.bool_)
     falls[1:] = numbers[1:] <= numbers[:-1]
@@ -370,13 +370,13 @@ def _first(lists: Array, count: int) -> _Slots:
 
 
 def _astray(pointers: Array, ends: Numbers) -> _Slots:
-    """Return the slots whose pointers fall, or do not begin at 0 and end at a number; each has one pointer at least."""
+    """Return the slots whose pointers fall, or do not go from 0 to their end."""
     list_offsets = offsets(pointers, np.int32)
     numbers = data(_elements(pointers), np.int32)
     falls = np.zeros(len(numbers), np.bool_)
     falls[1:] = numbers[1:] < numbers[:-1]
     astray = _per_slot(pointers, falls & ~_first(pointers, len(numbers)))
-    held = np.flatnonzero(_counts(pointers))
+    held = np.flatnonzero(_counts(pointers))  # an earlier rule refuses slots without pointers
     starts, lasts = list_offsets[:-1][held] - list_offsets[0], list_offsets[1:][held] - list_offsets[0] - 1
     astray[held] |= (numbers[starts] != 0) | (numbers[lasts] != ends[held])
     return astray
@@ -384,8 +384,8 @@ def _astray(pointers: Array, ends: Numbers) -> _Slots:
 
 # Convert lists of numbers to binary values, for ``vectors=binary``.
 #
-# The numbers of all rows lie in one buffer, and so do the bytes of binary values: the buffer is shared, and the
-# offsets are those of the list times the bytes of a number. Nothing is copied but offsets.
+# The numbers of all rows are in one buffer, and so are the bytes of binary values: the buffer is shared, and the list's
+# offsets are multiplied by the bytes of a number. Only offsets are copied.
 def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of a list of numbers to binary; `field` has a `vector_element`."""
     to = pyarrow_type(target, site.path)
@@ -408,7 +408,7 @@ def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
 
 
 def _offsets_of(type_: t.DataType) -> Callable[[Array], Numbers]:
-    """Return a callback that gives the offsets of a list's rows in its child, ``length + 1``."""
+    """Return a function from an array to the ``length + 1`` offsets of its rows in its child."""
     if isinstance(type_, t.FixedSizeList):
         size = type_.list_size
         return lambda array: (np.arange(array.length + 1, dtype=np.int64) + array.offset) * size
@@ -417,7 +417,7 @@ def _offsets_of(type_: t.DataType) -> Callable[[Array], Numbers]:
 
 
 def _check_no_nulls(numbers: Array, array: Array, live: Mask, list_offsets: Numbers, path: str) -> None:
-    """Refuse a null among the numbers of a row that is not null itself."""
+    """Refuse a null number in a row that is not null."""
     present = valid(numbers)
     if present is None:
         return

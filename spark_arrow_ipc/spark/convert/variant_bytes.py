@@ -1,15 +1,14 @@
 """The bytes of variants, many at once: primitives, and the heads of objects and arrays.
 
-A column of variants is an array of bytes, null where a value is missing. All lengths and positions are computed for
-all rows together; what is of fixed width is written into a matrix, and what is not goes to its place byte by byte of
-its numbers, never row by row. The bytes of values are joined by pyarrow's kernels. The names of the parts are those of
-VariantEncoding.md.
+A column of variants is an array of bytes, null where a value is missing. Lengths and positions are computed for all
+rows together. Values of a fixed width are written into a matrix, numbers of differing widths one byte position at a
+time, and pyarrow's kernels join the bytes of values. Parts have the names of VariantEncoding.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ _SHORT_STRING: Final = 64
 """Strings of fewer bytes have their length in the first byte."""
 
 _MOST_SMALL: Final = 255
-"""Elements that an object or array counts with one byte."""
+"""The most elements that an object or array counts with one byte."""
 
 _TRUE, _FALSE, _DECIMAL4, _BINARY, _STRING, _UUID = 1, 2, 8, 15, 16, 20
 _INTEGERS: Final = {8: 3, 16: 4, 32: 5, 64: 6}
@@ -37,7 +36,7 @@ _DIGITS_4, _DIGITS_8 = 9, 18
 
 
 def binary_array(offsets: Numbers, octets: Octets, present: npt.NDArray[np.bool_] | None, path: str) -> pa.Array:
-    """Return an array of bytes."""
+    """Return an array of bytes from its offsets, bytes and validity."""
     check_size(int(offsets[-1]), path)
     bits = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [bits, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(octets)]
@@ -45,7 +44,7 @@ def binary_array(offsets: Numbers, octets: Octets, present: npt.NDArray[np.bool_
 
 
 def check_size(nbytes: int, path: str) -> None:
-    """Refuse what exceeds the 32-bit offsets of Spark's arrays."""
+    """Refuse more bytes than Spark's 32-bit offsets count."""
     if nbytes > _MAX_OFFSET:
         raise LimitError(
             f"the variants of one batch take {nbytes:,} bytes, and Spark's value offsets end at {_MAX_OFFSET:,}; "
@@ -78,14 +77,14 @@ def parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Octets]:
 
 def join_bytes(*arrays: pa.Array) -> pa.Array:
     """Join arrays of bytes row by row; a null has no bytes."""
-    # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
+    # Imported late: it takes long, and most tables do not need it.
     from pyarrow import compute
 
     return compute.binary_join_element_wise(*arrays, bridge.scalar(b"", pa.binary()), null_handling="skip")
 
 
 def choose(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
-    """Return the slots of `array` where a mask is true, and those of `other`, or nulls, where not."""
+    """Return the slots of `array` where a mask is true, and otherwise those of `other`, or nulls."""
     from pyarrow import compute
 
     return compute.if_else(bridge.numbers(mask), array, bridge.scalar(None, pa.binary()) if other is None else other)
@@ -103,28 +102,29 @@ def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
         bits = values.fill_null(bridge.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
         encoded = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
     else:
-        encoded = _numbers(values, type_, path)
+        encoded = _encode_numbers(values, type_, path)
     return encoded
 
 
-def _numbers(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
+def _encode_numbers(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
     """Return the variants of numbers: a header, for decimals a scale, and the number."""
     width = values.type.bit_width // 8
     raw = np.frombuffer(values.buffers()[1], np.uint8) if len(values) else np.zeros(0, np.uint8)
     numbers = raw[values.offset * width : (values.offset + len(values)) * width].reshape(len(values), width)
     if isinstance(type_, t.Decimal):
         size = (type_.precision > _DIGITS_4) + (type_.precision > _DIGITS_8)
-        # Two's complement, little-endian: the lowest bytes are the number, as the digits are checked.
+        # Two's complement, little-endian: digits were checked before, so the lowest bytes hold the number.
         head, numbers = [(_DECIMAL4 + size) << 2, type_.scale], numbers[:, : 4 << size]
     else:
-        head = [_header(type_) << 2]
+        head = [_primitive_type(type_) << 2]
     matrix = np.empty((len(values), len(head) + numbers.shape[1]), np.uint8)
     matrix[:, : len(head)] = head
     matrix[:, len(head) :] = numbers
     return _matrix(matrix, values, path)
 
 
-def _header(type_: t.DataType) -> int:
+def _primitive_type(type_: t.DataType) -> int:
+    # VariantEncoding.md, "Encoding types".
     if isinstance(type_, t.Int):
         return _INTEGERS[type_.bit_width]
     if isinstance(type_, t.Timestamp):
@@ -138,19 +138,20 @@ def _matrix(matrix: Octets, values: pa.Array, path: str) -> pa.Array:
 
 
 def _strings(values: pa.Array, path: str) -> pa.Array:
-    """Return the variants of strings: short ones have their length in the header."""
+    """Return the variants of strings, of which short ones have their length in the header."""
     nbytes = lengths(values)
     short = nbytes < _SHORT_STRING
     heads = _size_headers(_STRING, nbytes)
     offsets = offsets_of_sizes(np.where(short, 1, heads.shape[1]))
     heads[short, 0] = (nbytes[short] << 2) | 1
+    # Short strings keep one byte of the five that were made for each.
     is_kept = np.ones(heads.shape, np.bool_)
     is_kept[short, 1:] = False
     return _with_heads(values, binary_array(offsets, heads[is_kept], None, path), path)
 
 
 def _size_headers(primitive: int, nbytes: Numbers) -> Octets:
-    """Return headers with a size of four bytes, shape ``(rows, 5)``."""
+    """Return headers with a size of four bytes, of shape ``(rows, 5)``."""
     heads = np.empty((len(nbytes), 5), np.uint8)
     heads[:, 0] = primitive << 2
     heads[:, 1:] = nbytes.astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -198,10 +199,8 @@ def heads(
     *,
     ids: Numbers | None = None,
 ) -> pa.Array:
-    """Return the heads of arrays or objects: header, count, keys and offsets, which come before the values.
-
-    `rows`, `starts` and `ids` are of the elements: row, begin behind the head, key (those of a row in the order of names).
-    """
+    """Return the heads of arrays, or with `ids` of objects: header, count, keys and offsets."""
+    # For each element: its row, its start after the head, and its key; the keys of a row are in the order of names.
     counts = np.bincount(rows, minlength=len(shown))
     large = counts > _MOST_SMALL
     count_width = np.where(large, 4, 1)
@@ -209,7 +208,7 @@ def heads(
     id_width = np.zeros(len(shown), np.int64)
     if ids is not None:
         most = np.zeros(len(shown), np.int64)
-        np.maximum.at(most, rows, ids)
+        np.maximum.at(most, rows, ids)  # the width of a row's keys is that of the largest
         id_width = _width(most)
         first = 2 | ((start_width - 1) | ((id_width - 1) << 2) | (large.astype(np.int64) << 4)) << 2
     else:
@@ -224,9 +223,9 @@ def heads(
     at = offsets[slots]
     octets[at] = first[slots]
     _write_numbers(octets, at + 1, counts[slots], count_width[slots])
-    _write_numbers(
-        octets, at + starts_at[slots] + counts[slots] * start_width[slots], totals[slots], start_width[slots]
-    )
+    # One start more than elements: the end of the last.
+    last_at = at + starts_at[slots] + counts[slots] * start_width[slots]
+    _write_numbers(octets, last_at, totals[slots], start_width[slots])
     before = np.cumsum(counts) - counts
     nth = np.arange(len(rows)) - before[rows]
     at = offsets[rows]
@@ -238,26 +237,19 @@ def heads(
 
 # The keys of variants: the dictionaries in their metadata, read for many rows at once.
 #
-# Most rows share a few metadata, so each distinct one is read once. Their strings are one array of bytes over the
-# metadata's own buffer: the strings of one lie one after another. The bytes between the strings of two metadata are
-# an element of that array as well, which is not a key. Every size and offset is checked before it is used.
+# Most rows share a few dictionaries, so each distinct one is read once. Their strings are one array of bytes over the
+# metadata's own buffer, in which the strings of one dictionary are consecutive. The bytes between the strings of two
+# dictionaries are an element of that array too, which is not a key. Every size and offset is checked before its use.
 _SPEC: Final = "VariantEncoding.md, metadata"
-
-
 _VERSION: Final = 1
-
-
 _EMPTY: Final = b"\1\0\0"
-
+"""Metadata without keys: the header, the number of keys, and the end of the last."""
 
 _LEAST: Final = len(_EMPTY)
 
 
-"""Bytes of metadata without keys: the header, the number of keys, and where they end."""
-
-
 class Keys:
-    """The keys of some rows, by metadata and the names of shredded fields; InvalidBodyError if metadata are broken."""
+    """The keys in the metadata of some rows, and of the shredded fields; raises InvalidBodyError for broken metadata."""
 
     def __init__(self, metadata: pa.Array, names: Sequence[str], path: str) -> None:
         encoded = metadata.dictionary_encode()
@@ -269,14 +261,14 @@ class Keys:
         self.path = path
         self._names = bridge.array([name.encode() for name in names], pa.binary())
         self._of_row = of_row
-        # Without visible rows there are none; one without keys stands for them.
+        # All rows may be null: metadata without keys stand for theirs.
         distinct = encoded.dictionary if len(encoded.dictionary) else bridge.array([_EMPTY], pa.binary())
         self._read(distinct, np.flatnonzero(present(metadata)))
         self._ranks: Numbers | None = None
         self._ids: Numbers = self._ids_of_names()
 
     def _read(self, distinct: pa.Array, shown: Numbers) -> None:
-        """Find the strings of all distinct metadata."""
+        """Read the strings of all distinct metadata."""
         offsets, octets = parts(distinct)
         starts, nbytes = offsets[:-1], np.diff(offsets)
         _check(nbytes >= _LEAST, f"metadata of at least {_LEAST} bytes", nbytes, self, shown)
@@ -293,6 +285,7 @@ class Keys:
         nth = np.arange(len(owners)) - self._bases[owners]
         ends = numbers_at(octets, (starts + 1 + widths)[owners] + nth * widths[owners], widths[owners])
         falls = np.zeros(len(ends), np.bool_)
+        # Within one dictionary the ends rise from 0 to at most its bytes.
         falls[1:] = (np.diff(ends) < 0) & (nth[1:] > 0)
         falls |= (nth == 0) & (ends != 0)
         falls |= ends > (nbytes - heads)[owners]
@@ -310,33 +303,28 @@ class Keys:
 
         ids = np.full((len(self._sizes), len(self._names)), -1, np.int64)
         if len(self._names) and len(self._strings):
-            name = (
-                compute.index_in(self._strings, value_set=self._names)
-                .fill_null(bridge.scalar(-1, pa.int32()))
-                .to_numpy()
-            )
+            name = compute.index_in(self._strings, value_set=self._names).fill_null(bridge.scalar(-1, pa.int32()))
+            name = name.to_numpy()
+            # Elements between two dictionaries are no keys.
             is_present = (name >= 0) & (self._nth < self._sizes[self._owners])
             ids[self._owners[is_present], name[is_present]] = self._nth[is_present]
         return ids
 
     def ids(self, name: int, rows: Numbers) -> Numbers:
         """Return the key of a shredded name in each of some rows, -1 without one."""
-        ids: Numbers = self._ids[self._of_row[rows], name]
-        return ids
+        return np.asarray(self._ids[self._of_row[rows], name])
 
     def counts(self, rows: Numbers) -> Numbers:
         """Return the number of keys of each of some rows."""
-        counts: Numbers = self._sizes[self._of_row[rows]]
-        return counts
+        return np.asarray(self._sizes[self._of_row[rows]])
 
     def ranks_of_names(self) -> Numbers:
-        """Return the place of each shredded name in the order of all names."""
+        """Return the rank of each shredded name among all names."""
         return self._all_ranks()[len(self._strings) :]
 
     def ranks(self, rows: Numbers, ids: Numbers) -> Numbers:
-        """Return the place of keys in the order of all names; `ids` are below `counts` of their rows."""
-        ranks: Numbers = self._all_ranks()[self._bases[self._of_row[rows]] + ids]
-        return ranks
+        """Return the rank of keys among all names; `ids` must be below `counts` of their rows."""
+        return np.asarray(self._all_ranks()[self._bases[self._of_row[rows]] + ids])
 
     def _all_ranks(self) -> Numbers:
         if self._ranks is None:
@@ -345,9 +333,9 @@ class Keys:
             from pyarrow import compute
 
             order = compute.sort_indices(encoded.dictionary).to_numpy()
-            places = np.empty(len(order), np.int64)
-            places[order] = np.arange(len(order))
-            self._ranks = places[encoded.indices.to_numpy()]
+            ranks = np.empty(len(order), np.int64)
+            ranks[order] = np.arange(len(order))
+            self._ranks = ranks[encoded.indices.to_numpy()]
         return self._ranks
 
     def row_of(self, distinct: int, shown: Numbers) -> int:
@@ -358,8 +346,5 @@ class Keys:
 def _check(sound: npt.NDArray[np.bool_], expected: str, actual: Numbers, keys: Keys, shown: Numbers) -> None:
     if not sound.all():
         wrong = int(np.flatnonzero(~sound)[0])
-        _refuse(expected, f"{actual[wrong]} in slot {keys.row_of(wrong, shown)}", keys.path)
-
-
-def _refuse(expected: str, actual: str, path: str) -> NoReturn:
-    raise InvalidBodyError(expected=expected, found=actual, field_path=path, spec=_SPEC)
+        actual_text = f"{actual[wrong]} in slot {keys.row_of(wrong, shown)}"
+        raise InvalidBodyError(expected=expected, found=actual_text, field_path=keys.path, spec=_SPEC)

@@ -1,13 +1,15 @@
-"""Put shredded variants together: the bytes that Spark's VARIANT has, from columns of values (VariantShredding.md).
+"""Assemble shredded variants: the bytes of Spark's VARIANT from columns of values (VariantShredding.md).
 
-A shredded variant is a tree: objects of fields, lists of elements, and primitives at the leaves, each beside bytes of
-what did not fit. The tree is compiled once. For a batch every node gives the bytes of all its values as one array,
-null where a value is missing, and its parent joins the arrays of its children behind heads that it computes for all
-rows. What a row costs is numpy's and pyarrow's; Python runs once a node.
+How it works
+------------
+A shredded variant is a tree of objects, lists and primitives; each node may also have bytes for values that did not
+fit its type. The tree is compiled once. For a batch every node returns the bytes of all its values as one array, null
+where a value is missing, and its parent joins the arrays of its children after heads that it computes for all rows.
+Python runs once for each node, never for each row.
 
-An object may have more fields than are shredded: they are in the bytes of an object beside it, whose keys and starts
-are read and merged with the shredded ones. What the specification forbids (bytes beside a primitive or a list, a field
-that is there twice) is an error that names the column and the slot.
+An object may have more fields than are shredded. They are in the bytes of a second object, whose keys and starts are
+merged with the shredded ones. A value that the specification forbids (bytes in addition to a primitive or a list, a
+field twice) is an error that names the column and the slot.
 """
 
 from __future__ import annotations
@@ -62,17 +64,17 @@ from spark_arrow_ipc.spark.types.extension_columns import (
 
 _SPEC: Final = "VariantShredding.md"
 _NULL: Final = b"\0"
-"""A variant that is null, which is not a null of SQL."""
+"""The variant null, which is not SQL's null."""
 
 _OBJECT: Final = 2
 _CHUNK_ROWS: Final = 1 << 16
 _CHUNK_SLOTS: Final = 1 << 22
-"""Rows times names, rows times fields, or elements that are computed at once: each costs a few dozen bytes."""
+"""Rows times names, rows times fields, or elements, that are computed at once; each costs a few dozen bytes."""
 
 Booleans = npt.NDArray[np.bool_]
 
 Build = Callable[[Array, Booleans, Numbers, Keys], pa.Array]
-"""Takes the array of a node, its live slots, the row of each slot and the keys; returns bytes, null if missing."""
+"""Takes the array of a node, its live slots, the row of each slot, and the keys; returns bytes, null if missing."""
 
 
 def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
@@ -94,7 +96,7 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
             _refuse(f"{METADATA} in every variant that is not null", "none", missing, site.path)
         keys = Keys(choose(live, dictionaries, None), list(names), site.path)
         values = node(array, live, np.arange(array.length), keys)
-        # What is missing where a value has to be is null (VariantShredding.md, "Value Shredding").
+        # A missing value is the variant null here (VariantShredding.md, "Value Shredding").
         return values.fill_null(bridge.scalar(_NULL, pa.binary())), dictionaries
 
     def convert(array: Array, live: Mask) -> pa.Array:
@@ -109,20 +111,20 @@ def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
 
 
 def _node(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Build:
-    """Compile a value: bytes, a shredded type, or both; `names` gets those of all shredded fields."""
+    """Compile a node of bytes, a shredded type, or both; adds the names of shredded fields to `names`."""
     positions = {child.name: i for i, child in enumerate(type_.children)}
     value_at, typed_at = positions.get(VALUE, -1), positions.get(TYPED, -1)
     value = typed = None
     if value_at >= 0:
         value = site.compile(type_.children[value_at], s.BinaryType(), f"{path}.{VALUE}", nullable=True)
     if typed_at >= 0:
-        typed = _shred_value(type_.children[typed_at], site, path, names)
+        typed = _shredded_type(type_.children[typed_at], site, path, names)
 
     def build(array: Array, live: Booleans, rows: Numbers, keys: Keys) -> pa.Array:
         rest = pa.nulls(array.length, pa.binary())
         if value is not None:
             rest = value.convert(array.children[value_at].slice(array.offset, array.length), live)
-        rest = choose(live & present(rest), rest, None)
+        rest = choose(live & present(rest), rest, None)  # hidden slots may hold anything
         if typed is None:
             return rest
         child = array.children[typed_at].slice(array.offset, array.length)
@@ -133,16 +135,15 @@ def _node(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
 
 
 Typed = Callable[[Array, Booleans, pa.Array, Numbers, Keys], pa.Array]
-"""Takes the array of a shredded type, its live slots that are not null, the bytes beside it, the rows and the keys."""
+"""Takes the array of a shredded type, its live slots that are not null, the other bytes, the rows and the keys."""
 
 
-def _shred_value(field: t.Field, site: Site, path: str, names: dict[str, int]) -> Typed:
+def _shredded_type(field: t.Field, site: Site, path: str, names: dict[str, int]) -> Typed:
     if isinstance(field.type, t.Struct):
         return _object(field.type, site, path, names)
-    if isinstance(field.type, LISTS):
-        build = _list(field.type, site, path, names)
-    else:
-        build = _primitive(field.type, site, path)
+    build = (
+        _list(field.type, site, path, names) if isinstance(field.type, LISTS) else _primitive(field.type, site, path)
+    )
 
     def build_typed(child: Array, live: Booleans, rest: pa.Array, rows: Numbers, keys: Keys) -> pa.Array:
         both = live & present(rest)
@@ -175,6 +176,7 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
         nbytes = offsets_of_sizes(lengths(values))
         before = nbytes[ends[:-1]]
         totals = nbytes[ends[1:]] - before
+        # The size is checked first: pyarrow's kernel would fail without a name.
         list_heads = heads(live, owner, nbytes[:-1] - before[owner], totals, path)
         check_size(int(lengths(list_heads).sum() + nbytes[-1]), path)
         bodies = compute.binary_join(
@@ -191,7 +193,7 @@ def _list(type_: t.DataType, site: Site, path: str, names: dict[str, int]) -> Bu
             list_offsets = offsets(array, dtype).astype(np.int64)
             starts, sizes = list_offsets[:-1], np.diff(list_offsets)
         sizes = np.where(live, sizes, 0)
-        # A bit may be an element, so what is computed for each is bounded by blocks of rows.
+        # An element may be a single bit, and costs dozens of bytes here, so rows are computed in blocks.
         pieces = [
             block(array.children[0], starts[a:b], sizes[a:b], live[a:b], rows=rows[a:b], keys=keys)
             for a, b in _blocks(sizes)
@@ -220,12 +222,12 @@ def _together(pieces: Sequence[pa.Array], path: str) -> pa.Array:
 
 
 def _build_picked(element: Build, child: Array, picked: Numbers, rows: Numbers, keys: Keys) -> pa.Array:
-    """Return the values of some slots of a list's child, which may be there twice."""
+    """Return the values of some slots of a list's child; a slot may occur twice."""
     start = int(picked[0]) if len(picked) else 0
     if np.array_equal(picked, np.arange(start, start + len(picked))):
         part = child.slice(start, len(picked))
         return element(part, _all_of(part), rows, keys)
-    # Elements that are shared by rows have the keys of each; so they are gathered before they are converted.
+    # An element that rows share has different keys in each, so elements are gathered before they are converted.
     part = take(child, picked)
     return element(part, _all_of(part), rows, keys)
 
@@ -236,7 +238,7 @@ def _all_of(part: Array) -> Booleans:
 
 
 def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Typed:
-    # In the order of the names' bytes, as the fields of an object are.
+    # VariantEncoding.md: fields are in the order of the bytes of their names.
     order = sorted(range(len(type_.fields)), key=lambda i: type_.fields[i].name.encode())
     fields = []
     for i in order:
@@ -264,6 +266,7 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
         key, start = ids[owner, at], starts[owner, at]
         mixed = live & present(rest)
         if mixed.any():
+            # Fields of the second object come after the shredded values, and both are sorted by name.
             others = _Objects(rest, np.flatnonzero(mixed), keys, rows, path)
             key, start = np.append(key, others.ids), np.append(start, total[others.slots] + others.starts)
             numbers = np.array([number for _, _, number, _ in fields], np.int64)
@@ -271,6 +274,7 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
             owner = np.append(owner, others.slots)
             order = np.lexsort((ranks, owner))
             owner, key, start, ranks = owner[order], key[order], start[order], ranks[order]
+            # Neighbours of one row and one rank are the same field.
             twice = np.zeros(child.length, np.bool_)
             twice[owner[1:][(owner[1:] == owner[:-1]) & (ranks[1:] == ranks[:-1])]] = True
             if twice.any():
@@ -285,30 +289,24 @@ def _object(type_: t.Struct, site: Site, path: str, names: dict[str, int]) -> Ty
     step = max(1, _CHUNK_SLOTS // max(1, len(fields)))
 
     def build_object(child: Array, live: Booleans, rest: pa.Array, rows: Numbers, keys: Keys) -> pa.Array:
-        starts = range(0, max(1, child.length), step)
-        pieces = [
-            block(
-                child.slice(i, min(step, child.length - i)),
-                live[i : i + step],
-                rest.slice(i, step),
-                rows[i : i + step],
-                keys,
-            )
-            for i in starts
-        ]
+        pieces = []
+        for i in range(0, max(1, child.length), step):
+            part, until = child.slice(i, min(step, child.length - i)), i + step
+            pieces.append(block(part, live[i:until], rest.slice(i, step), rows[i:until], keys))
         return _together(pieces, path)
 
     return build_object
 
 
 class _Objects:
-    """The fields of the objects in some slots of `values`; InvalidBodyError if one is not an object, or broken."""
+    """The fields of the objects in some slots of `values`; raises InvalidBodyError for other values."""
 
     def __init__(self, values: pa.Array, slots: Numbers, keys: Keys, rows: Numbers, path: str) -> None:
         ends, octets = parts(values)
         at, nbytes = ends[slots], np.diff(ends)[slots]
         self._slots, self._path = slots, path
         self._check(nbytes >= _OBJECT, "an object beside shredded fields")
+        # VariantEncoding.md, "Value Data for Object": the header has the widths of counts, keys and starts.
         headers = octets[at].astype(np.int64)
         self._check(headers & 3 == _OBJECT, "an object beside shredded fields")
         start_width, id_width = ((headers >> 2) & 3) + 1, ((headers >> 4) & 3) + 1
@@ -328,7 +326,7 @@ class _Objects:
         self._check_elements(self.starts < (nbytes - head)[owner], owner, "values inside of their object")
         self.nbytes = np.zeros(len(values), np.int64)
         self.nbytes[slots] = nbytes - head
-        # Each value is cut into its head and its body; the bodies are gathered.
+        # One array over the same bytes has head and body of each value in turn, so that no body is copied before `take`.
         cuts = np.repeat(ends, 2)[:-1]
         cuts[1::2] = ends[1:]
         cuts[2 * slots + 1] = at + head
