@@ -1,13 +1,13 @@
-"""The note of a file's Spark schema: what Spark knew of the columns, and their Arrow types do not say.
+"""The annotation of a file's schema with Spark's: the parts of Spark types that Arrow types do not have.
 
-Arrow has no collations, no intervals of hours, no precision of a time, no CHAR and no user-defined types. So a file that
-has such columns, or columns with metadata (a comment, the attributes of ML), notes the schema as Spark knew it, as the
-JSON that Spark's Parquet files have, once, in the schema's metadata.
+Arrow has no collations, intervals of hours, precision of a time, CHAR, or user-defined types. So a file with such columns,
+or with columns that have metadata (a comment, the attributes of ML), has the Spark schema in its schema's metadata, as
+the JSON of Spark's Parquet files.
 
-A note may be old, because other programs copy metadata and change columns, or forged. It is believed field by field, and
-only where the field's own type is the noted one but for what Arrow lacks; else the field is read as if nothing were noted.
-It never makes this package or Spark load code: a user-defined type is looked up by name in `_USER_TYPES`, and others are
-read as their storage. What it says of values (`interval hour` has whole hours) is checked where values are converted.
+An annotation may be forged, or old, because other programs copy metadata and change columns. It is applied field by field,
+and only if the field's type is the annotated one except for the parts that Arrow lacks; otherwise the field is read as if
+it had none. It never makes this package or Spark load code: user-defined types are those of `_USER_TYPES`, and others are
+read as their storage. Rules for values (`interval hour` has full hours) are checked when values are converted.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from spark_arrow_ipc.spark.types.field_metadata import ARROW_PREFIX, INEXACT_KEY
 _LOG: Final = logging.getLogger(__name__)
 
 KEY: Final = "spark_arrow_ipc.spark_schema"
-"""Key of the schema's pair that holds the note."""
+"""Key of the schema's pair with the annotation."""
 
 _MOST_MEMORY: Final = 64 << 20
-"""Bytes that a parsed note may take."""
+"""Bytes of memory that a parsed annotation may take."""
 
 _PLAIN: Final = s.StringType()
 _COLLATIONS_KEY: Final = "__COLLATIONS"
-"""Spark's JSON has collations in the metadata of the field, as ``{"c.element": "spark.UTF8_LCASE"}``."""
+"""Key of collations in a field's metadata in Spark's JSON: ``{"c.element": "spark.UTF8_LCASE"}``."""
 
 _COLLATION: Final = re.compile(
     r"(?:spark\.UTF8_(?:BINARY|LCASE)|icu\.(\w{2,20}?)(?:_CI)?(?:_AI)?)(?:_RTRIM)?", re.ASCII
 )
-"""Names as Spark itself writes them; `LOCALES` has the locales."""
+"""Names as Spark writes them; `LOCALES` has the locales."""
 
 _ONLY_NEWER: Final = {"blo", "kk_Arab"} if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2) else set()
 
@@ -58,7 +58,8 @@ LOCALES: Final = _ONLY_NEWER | frozenset({
     "vi", "wae", "wo", "xh", "yi", "yo", "zh", "zh_Hans", "zh_Hans_CHN", "zh_Hans_SGP", "zh_Hant", "zh_Hant_HKG",
     "zh_Hant_MAC", "zh_Hant_TWN", "zu",
 })  # fmt: skip
-"""Of Spark's collations. Spark raises a Java error for another one, and only its JVM, which tasks lack, could be asked."""
+"""Of Spark's collations. Spark raises a Java error for others, and tasks have no JVM that could list them."""
+
 _TIME: Final = re.compile(r"time\(([0-9])\)")
 
 _USER_TYPES: Final[Mapping[str, tuple[str, str]]] = {
@@ -66,7 +67,7 @@ _USER_TYPES: Final[Mapping[str, tuple[str, str]]] = {
     for package in ("ml", "mllib")
     for name in ("VectorUDT", "MatrixUDT")
 }
-"""By the class that Spark's JSON names: module and class in PySpark. No other is ever loaded for a file."""
+"""By the class in Spark's JSON: module and class in PySpark. A file never makes another one load."""
 
 _INTERVALS: Final = {
     s.DayTimeIntervalType(start, end).jsonValue(): s.DayTimeIntervalType(start, end)
@@ -76,23 +77,23 @@ _INTERVALS: Final = {
 
 
 def annotation_pairs(spark_schema: s.StructType) -> t.CustomMetadata:
-    """Return the pair of a schema that notes a DataFrame's; nothing if the Arrow types say it all."""
+    """Return the pair that annotates a schema with a DataFrame's; nothing if the Arrow types suffice."""
     cleaned: s.StructType = _clean(spark_schema)
     return ((KEY, cleaned.json()),) if _says_more(cleaned) else ()
 
 
 def find_annotation(pairs: t.CustomMetadata) -> str | None:
-    """Return the note among the pairs of a schema; None without one, or if two disagree."""
-    notes = {value for key, value in pairs if key == KEY}
-    return notes.pop() if len(notes) == 1 else None
+    """Return the annotation among the pairs of a schema; None without one, or if two disagree."""
+    annotations = {value for key, value in pairs if key == KEY}
+    return annotations.pop() if len(annotations) == 1 else None
 
 
 def restore_schema(
-    natural: s.StructType, written: s.StructType, note: str, chosen: Callable[[s.DataType], bool]
+    natural: s.StructType, written: s.StructType, text: str, chosen: Callable[[s.DataType], bool]
 ) -> s.StructType:
-    """Return the schema of a file with what its note says of fields that still have the noted types."""
+    """Return the schema of a file with its annotation applied to fields that still have the annotated types."""
     try:
-        annotation = parse_json(note, most_memory=_MOST_MEMORY)
+        annotation = parse_json(text, most_memory=_MOST_MEMORY)
     except ValueError as error:
         _LOG.warning("the note of Spark's schema is ignored: %s", printable(str(error)[:200]))
         return natural
@@ -102,7 +103,7 @@ def restore_schema(
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """The noted collations of a field, the path of a type in it, and how the options choose."""
+    """The annotated collations of a field, the path of a type in it, and whether options choose a type."""
 
     collations: Mapping[str, object]
     path: str
@@ -113,7 +114,7 @@ class _Site:
 
 
 def _restore(natural: s.DataType, written: s.DataType, annotation: object, site: _Site) -> s.DataType | None:
-    """Return the noted type of a field, or None if it is not the field's own."""
+    """Return the annotated type of a field, or None if the field does not have it."""
     if isinstance(annotation, dict) and annotation.get("type") == "udt":
         return _user_type(natural, annotation)
     row = _NESTED.get(type(written))
@@ -125,6 +126,7 @@ def _restore(natural: s.DataType, written: s.DataType, annotation: object, site:
     restored = _leaf(written, annotation, site)
     if restored is None:
         return None
+    # The options of a read may ask for another class than was written, as times=interval does.
     return restored if type(restored) is type(natural) or site.chosen(restored) else natural
 
 
@@ -168,7 +170,7 @@ def _user_type(natural: s.DataType, annotation: Mapping[str, object]) -> s.DataT
     if class_path is None:
         return None
     module, class_ = class_path
-    # Both are of the table. Imported late: few files have vectors, and the modules take a second.
+    # Both names are from the table. Imported late: few files have vectors, and the modules take a second.
     user_type: s.UserDefinedType = getattr(importlib.import_module(module), class_)()
     return user_type if _nullable(user_type.sqlType()) == _nullable(natural) else None
 
@@ -181,7 +183,7 @@ def _struct(natural: Any, written: s.StructType, annotation: object, site: _Site
     for entry in entries:
         name = entry.get("name") if isinstance(entry, dict) else None
         if isinstance(name, str):
-            by_name[name] = None if name in by_name else entry  # of two with one name neither is believed
+            by_name[name] = None if name in by_name else entry  # two entries of one name are both ignored
     pairs = zip(natural.fields, written.fields, strict=True)
     return s.StructType([_field(mine, other, by_name.get(mine.name), site) for mine, other in pairs])
 
@@ -196,6 +198,7 @@ def _field(natural: s.StructField, written: s.StructField, entry: Any, site: _Si
     type_ = _restore(natural.dataType, written.dataType, entry.get("type"), below)
     if type_ is None:
         return natural
+    # Only keys of Arrow and of this package come from the file; Spark's keys come from the annotation, if they are harmless.
     arrows = {k: v for k, v in natural.metadata.items() if k.startswith((ARROW_PREFIX, OWN_PREFIX))}
     if type_ != natural.dataType and INEXACT_KEY not in written.metadata:
         arrows.pop(INEXACT_KEY, None)  # a TIME has the nanoseconds that an interval rounds
@@ -236,7 +239,7 @@ def _nullable(type_: s.DataType) -> s.DataType:
 
 
 def _clean(type_: Any) -> Any:
-    """Return a Spark type as it is noted: harmless metadata, and the storage of user-defined types that are not known."""
+    """Return a Spark type as an annotation has it: harmless metadata, and the storage of other user-defined types."""
     if isinstance(type_, s.UserDefinedType):
         class_path = _USER_TYPES.get(type_.scalaUDT())
         mine = (type(type_).__module__, type(type_).__name__)
@@ -252,7 +255,7 @@ def _clean(type_: Any) -> Any:
 
 
 def _says_more(type_: s.DataType) -> bool:
-    """Return whether a noted type has a part that Arrow lacks, or metadata."""
+    """Return whether a type has metadata or a part that Arrow lacks."""
     if isinstance(type_, s.StructType):
         return any(bool(field.metadata) or _says_more(field.dataType) for field in type_.fields)
     if isinstance(type_, s.ArrayType):
