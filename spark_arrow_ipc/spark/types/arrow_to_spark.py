@@ -193,6 +193,12 @@ _MONTH_DAY_NANO_FIELDS = s.StructType(
 )
 
 
+def _decimal(field: t.Field, _options: ReadOptions, _path: str) -> s.DataType:
+    assert isinstance(field.type, t.Decimal)
+    normal = normal_decimal(field.type)
+    return s.DecimalType(*normal) if normal is not None else s.StringType()
+
+
 def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
     assert isinstance(field.type, t.Time)
     nanoseconds = field.type.unit is t.TimeUnit.NANOSECOND
@@ -295,9 +301,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
         ("Float32, Float64", "float, double"),
     ),
     t.Decimal: _row(
-        lambda field, _options, _path: (
-            s.StringType() if (normal := normal_decimal(field.type)) is None else s.DecimalType(*normal)
-        ),
+        _decimal,
         ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "A scale below 0 or above the precision is normalised. A value beyond its own precision is an error."),
         ("Decimal of more than 38 digits", "string", "The exact number; slow."),
     ),
