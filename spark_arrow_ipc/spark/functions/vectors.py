@@ -1,8 +1,8 @@
 """Vectors in binary columns as numpy sees them, for functions over columns read with ``vectors=binary``.
 
-A binary column holds the bytes of all rows in one buffer; with the type of its numbers that is a numpy array, without a
-copy. The type is noted in the metadata of the field, which Spark passes on in the batches of `mapInArrow` and
-`map_in_arrow`; pandas functions get Python objects without it, and are told the type.
+A binary column has the bytes of all rows in one buffer, which numpy reads without a copy. The type of the numbers is in
+the field's metadata, which Spark passes on in the batches of `mapInArrow` and `map_in_arrow`; pandas functions get Python
+objects without metadata, so `stack` takes the type.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _WANTED: Final = "binary values that hold vectors"
 
 
 def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
-    """Return the metadata that notes vectors on a binary column, for ``df.withMetadata(column, ...)``.
+    """Return the metadata that describe vectors in a binary column, for ``df.withMetadata(column, ...)``.
 
-    With them, a write with ``vectors=binary`` makes a list of the column.
+    A write with ``vectors=binary`` then writes the column as lists.
 
     Parameters
     ----------
     dtype
         The type of the numbers: whole numbers of 8 to 64 bits, or floats of 16 to 64.
     size
-        Numbers of each vector, which then is a fixed-size list; None for lists of any length.
+        Numbers of each vector, for fixed-size lists; None for lists of any length.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     column
         Its name; read with ``vectors=binary``.
     dtype
-        The type of the numbers; by default as the column's metadata note it.
+        The type of the numbers; by default the one in the column's metadata.
 
     Raises
     ------
@@ -88,9 +88,9 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
 
 
 def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> tuple[NDArray, NDArray]:
-    """Return the numbers of all rows, and where those of each row begin: views, if the bytes are aligned.
+    """Return the numbers of all rows, and their offsets by row: views, if the bytes are aligned.
 
-    Row i has ``values[offsets[i]:offsets[i + 1]]``; a null row has none that count.
+    Row i has ``values[offsets[i]:offsets[i + 1]]``; ignore those of a null row.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def to_binary(vectors: NDArray) -> pa.Array:
 
 
 def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
-    """Return the dtype that the metadata of a column note."""
+    """Return the dtype in the metadata of a column."""
     metadata_ = batch.schema.field(column).metadata or {}
     try:
         values = parse_json(metadata_.get(SPARK_KEY.encode(), b"{}"))
