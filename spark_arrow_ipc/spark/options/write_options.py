@@ -1,4 +1,4 @@
-"""`SparkWriteOptions`: every option of a write, declared once, as those of reads in ``read_options.py``."""
+"""`SparkWriteOptions`: every option of a write, declared once (see ``read_options.py``)."""
 
 from __future__ import annotations
 
@@ -174,16 +174,17 @@ class SparkWriteOptions:
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
 
     def check(self) -> None:
-        """Refuse options that contradict each other, or the path."""
+        """Refuse options that contradict each other or the path."""
         if self.path is not None and is_served(self.path):
             raise OptionError("tables of servers are read and not written: write files, and serve them")
         if self.compression is None and self.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
 
     def with_layout(self, names: Collection[str]) -> Self:
-        """Return the options with the defaults of their layout, for those that are not given; raise for what it cannot have."""
+        """Return the options with the defaults of their layout; `names` of given options are in lower case."""
         if self.layout is Layout.PLAIN:
             return self
+        # `datasets` opens plain streams in one directory, without dictionaries.
         for name, value, only in (
             ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in names, "streams"),
             ("partitionBy", self.partition_by is None, "one directory"),
