@@ -48,7 +48,7 @@ _OfArray: TypeAlias = Callable[[Array], int]
 
 
 def compile_bound(types: Sequence[t.DataType]) -> Bound | None:
-    """Compile the bound for columns of these types, or None if one of them has none."""
+    """Compile the bound for columns of these types, or None if a type has none."""
     free = [i for i, type_ in enumerate(types) if _is_leaf(type_) and _hides_slots(type_)]
     beyond = [(i, _compile_nested_bound(type_)) for i, type_ in enumerate(types) if not _is_leaf(type_)]
     bounds = [(i, of_array) for i, of_array in beyond if of_array is not None]
@@ -163,7 +163,9 @@ _MAX_OFFSET = 2**31 - 1
 class Refusal(IntEnum):
     """The sound values that a conversion refuses, on which it depends whether headers and statistics may answer for a column."""
 
-    NONE = 0  # none; a slot is null exactly where its array says so, so that headers count the nulls of Spark's column
+    NONE = (
+        0  # none; a slot is null exactly if it is null in the file, so that headers count the nulls of Spark's column
+    )
     OUTSIDE = 1  # those outside of a range, nulls as above: if the least and the greatest value are accepted, all are
     UNKNOWN = 2  # others, or values become nulls: only decoding tells
 

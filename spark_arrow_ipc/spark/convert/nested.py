@@ -325,7 +325,7 @@ def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
 
 
 def runs(array: Array, dtype: npt.DTypeLike) -> tuple[int, npt.NDArray[np.int64]]:
-    """Return the first visible run of an array, and the visible lengths of the runs from there."""
+    """Return the number of the first visible run of an array, and the visible lengths of all visible runs."""
     if array.length == 0:
         return 0, np.zeros(0, np.int64)
     ends = data(array.children[0], dtype).astype(np.int64)

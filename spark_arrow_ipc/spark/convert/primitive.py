@@ -1,7 +1,7 @@
 """Convert primitive values: dates, times, timestamps, durations and intervals, and numbers.
 
 Spark counts microseconds in 64 bits, and days in 32. Coarser units are multiplied, and overflow is an error;
-nanoseconds are divided as the option `nanoseconds` says. Slots that are not visible may overflow silently.
+nanoseconds are divided by the rule of the option `nanoseconds`. Slots that are not visible may overflow silently.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Scale = Callable[[Array, Numbers, Mask], Numbers]
 
 
 def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of dates; milliseconds become days, as the option `nanoseconds` says."""
+    """Compile the conversion of dates; milliseconds become days by the rule of the option `nanoseconds`."""
     to = pyarrow_type(natural, site.path)
     if type_.unit is t.DateUnit.DAY:
         return share(to)
@@ -151,7 +151,7 @@ def check_steps(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeTy
 
 
 def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of timestamps, whose count is in UTC if there is a zone."""
+    """Compile the conversion of timestamps, whose counts are in UTC if they have a zone."""
     to = pyarrow_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
@@ -269,7 +269,7 @@ def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
 
 # Convert numbers: widen integers and floats, decimals to 128 bits.
 #
-# Decimals are copied as 64-bit words, least significant first; only those of more than 38 digits become Python objects,
+# Decimals are copied as 64-bit words, least significant first; only decimals of more than 38 digits become Python objects,
 # for strings. Spark does not check that a decimal has at most the digits of its type, and fails much later if it has
 # more; so this is checked here, with two comparisons of words for each value.
 _WORD = 1 << 64

@@ -208,12 +208,12 @@ def _broken(path: str, expected: str, row: int, actual: str = "one") -> None:
 #
 # ``VectorUDT`` and ``MatrixUDT`` are stored as structs, and a file may annotate a struct of any values with them. Java
 # would fail in the middle of a job with an ``IllegalArgumentException`` that names neither column nor file, or read
-# another vector (a null number is 0 there). So the converted struct is checked here, all rows of a batch at once: each
+# another vector (a null number as 0). So the converted struct is checked here, all rows of a batch at once: each
 # rule gives a mask of the slots that break it, and the first visible one is an error. The conversion of the struct has
 # already refused nulls that the storage cannot have (the kind, a matrix's sides, elements of the lists).
 _Slots: TypeAlias = npt.NDArray[np.bool_]
 _Rule: TypeAlias = tuple[_Slots, Callable[[int], str]]
-"""The slots that break a rule, and the sentence about one of them."""
+"""The slots that break a rule, and the function from such a slot to the reason."""
 
 _SPARSE: Final = 0
 _KINDS: Final = 2

@@ -84,7 +84,7 @@ def join_bytes(*arrays: pa.Array) -> pa.Array:
 
 
 def choose(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
-    """Return the slots of `array` where a mask is true, and otherwise those of `other`, or nulls."""
+    """Return the slots of `array` where a mask is true, and the slots of `other`, or nulls, elsewhere."""
     from pyarrow import compute
 
     return compute.if_else(bridge.numbers(mask), array, bridge.scalar(None, pa.binary()) if other is None else other)
@@ -208,7 +208,7 @@ def heads(
     id_width = np.zeros(len(shown), np.int64)
     if ids is not None:
         most = np.zeros(len(shown), np.int64)
-        np.maximum.at(most, rows, ids)  # the width of a row's keys is that of the largest
+        np.maximum.at(most, rows, ids)  # the largest key sets the width for its row
         id_width = _width(most)
         first = 2 | ((start_width - 1) | ((id_width - 1) << 2) | (large.astype(np.int64) << 4)) << 2
     else:
@@ -305,7 +305,7 @@ class Keys:
         if len(self._names) and len(self._strings):
             name = compute.index_in(self._strings, value_set=self._names).fill_null(bridge.scalar(-1, pa.int32()))
             name = name.to_numpy()
-            # Elements between two dictionaries are no keys.
+            # Without the elements between two dictionaries.
             is_present = (name >= 0) & (self._nth < self._sizes[self._owners])
             ids[self._owners[is_present], name[is_present]] = self._nth[is_present]
         return ids

@@ -1,7 +1,7 @@
 """`aggregate` and `count`: partial aggregates that workers compute after decoding, and Spark merges.
 
 Only aggregates whose answer does not depend on the order and the first grouping of rows are offered: counts, least and
-greatest values under an order that Spark and pyarrow share, and sums of whole numbers and decimals in 128 bits. The sum
+greatest values under an order that Spark and pyarrow share, and sums of integers and decimals in 128 bits. The sum
 of floats depends on the order, and their extremes on which of 0.0 and -0.0 came first; a collation has another order.
 These are refused, with the query that Spark itself can run.
 
@@ -242,8 +242,8 @@ def aggregate(
     Raises
     ------
     AggregateError
-        An aggregate could differ from Spark's answer: sums of floats, orders of collated strings. The message shows how
-        to write it with Spark alone.
+        An aggregate could differ from Spark's answer: sums of floats, orders of collated strings. The message has the
+        same query for Spark itself.
     ColumnNotFoundError, OptionError
         A column does not exist, a name is used twice, or `aggregates` is empty.
     """
@@ -279,7 +279,7 @@ def count(spark: SparkSession, path: Paths, where: str | None = None, **options:
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        From Spark, as PySpark wraps them: an option is wrong, there is no file, or a header is broken.
+        From Spark, as PySpark wraps them: an option is wrong, no file exists, or a header is broken.
     """
     count_options = options if where is None else {**options, "where": where}
     rows = _count_here(spark, strings_of_read(path, count_options))

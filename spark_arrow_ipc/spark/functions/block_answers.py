@@ -152,7 +152,7 @@ class BlockAnswers:
         needs_rows = self._partials.keys or self._counts or is_constant
         rows = headers.rows(answered) if needs_rows else 0
         if needs_rows and not rows:
-            return  # without rows a partition's value is no group, and no extreme
+            return  # a partition's value without rows is neither a group nor an extreme
         extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
         key_fields = tuple((i, column.extremes_field()) for i, column in extremes.items())
         group = self._groups.setdefault(

@@ -28,11 +28,11 @@ from spark_arrow_ipc.spark.process import short_errors
 # The data source of one function: a class that is made for it, and the reader that runs it in tasks.
 #
 # Spark gives a data source nothing but its class, which a session registers by name, and options. An option with a pickle
-# would let everybody who may write SQL run code, so no option holds one. Instead `mapping_source` makes a class whose only
+# would let every user who may write SQL run code, so no option has one. Instead `mapping_source` makes a class whose only
 # content is a `FunctionMapping`: frozen values, among them the function as bytes. Its name has the hash of that content,
 # and a session registers each name once.
 #
-# Spark's schema is that of the function's output. The function reads the schema of ``load``, or the columns that the
+# Spark's schema describes the function's output. The function reads the schema of ``load``, or the columns that the
 # caller names.
 _PREFIX = "arrowipc_map_"  # also in push_down/java/MappedTable.java
 

@@ -6,7 +6,7 @@ pyarrow groups batches, small ones together, into rows of partial values. These 
 doubled, and yielded when they are many, so a task holds at most about 64 MiB for any number of groups. Groups need not be
 complete, because Spark groups the partial rows: two payloads of NaN may be two groups here.
 
-Sums never wrap. `aggregate` sums whole numbers in 64 bits if the extremes of a batch allow it, and otherwise as decimals
+Sums never wrap. `aggregate` sums integers in 64 bits if the extremes of a batch allow it, and otherwise as decimals
 of 38 digits. For decimals, and for all sums of push-down, a bound of the sums is tracked; before it could exceed the
 partial column, the held rows are yielded. If one batch could exceed it, its rows are passed to Spark without grouping, and
 Spark's rules for overflow apply.
@@ -80,7 +80,7 @@ class PartialAggregates:
     def __call__(
         self, batches: Iterable[pa.RecordBatch], answered: Callable[[], Iterable[PartialRows]] = tuple
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the partial rows of batches, then those of `answered`, in memory for two batches and about 128 MiB."""
+        """Yield the partial rows of batches, then of `answered`, in memory for two batches and about 128 MiB."""
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = to_pass = 0
@@ -135,7 +135,7 @@ class PartialAggregates:
             if not batch.num_rows:
                 continue
             inputs = _Inputs.of(self, batch)
-            # A key may hold the memory of all columns, because those of a batch may share it.
+            # A key may keep the memory of all columns, because the columns of a batch may share it.
             size = max(batch.nbytes, _VALUE_NBYTES * batch.num_rows * inputs.table.num_columns)
             sums = _add_bounds(bounds, inputs.bounds)
             # Asked for each batch: the answer changes as inputs are grouped.
@@ -186,7 +186,7 @@ class _Input:
     values: pa.Array  # one for each row, of a type that pyarrow can sum or compare
     function: str
     type: pa.DataType  # of the partial value
-    # For sums the greatest possible one of these rows, and that of the type.
+    # For sums: the greatest possible one of these rows, and the greatest of the type.
     bound: int = 0
     limit: int = 0
 

@@ -212,7 +212,7 @@ def _describe(result: object) -> str:
 # `in_zone`: label the timestamps of batches with a time zone.
 #
 # A Python data source gives Spark timestamps in UTC, and ``DataFrame.mapInArrow`` gives functions timestamps in the
-# session's zone. The instants are the same numbers, but `hour` or `strftime` of them are not. So the input of a function
+# session's zone. The instants are the same numbers, but `hour` and `strftime` differ. So the input of a function
 # has the session's zone here too. The zone is part of the type, so no value is copied. (pyarrow's cast refuses a null
 # struct with a null in a field that is NOT NULL, as variants have.)
 def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:

@@ -43,7 +43,7 @@ def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
     Parameters
     ----------
     dtype
-        The type of the numbers: whole numbers of 8 to 64 bits, or floats of 16 to 64.
+        The type of the numbers: integers of 8 to 64 bits, or floats of 16 to 64.
     size
         Numbers of each vector, for fixed-size lists; None for lists of any length.
 
@@ -75,7 +75,7 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     Raises
     ------
     SchemaMismatchError
-        The column is not binary, its numbers are not known, it has nulls, or its vectors differ in length.
+        The column is not binary, the type of its numbers is unknown, it has nulls, or its vectors differ in length.
     """
     values, offsets = ragged(batch, column, dtype)
     if batch.column(column).null_count:
@@ -90,7 +90,7 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
 def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> tuple[NDArray, NDArray]:
     """Return the numbers of all rows, and their offsets by row: views, if the bytes are aligned.
 
-    Row i has ``values[offsets[i]:offsets[i + 1]]``; ignore those of a null row.
+    Row i has ``values[offsets[i]:offsets[i + 1]]``, which have no meaning if it is null.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     Raises
     ------
     SchemaMismatchError
-        The column is not binary, its numbers are not known, or a value has not whole numbers.
+        The column is not binary, the type of its numbers is unknown, or a value ends within a number.
     """
     array = batch.column(column)
     of_numbers = _dtype(batch, column) if dtype is None else np.dtype(dtype)

@@ -1,4 +1,4 @@
-"""Declare an option as a field of the dataclass that holds its value.
+"""Declare an option as a field of the dataclass with its value.
 
 `ReadOptions` and `SparkWriteOptions` (``read_options.py``, ``write_options.py``) declare every option once: the attribute
 is the option's name in snake case, its annotation the type of the value, and the call of a function of this module gives
@@ -50,7 +50,7 @@ def columns_or(values: Iterable[str]) -> Kind:
 
 
 def point_or(values: Iterable[str]) -> Kind:
-    """Return the kind of an option that is a whole number, a time with its zone, or one of some words."""
+    """Return the kind of an option that is an integer, a time with its zone, or one of some words."""
     words = _literal(values)
     return Kind(f"{words} | int | datetime", lambda value: (_time if isinstance(value, datetime) else _integer)(value))
 

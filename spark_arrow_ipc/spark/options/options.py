@@ -1,7 +1,7 @@
 """Parse the strings that Spark passes into `ReadOptions`, `StreamOptions` and `SparkWriteOptions`.
 
 Nothing is guessed: an unknown option, an option of another side or use, and a value of the wrong kind are each an
-`OptionError` that says what would be right. An absent option is left to the default of its attribute. `OPTIONS` is the
+`OptionError` that suggests the right one. An absent option has the default of its attribute. `OPTIONS` is the
 table of all options: the errors and ``docs/options.md`` are printed from it.
 """
 
@@ -27,7 +27,7 @@ _SHOWN = 200
 """Characters of a given name or value that an error shows."""
 
 _OF_QUERIES = {"checkpointlocation": "checkpointLocation", "queryname": "queryName"}
-"""Options that Spark itself adds to those of a stream's sink, in lower case (docs/methods.md); the sink ignores them."""
+"""Options that Spark itself adds for a stream's sink, in lower case (docs/methods.md); the sink ignores them."""
 
 _WHERE = {"read": "the option where takes a predicate in Spark's SQL"}
 _COLUMNS = {"read": "the option columns takes the names of the columns to read"}
@@ -133,7 +133,7 @@ def parse_read(mapping: Mapping[str, str]) -> ReadOptions:
 
 
 def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
-    """Parse the options of reading a stream: those of a read, and those that only streams have."""
+    """Parse the options of reading a stream, which include the options of a read."""
     values = _parse(mapping, _STREAM_READING, WRITING)
     of_read = {name: value for name, value in values.items() if name in READING.attributes}
     options = _read_options(mapping, of_read)
@@ -189,7 +189,7 @@ def find_misapplied(
 
 
 def of_compactions() -> list[Option]:
-    """Return the options of a compaction, for its read and its write; those of both sides once."""
+    """Return the options of a compaction, for its read and its write, each once."""
     both = (option for side in (READING, WRITING) for option in side if Use.COMPACTION in option.applies)
     return list({option.name: option for option in both}.values())
 
@@ -308,7 +308,6 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
         raise OptionError(f"there is no option {key[:_SHOWN]} for {side.doing}; {meant}")
     for other in others:
         option = other.option(key)
-        # Values of an option that is no secret help to find the line of the program.
         if option is not None:
             assignment = "" if option.is_secret else f" ({key}={without_url_secrets(string)[:_SHOWN]})"
             raise OptionError(

@@ -251,7 +251,7 @@ class ReadOptions:
     @property
     def column_paths(self) -> tuple[ColumnPath, ...] | None:
         """The option `columns` for each file; None to find columns by name."""
-        # Positions are those of the merged schema, and differ between files.
+        # Positions refer to the merged schema, and differ between files.
         return None if self.merge_schema else self.columns
 
     @property
@@ -269,7 +269,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class IngestPaths:
-    """The paths of a query that `ingest` starts, which knows its checkpoint and target."""
+    """Paths for the source of a query that `ingest` starts, which has its checkpoint and target."""
 
     log: str | None = None  # the source log in the checkpoint, if neither sourceLog nor lateWindow is set
     log_storage: tuple[tuple[str, str], ...] = ()  # options, for a log that is remote if the source is not

@@ -143,7 +143,7 @@ def byte_size(string: str) -> int:
 
 
 def count(string: str) -> int:
-    """Parse a whole number of 1 to `_MOST`, without underscores and commas, as in Spark."""
+    """Parse an integer of 1 to `_MOST`, without underscores and commas, as in Spark."""
     # `int` also takes underscores, and `isdigit` digits of other scripts.
     if not string.strip().isascii() or not string.strip().isdigit() or not 1 <= int(string) <= _MOST:
         raise ValueError(string)
@@ -151,12 +151,12 @@ def count(string: str) -> int:
 
 
 def count_or_zero(string: str) -> int | None:
-    """Parse a whole number as `count`, or 0 to None."""
+    """Parse an integer as `count`, or 0 to None."""
     return None if string.strip() == "0" else count(string)
 
 
 def integer(string: str) -> int:
-    """Parse a whole number, which may have a sign."""
+    """Parse an integer, which may have a sign."""
     if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None or abs(int(string)) > _MOST:
         raise ValueError(string)
     return int(string)

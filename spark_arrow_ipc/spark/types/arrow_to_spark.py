@@ -64,7 +64,7 @@ _AS_WRITTEN: Final = ReadOptions(times=Times.TIME, extension_types=ExtensionType
 
 
 def options_for(type_: s.DataType, options: ReadOptions) -> ReadOptions:
-    """Return the options that give a field this Spark type, if those of the read leave the type to annotations."""
+    """Return the options for a field of an annotated or requested Spark type."""
     if isinstance(type_, s.TimeType) and options.times is Times.NOTED:
         return replace(options, times=Times.TIME)
     if isinstance(type_, s.SpatialType) and options.extension_types is ExtensionTypes.CONVERT:
@@ -204,7 +204,7 @@ def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
     nanoseconds = field.type.unit is t.TimeUnit.NANOSECOND
     if options.times is Times.LONG:
         return s.LongType()
-    # Releases whose TIME has 6 digits treat nanoseconds as the option `nanoseconds` says.
+    # In releases whose TIME has 6 digits the option `nanoseconds` decides.
     if options.times is Times.TIME and (not nanoseconds or NANOSECOND_TIME_PRECISION == 9):
         return s.TimeType(3 * field.type.unit)
     if nanoseconds and options.nanoseconds is Nanoseconds.LONG:
@@ -272,7 +272,7 @@ def _values(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     assert isinstance(field.type, t.RunEndEncoded | t.Dictionary)
     if isinstance(field.type, t.RunEndEncoded):
         return spark_type(field.type.values, options, path)
-    # The extension of a dictionary's field is that of its values.
+    # The extension of a dictionary's field belongs to its values.
     return spark_type(replace(field, type=field.type.value), options, path)
 
 

@@ -60,7 +60,7 @@ ARROW_PREFIX = "ARROW:"
 
 
 # Annotations of types have the parts that a Spark type lacks (widths, signs, units, layouts, dictionaries and their order),
-# and the names, extensions and metadata of fields that are no fields in Spark (items of lists, keys and values of maps, run
+# and the names, extensions and metadata of fields that Spark does not have (items of lists, keys and values of maps, run
 # ends). The rest comes from the column when it is written, because a DataFrame may have changed it.
 #
 # Types with information that Spark's values lack are not restored: a union (the child of a null is unknown), a dictionary
@@ -128,7 +128,7 @@ def storage(type_: t.DataType) -> t.DataType:
 
 
 _Item = Callable[[t.Field, str], t.Field]
-"""Returns the annotated form of a field that is no field in Spark; takes its usual name."""
+"""Returns the annotated form of a field that Spark does not have; takes its usual name."""
 
 
 def _fields(type_: Any, item: _Item) -> tuple[t.Field, ...]:
@@ -251,7 +251,7 @@ def harmless(metadata: Mapping[str, Any], spark_type: s.DataType) -> dict[str, A
 
 
 def declares_char(field: s.StructField) -> bool:
-    """Return whether a column, or a string inside of it, is declared as CHAR, which Spark pads."""
+    """Return whether a column, or a string inside, is declared as CHAR, which Spark pads."""
     declared = (field.metadata or {}).get(_CHAR_KEY)
     return isinstance(declared, str) and any(match[1] is None for match in _DECLARED.finditer(declared))
 
@@ -367,8 +367,8 @@ def _list_pairs(value: object) -> Iterator[tuple[str, str]]:
 
 # `may_change`: the types whose values a read may change without an error, by its options.
 #
-# All other conversions return every value, or an error that names one (``docs/types.md``). The metadata of the column say
-# that its values may have changed, so that ``restoreTypes`` does not write them as the original ones.
+# All other conversions return every value, or an error that names one (``docs/types.md``). Values that may have
+# changed are marked in the metadata of their column, so that ``restoreTypes`` does not write them as the original ones.
 NANOSECOND_TIME_PRECISION: Final = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6
 """Digits of a second that Spark's TIME has in this release: `TimeType` accepts any number, the JVM does not."""
 
@@ -376,12 +376,12 @@ _MICROSECOND_DIGITS: Final = 6
 
 
 def may_change(field: t.Field, options: ReadOptions) -> bool:
-    """Return whether a read may change values of a field, or of a part of it, without an error."""
+    """Return whether a read may change values of a field, or below it, without an error."""
     type_ = field.type
     row = MAY_CHANGE.get(type(type_))
     if row is not None and row(type_, options):
         return True
-    if isinstance(type_, t.Dictionary):  # the extension of the field is that of its values
+    if isinstance(type_, t.Dictionary):  # the extension of the field belongs to its values
         return may_change(replace(field, type=type_.value), options)
     if isinstance(type_, t.RunEndEncoded):
         return may_change(replace(field, type=type_.values.type), options) or may_change(type_.values, options)

@@ -6,7 +6,7 @@ the JSON of Spark's Parquet files.
 
 An annotation may be forged, or old, because other programs copy metadata and change columns. It is applied field by field,
 and only if the field's type is the annotated one except for the parts that Arrow lacks; otherwise the field is read as if
-it had none. It never makes this package or Spark load code: user-defined types are those of `_USER_TYPES`, and others are
+it had none. It never makes this package or Spark load code: only user-defined types of `_USER_TYPES` are used, and others are
 read as their storage. Rules for values (`interval hour` has full hours) are checked when values are converted.
 """
 

@@ -124,7 +124,7 @@ def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> Ten
     shape = values.get(key)
     if shape is None and name == VARIABLE and dimensions is not None:
         shape = [None] * dimensions
-    # `type` and not isinstance: JSON's true and false are no sizes.
+    # `type` instead of isinstance, because JSON's true and false are not sizes.
     size_types = (int,) if name == FIXED else (int, type(None))
     if not isinstance(shape, list) or not all(type(n) in size_types and (n is None or 0 <= n < 1 << 31) for n in shape):
         _invalid(path, f"{key}, a list of sizes", _cut(text))
