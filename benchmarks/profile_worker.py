@@ -27,7 +27,7 @@ STAGES: Mapping[str, str] = {
     "ipc/flatbuf": "headers", "ipc/messages": "headers",
     "ipc/columns/compression": "decompress", "ipc/columns/lz4_frame": "decompress",
     "ipc": "decode", "arrow/validate": "validate", "arrow": "decode",
-    "spark/conform": "conform", "spark/bridge": "bridge", "spark": "bridge", "dataset": "scan",
+    "spark/convert": "convert", "spark/bridge": "bridge", "spark": "bridge", "dataset": "scan",
 }  # fmt: skip
 """By the beginning of a module's path, the longest that fits."""
 

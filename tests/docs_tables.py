@@ -22,7 +22,7 @@ from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.metadata_only import BLOCK_MEANINGS, BLOCK_SCHEMA
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
 from spark_arrow_ipc.spark.types.extension_columns import EXTENSIONS, DocLine
-from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
+from spark_arrow_ipc.spark.types.spark_to_arrow import types_table
 
 _TENSORS = (
     DocLine("arrow.fixed_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "Shape and values in the logical order."),
@@ -44,7 +44,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "extension types": lambda: _types_table(
         [*(line for row in EXTENSIONS.values() for line in row.lines), *_TENSORS, *_SPATIAL]
     ),
-    "written types": written_table,
+    "written types": types_table,
     "settings of where": lambda: settings_list(),  # noqa: PLW0108 - it stands below
 }
 """By the name in the markers."""

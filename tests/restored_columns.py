@@ -8,11 +8,11 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
-from spark_arrow_ipc.spark.types.field_metadata import note_of
+from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
@@ -28,7 +28,7 @@ def spark_column(array, read=None, metadata=None):
     read = read or ReadOptions()
     schema = arrow_to_spark.spark_schema(batch.schema, read)
     schema = s.StructType.fromJson(json.loads(schema.json()))  # as it comes back from the JVM
-    return schema, list(compile_conform(batch.schema, schema, read).conform(batch))
+    return schema, list(compile_converter(batch.schema, schema, read).convert(batch))
 
 
 def written(schema, batches, options=RESTORE):
@@ -39,6 +39,6 @@ def written(schema, batches, options=RESTORE):
 
 
 def noted(spark_type, note, values, type_):
-    note = note if isinstance(note, str) else note_of(note)
+    note = note if isinstance(note, str) else annotation_of(note)
     schema = s.StructType([s.StructField("c", spark_type, metadata={field_metadata.TYPE_KEY: note})])
     return schema, [pa.record_batch([pa.array(values, type_)], ["c"])]

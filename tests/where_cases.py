@@ -1,7 +1,7 @@
 """Random tables and random predicates for the option `where`, and what Spark says to them.
 
 A table has a column of every scalar type, some of them as Spark never has them in a file (uint64, nanoseconds,
-dictionaries, UUIDs), and is brought to Spark's types by `conform`, as a read does. It is sorted by one of its columns
+dictionaries, UUIDs), and is brought to Spark's types by `convert`, as a read does. It is sorted by one of its columns
 and cut into blocks with statistics; some of its rows stand for hive partitions of their values. Spark evaluates all
 predicates of a table in one job. With ``--settings`` each table has a session of its own: each setting that `where` knows
 at another value than its default, ANSI mode on and off, and six time zones; a predicate is answered as Spark answers it under
@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter, block_
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import compile_filter
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
@@ -209,7 +209,7 @@ class Table:
     """One random table, its blocks, and the sorted column."""
 
     file: pa.RecordBatch
-    conformed: pa.RecordBatch
+    converted: pa.RecordBatch
     kinds: dict
     sorted_by: str
     statistics: object
@@ -253,7 +253,7 @@ def make_table(r):
     )
     arrays.append(outer)
     fields.append(pa.field("n", outer.type))
-    batch = conformed(pa.record_batch(arrays, schema=pa.schema(fields)))
+    batch = converted(pa.record_batch(arrays, schema=pa.schema(fields)))
     sorted_by = r.choice(list(kinds))
     flat = batch.column(sorted_by[0])
     for name in sorted_by[1:]:
@@ -273,7 +273,7 @@ def make_table(r):
     ]
     taken = [taken_slots(array, positions) for array in arrays]
     file = pa.record_batch([*taken, pa.array(range(ROWS), pa.int32())], schema=pa.schema(fields))
-    made = conformed(file)
+    made = converted(file)
     partitions = {row: partition_of(made, row) for row in range(0, ROWS, 37)}
     return Table(file, made, kinds, quoted(sorted_by), statistics_of(file), partitions)
 
@@ -311,10 +311,10 @@ def nulls(r):
     return pa.array([r.random() < 0.15 for _ in range(ROWS)])
 
 
-def conformed(batch):
+def converted(batch):
     ours = bridge.batch_from_pyarrow(batch)
     options = ReadOptions()
-    (made,) = compile_conform(ours.schema, spark_schema(ours.schema, options), options).conform(ours)
+    (made,) = compile_converter(ours.schema, spark_schema(ours.schema, options), options).convert(ours)
     return made
 
 
@@ -601,7 +601,7 @@ def make_predicate(r, table, columns, pairs, tally):
 def column_values(table):
     found = {}
     for path in table.kinds:
-        array = table.conformed.column(path[0])
+        array = table.converted.column(path[0])
         if len(path) > 1:
             array = pa.compute.struct_field(array, list(path[1:]))
         found[path] = readable(array)
@@ -623,10 +623,10 @@ def our_rows(table, text, zone, coverage, settings=()):
     """Return the rows that match by our filter, after blocks and partitions were skipped."""
     ours = bridge.batch_from_pyarrow(table.file)
     noted = {}
-    fields = bridge.schema_from_pyarrow(table.conformed.schema).fields
+    fields = bridge.schema_from_pyarrow(table.converted.schema).fields
     bound = bind(parse(text, noted), fields, zone, dependencies=noted)
     check_settings(noted, lambda name: dict(settings).get(name, SETTINGS[name].default))
-    matching = rows_of(compile_filter(bound, table.conformed.schema).filter(table.conformed))
+    matching = rows_of(compile_filter(bound, table.converted.schema).filter(table.converted))
     keep = block_filter(bound, ours.schema, table.statistics)
     truths = block_truths(bound, ours.schema, table.statistics)
     for i in range(ROWS // BLOCK_ROWS):
@@ -638,7 +638,7 @@ def our_rows(table, text, zone, coverage, settings=()):
         row
         for i in kept_blocks
         for row in rows_of(
-            compile_filter(bound, table.conformed.schema).filter(table.conformed.slice(i * BLOCK_ROWS, BLOCK_ROWS))
+            compile_filter(bound, table.converted.schema).filter(table.converted.slice(i * BLOCK_ROWS, BLOCK_ROWS))
         )
     ]
     assert left == matching, f"blocks were skipped that hold rows: {text}"
@@ -785,9 +785,9 @@ def spark_rows(spark, table, predicates):
 
 
 def frame_of(spark, table):
-    """Return the conformed rows as a DataFrame. `createDataFrame` would take clock times for New York's."""
+    """Return the converted rows as a DataFrame. `createDataFrame` would take clock times for New York's."""
     ours = bridge.batch_from_pyarrow(table.file)
-    batch = table.conformed
+    batch = table.converted
 
     def rows(batches):
         for _ in batches:

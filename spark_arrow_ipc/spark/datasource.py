@@ -202,7 +202,7 @@ def stream_schema(options: ReadOptions, stream: StreamOptions) -> s.StructType:
     if stream.read_change_feed:
         return _schema_of_changes(options)
     annotation = None
-    if stream.source_log is not None or stream.own_log is not None:
+    if stream.source_log is not None or stream.ingest.log is not None:
         from spark_arrow_ipc.spark.read.stream_schema import StreamSchema  # only streams with a log need it
 
         annotation = StreamSchema(options, stream).read()

@@ -162,7 +162,7 @@ def test_settings_are_set_against_none(monkeypatch, capsys, tmp_path):
 def test_shares_of_stages_are_the_whole(tmp_path, capsys):
     path = str(arrow_file(cases.SCANNED["lz4"].times(0.002), tmp_path))
     found = profile_worker.profile_worker(path)
-    assert {"read", "decompress", "decode", "validate", "conform"} < set(found)
+    assert {"read", "decompress", "decode", "validate", "convert"} < set(found)
     printed = dict(line.split() for line in capsys.readouterr().out.splitlines()[1:])
     assert 90 <= sum(int(share.rstrip("%")) for share in printed.values()) <= 110
     assert all(seconds >= 0 for seconds in found.values())

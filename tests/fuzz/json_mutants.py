@@ -136,7 +136,7 @@ def read_dropped(text):
 
 
 def read_note(text):
-    for function in (field_metadata.is_vector_note, field_metadata.readable):
+    for function in (field_metadata.is_vector_annotation, field_metadata.readable):
         function(text)
     field_metadata.is_storage_of(t.int32, text)
     field_metadata.from_spark({field_metadata.TYPE_KEY: text}, t.int32)
@@ -204,7 +204,10 @@ TARGETS = {
     "row counts of polars": ({"record_batch_cum_len": [1, 3, 7]}, read_row_counts),
     "a commit record": ({k: v for k, v in json.loads(RECORD.to_bytes()).items() if k != "crc32"}, read_record),
     "statistics": ([["a"], ["b", "c"]], read_dropped),
-    "a note of an Arrow type": (json.loads(field_metadata.note_of(t.list_(t.struct([("a", t.int32)])))), read_note),
+    "a note of an Arrow type": (
+        json.loads(field_metadata.annotation_of(t.list_(t.struct([("a", t.int32)])))),
+        read_note,
+    ),
     "metadata of a field": ({"comment": "x", "n": {"a": [1, 2]}}, read_field),
     "a tensor": (
         {"shape": [2, 3], "permutation": [1, 0], "dim_names": ["a", "b"]},

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import spark_arrow_ipc.spark
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.conform.conversion import EXPECTED, expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import EXPECTED, pyarrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -185,7 +185,7 @@ def test_the_arrow_schema_that_we_expect_is_pysparks(spark_type, nullable):
     schema = s.StructType(
         [s.StructField("c", spark_type, nullable, {"arrow.type": "uint8"}), s.StructField("d", spark_type)]
     )
-    assert expected_arrow_schema(schema).equals(pysparks(schema), check_metadata=pysparks_has_metadata())
+    assert pyarrow_schema(schema).equals(pysparks(schema), check_metadata=pysparks_has_metadata())
 
 
 def test_every_type_that_we_expect_is_compared():

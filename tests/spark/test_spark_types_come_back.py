@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import aggregate, compact, ipc, map_in_arrow, rewrite
-from spark_arrow_ipc.spark.types.spark_note import KEY, LOCALES, is_collation
+from spark_arrow_ipc.spark.types.spark_annotation import KEY, LOCALES, is_collation
 
 SETTINGS = {"spark.sql.timeType.enabled": "true"}
 

@@ -125,7 +125,7 @@ def test_paths_of_several_kinds_are_not_shown_with_their_secrets(other):
     for path in PATHS[::3]:
         options = parse_read({"paths": json.dumps([other, path.replace("\0", "")])})
         with pytest.raises(Exception, match=r".") as caught:
-            storage = options.opened_storage
+            storage = options.path_storage
             [storage.resolve(each) for each in options.paths]
         assert_hidden(texts(caught.value))
 

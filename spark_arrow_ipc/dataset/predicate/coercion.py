@@ -1,7 +1,7 @@
 """Find the common type of two sides of a comparison, and the position of a constant among a column's own values.
 
-Types are Arrow's, as `conform` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
-Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Columns of other types can only be tested for null.
+Types are Arrow's, as `convert` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
+Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Of all others only nulls are known.
 
 How it works: in ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, as
 ``AnsiTypeCoercion`` and ``DecimalPrecisionTypeCoercion`` of Spark's analyzer). Instead of casting a column, `cut` takes the

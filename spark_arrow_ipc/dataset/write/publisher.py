@@ -337,7 +337,7 @@ class CopyPublisher(Publisher):
             if nbytes > MAX_COPIED_NBYTES:
                 raise CommitError(
                     f"{path} has {nbytes:,} bytes, and an object store copies at most {MAX_COPIED_NBYTES:,} at once; nothing "
-                    "is published. Write smaller files (maxFileBytes, recordBatchBytes), and large ones without keepReplaced",
+                    "is published. Write smaller files (maxFileBytes), and large ones without keepReplaced",
                     path=root,
                 )
             if "://" in root and len(split_url(f"{root}/{path}")[1].encode(errors="surrogatepass")) > _MAX_KEY_NBYTES:

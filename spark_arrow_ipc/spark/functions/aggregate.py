@@ -1,20 +1,19 @@
-"""`aggregate` and `count`: partial aggregates that workers compute where the data are decoded, and Spark adds up.
+"""`aggregate` and `count`: partial aggregates that workers compute after decoding, and Spark merges.
 
-Offered is what has one right answer in whatever order rows come and however they are grouped first: counts, least and
-greatest values under an order that Spark and pyarrow share, and sums of whole numbers and decimals in 128 bits. The
-sum of floats depends on the order; their least and greatest values on which of 0.0 and -0.0 came first; a collation
-has an order of its own. These are refused, with Spark's own way to write them.
+Only aggregates whose answer does not depend on the order and the first grouping of rows are offered: counts, least and
+greatest values under an order that Spark and pyarrow share, and sums of integers and decimals in 128 bits. The sum
+of floats depends on the order, and their extremes on which of 0.0 and -0.0 came first; a collation has another order.
+These are refused, with the query that Spark itself can run.
 
-`SAFE` says for each function which types it takes, the Spark type of its partial values, and that of the result. The last step
-is Spark's own ``groupBy`` over the partial rows, so that groups are equal where they are in Spark: NaN with NaN, 0.0
-with -0.0.
+`SAFE` has for each function the types that it takes, the Spark type of its partial values, and the final aggregate. The
+last step is Spark's ``groupBy`` over the partial rows, so groups are equal as in Spark: NaN with NaN, 0.0 with -0.0.
 
 To add an aggregate:
 
 1. Its row in `SAFE`, and in `_INPUTS` and `_MERGES` (``partial_aggregates.py``), by names of pyarrow. If headers or statistics
    can answer it, ``block_answers.py``.
-2. For plain SQL, its name in ``isExact`` and ``of`` (``spark/push_down/java/Aggregates.java``), if Spark hands it to sources.
-   What Spark itself writes as another aggregate (``bool_or`` as ``max``) needs nothing.
+2. For plain SQL, its name in ``isExact`` and ``of`` (``spark/push_down/java/Aggregates.java``), if Spark passes it to
+   sources. Functions that Spark rewrites to another aggregate (``bool_or`` to ``max``) need nothing.
 3. Its row in ``docs/functions.md``, in the docstring of `aggregate`, and in the error that
    ``tests/spark/functions/test_aggregate_plan.py`` expects.
 4. Its name in `FUNCTIONS` (``tests/aggregate_cases.py``); ``python tests/aggregate_cases.py --count 2000`` compares it with Spark.
@@ -39,7 +38,7 @@ from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggr
 from spark_arrow_ipc.spark.functions.user_function import ship
 from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.keywords import CountKeywords, FunctionKeywords
-from spark_arrow_ipc.spark.options.options import READING, misapplied
+from spark_arrow_ipc.spark.options.options import READING, find_misapplied
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 
@@ -52,7 +51,7 @@ _KEYS: Final = (*_ORDERED, s.FloatType, s.DoubleType)
 _PLAIN_COLLATION: Final = "UTF8_BINARY"
 _MOST_DIGITS: Final = 38
 _SUM_DIGITS: Final = 10
-"""Digits that Spark's sum of decimals has more than its column."""
+"""Digits by which Spark's sum of decimals is longer than its column."""
 
 _CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _QUOTED: Final = re.compile(r"`((?:[^`]|``)+)`")
@@ -60,9 +59,9 @@ _QUOTED: Final = re.compile(r"`((?:[^`]|``)+)`")
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """The columns to read, the partial rows that workers make of them, and the totals that Spark makes of those."""
+    """The columns to read, the partial rows that workers return, and the totals that Spark computes from them."""
 
-    asked: s.StructType  # columns that are read
+    columns: s.StructType  # columns that are read
     partials: PartialAggregates  # makes rows of partial values, in a worker
     output: s.StructType  # schema of the partial values
     keys: tuple[str, ...]  # columns of `output` that Spark groups by
@@ -88,39 +87,32 @@ def _sum_type(type_: s.DataType) -> s.DataType:
     return s.LongType()
 
 
-def _partial_sum_type(type_: s.DataType) -> s.DataType:
-    return _sum_type(type_) if isinstance(type_, s.DecimalType) else s.DecimalType(_MOST_DIGITS, 0)
-
-
-def _count(name: str, _type: s.DataType) -> Column:
-    return f.coalesce(f.sum(name), f.lit(0).cast("bigint"))
-
-
 _WORD: Final = 1 << 40
 
 
 def _sum(name: str, type_: s.DataType) -> Column:
     if isinstance(type_, s.DecimalType):
         return f.sum(name).cast(_sum_type(type_))
-    # A cast would say CAST_OVERFLOW. Two halves say what Spark's sum says (ARITHMETIC_OVERFLOW under ANSI mode), and wrap as
-    # it does without: the upper one has at most 64 bits for 2**40 rows.
+    # A cast would raise CAST_OVERFLOW. Two halves raise ARITHMETIC_OVERFLOW under ANSI mode and wrap without it, as Spark's
+    # sum does; the upper one has at most 64 bits for 2**40 rows.
     return f.expr(f"sum({name}) div {_WORD}BD * {_WORD}L + cast(sum({name}) % {_WORD}BD AS bigint)")
 
 
 _ORDER: Final = "the order of its values is not the same everywhere"
 
 SAFE: Final[Mapping[str, _Safe]] = {
-    "count": _Safe(None, lambda _: s.LongType(), _count),
+    # Without partial rows a sum is null, and a count is 0.
+    "count": _Safe(None, lambda _: s.LongType(), lambda name, _: f.coalesce(f.sum(name), f.lit(0).cast("bigint"))),
     "min": _Safe(_ORDERED, lambda type_: type_, lambda name, _: f.min(name), _ORDER),
     "max": _Safe(_ORDERED, lambda type_: type_, lambda name, _: f.max(name), _ORDER),
     "sum": _Safe(
         (*_WHOLE, s.DecimalType),
-        _partial_sum_type,
+        lambda type_: _sum_type(type_) if isinstance(type_, s.DecimalType) else s.DecimalType(_MOST_DIGITS, 0),
         _sum,
         "its sum depends on the order of the rows",
     ),
 }
-"""The functions by name."""
+"""By name of the function."""
 
 
 def plan_aggregate(
@@ -133,7 +125,10 @@ def plan_aggregate(
     twice = [name for i, name in enumerate(names) if name.casefold() in {other.casefold() for other in names[:i]}]
     if twice:
         raise OptionError(f"two columns of the result are named {twice[0]}; give the aggregate another name")
-    sparks = _sparks_way(path, group_by, aggregates)
+    grouped = f".groupBy({', '.join(map(repr, group_by))})" if group_by else ""
+    expressions = ", ".join(f"F.expr({text!r}).alias({name!r})" for name, text in aggregates.items())
+    # The next step in every error: the same query by Spark only.
+    sparks = f'Spark itself computes it: spark.read.format("arrowipc").load({str(path)!r}){grouped}.agg({expressions})'
     columns: dict[int, s.StructField] = {}
     keys = [_position(schema, name, sparks) for name in group_by]
     for position, name in zip(keys, group_by, strict=True):
@@ -156,14 +151,16 @@ def plan_aggregate(
     ]
     totals: list[Column] = []
     for i, ((function, column), alias) in enumerate(zip(calls, aggregates, strict=True)):
-        place = None if column is None else _position(schema, column, sparks)
-        type_ = s.NullType() if place is None else schema.fields[place].dataType
+        argument = None if column is None else _position(schema, column, sparks)
+        type_ = s.NullType() if argument is None else schema.fields[argument].dataType
         safe = SAFE[function]
-        parts.append(Part("count_all" if place is None else function, None if place is None else order.index(place)))
+        parts.append(
+            Part("count_all" if argument is None else function, None if argument is None else order.index(argument))
+        )
         fields.append(s.StructField(f"a{i}", safe.partial(type_)))
         totals.append(safe.total(f"a{i}", type_).alias(alias))
     return AggregatePlan(
-        asked=s.StructType([columns[position] for position in order]),
+        columns=s.StructType([columns[position] for position in order]),
         partials=PartialAggregates(tuple(order.index(position) for position in keys), tuple(parts)),
         output=s.StructType(fields),
         keys=tuple(f"k{i}" for i in range(len(keys))),
@@ -193,7 +190,7 @@ def _parse(text: str, sparks: str) -> tuple[str, str | None]:
 def _position(schema: s.StructType, name: str, sparks: str) -> int:
     (position,) = find_columns(schema.names, [name], absent=-1)
     if position < 0 and "." in name:
-        raise AggregateError(f"{name} is a field of a struct, and columns alone are aggregated here; {sparks}")
+        raise AggregateError(f"{name} is a field of a struct, and only columns are aggregated here; {sparks}")
     with error_context(asked_by="aggregate"):
         return position if position >= 0 else find_columns(schema.names, [name])[0]
 
@@ -201,18 +198,11 @@ def _position(schema: s.StructType, name: str, sparks: str) -> int:
 def _check_type(field: s.StructField, types: tuple[type[s.DataType], ...], what: str, why: str, sparks: str) -> None:
     type_ = field.dataType
     collated = isinstance(type_, s.StringType) and type_.collation != _PLAIN_COLLATION
-    padded = declares_char(field)  # by Spark, as settings of the session say
+    padded = declares_char(field)  # Spark pads by settings of the session, which a worker does not have
     if not isinstance(type_, types) or collated or padded:
         because = f", and {why}" if why else ""
         name = "char" if padded else type_.simpleString()
         raise AggregateError(f"{what}: {field.name} is {name}{because}; {sparks}")
-
-
-def _sparks_way(path: object, group_by: Sequence[str], aggregates: Mapping[str, str]) -> str:
-    """Return how to write the whole with Spark's own functions, for errors."""
-    grouped = f".groupBy({', '.join(map(repr, group_by))})" if group_by else ""
-    expressions = ", ".join(f"F.expr({text!r}).alias({name!r})" for name, text in aggregates.items())
-    return f'Spark itself computes it: spark.read.format("arrowipc").load({str(path)!r}){grouped}.agg({expressions})'
 
 
 def aggregate(
@@ -225,8 +215,8 @@ def aggregate(
 ) -> DataFrame:
     """Return Spark's answer to ``load(path).groupBy(...).agg(...)``, with most of the work done in the workers.
 
-    Each task groups what it decodes; what crosses to Spark is a row for each group and task, of which Spark makes the
-    result. Only the columns that are named are read.
+    Each task groups the rows that it decodes. Only one row for each group and task is passed to Spark, which merges them.
+    Only the named columns are read.
 
     Parameters
     ----------
@@ -236,49 +226,48 @@ def aggregate(
         What to read, as for ``load``.
     aggregates
         For each column of the result one of ``count(*)``, ``count(c)``, ``min(c)``, ``max(c)``, ``sum(c)``, where c is a
-        column. Names with other marks than letters, digits and ``_`` stand in backticks.
+        column. Names with characters other than letters, digits and ``_`` need backticks.
     group_by
-        Names of columns, those of partition directories too. Without any the result is one row.
+        Names of columns, which may be partition columns. Without any the result is one row.
     **options
-        Those of ``spark.read.format("arrowipc")``.
+        Options of ``spark.read.format("arrowipc")``.
 
     Returns
     -------
     DataFrame
         The keys, then the aggregates, in Spark's types. A sum that does not fit is an error under ANSI mode, and wraps
-        or is null without it, as in Spark. Where numbers between overflow and the sum itself does not, Spark's answer
-        depends on the order of the rows, and this is the sum.
+        or is null without it, as in Spark. If only intermediate sums overflow, Spark's answer depends on the order of the
+        rows, and this is the exact sum.
 
     Raises
     ------
     AggregateError
-        An aggregate could differ from Spark's answer: sums of floats, orders of collated strings. The message shows how
-        to write it with Spark alone.
+        An aggregate could differ from Spark's answer: sums of floats, orders of collated strings. The message has the
+        same query for Spark itself.
     ColumnNotFoundError, OptionError
-        A column does not exist, a name is used twice, or nothing is asked for.
+        A column does not exist, a name is used twice, or `aggregates` is empty.
     """
     group_by = [group_by] if isinstance(group_by, str) else list(group_by)
     schema = load_plain(spark, path, options).schema
     plan = plan_aggregate(schema, group_by, aggregates, path)
-    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, asked=plan.asked)
+    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, columns=plan.columns)
     grouped = partial.groupBy(*plan.keys).agg(*plan.totals)
     keys = [f.col(key).alias(name) for key, name in zip(plan.keys, plan.key_names, strict=True)]
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
 
 
-# `count`: the number of rows, by headers, in the driver's process where that is sooner than a job.
+# `count`: the number of rows from headers, in the driver's process if that is faster than a job.
 #
-# A job of Spark's takes a planner's process, a task for each part of the files, and the JVM's work on both. The
-# headers of a thousand files are read in less. So in a classic session, whose process plans and commits rewrites too,
-# the files are listed and counted here, if all options that are given have a meaning in this way (`Use.COUNT`). In all
-# other cases tasks count: with a predicate, streams, servers, HDFS, options about errors, very many files, and under
-# Spark Connect, where the client may not see the files. Errors are left to them as well: whatever goes wrong here is
-# tried again there, and raises what it always did.
+# A job needs a planner process, a task for each part of the files, and the JVM's work on both. The headers of a thousand
+# files are read in less time. So in a classic session, whose process also plans and commits rewrites, the files are
+# listed and counted here if all options have a meaning for this (`Use.COUNT`). Otherwise tasks count: with a predicate,
+# streams, servers, HDFS, options about errors, very many files, and under Spark Connect, whose client may not reach the
+# files. After an error here tasks try again, so that errors are the same in both ways.
 def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
     """Return the number of rows, as ``load(path).count()`` does.
 
-    Without `where` no value is read: record batches have their number of rows in their headers, which the driver's process
-    reads of up to 5,000 files. With it the columns of the predicate are.
+    Without `where` no value is read: headers have the numbers of rows, which the driver's process reads for up to 5,000
+    files. With `where` the columns of the predicate are read.
 
     Parameters
     ----------
@@ -290,16 +279,23 @@ def count(spark: SparkSession, path: Paths, where: str | None = None, **options:
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        From Spark, as PySpark wraps them: an option is wrong, there is no file, or a header is broken.
+        From Spark, as PySpark wraps them: an option is wrong, no file exists, or a header is broken.
     """
     count_options = options if where is None else {**options, "where": where}
     rows = _count_here(spark, strings_of_read(path, count_options))
     return _count_by_tasks(spark, path, count_options) if rows is None else rows
 
 
+def _count_by_tasks(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> int:
+    # A row for each task is summed here, so that Spark needs no second stage and no columns.
+    plan = plan_aggregate(s.StructType([]), (), {"rows": "count(*)"}, path)
+    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, columns=plan.columns)
+    return sum(int(row[0]) for row in partial.collect())
+
+
 def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
-    """Return the number of rows by headers; None if tasks shall count."""
-    # Planning is for drivers: executors, who load this module with a function, start faster without it.
+    """Return the number of rows from headers; None if tasks must count."""
+    # Only drivers plan: executors, which load this module with a function, start faster without these.
     from spark_arrow_ipc.dataset.scan.file_metadata import count_rows
     from spark_arrow_ipc.spark.datasource import read_options
     from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
@@ -311,23 +307,16 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
         return None
     try:
         options = read_options(strings)
-        # Spark's planners have a working directory of their own.
-        if options.reads_servers or any(misapplied(options, READING, Use.COUNT)):
+        if options.reads_servers or any(find_misapplied(options, READING, Use.COUNT)):
             return None
+        # Spark's planners have another working directory.
         if any(map(is_relative, [*options.paths, *filter(None, [options.base_path])])):
             return None
-        # Hadoop's client is a JVM, which takes memory and the signals of the process that it is in: this one is the user's.
+        # Hadoop's client starts a JVM, which would take memory and signals from the user's process.
         if any(place_of(path) is Place.HADOOP for path in options.paths):
             return None
         files = partition_files(list_dataset(options), options, infer=False).files
-        storage = options.opened_storage
+        storage = options.path_storage
         return count_rows(files, storage, limits=options.limits, verify_checksums=options.verify_checksums)
     except (ArrowIpcError, OSError):
         return None
-
-
-def _count_by_tasks(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> int:
-    # A row for each task: Spark need not add them up, nor anybody know the columns.
-    plan = plan_aggregate(s.StructType([]), (), {"rows": "count(*)"}, path)
-    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, asked=plan.asked)
-    return sum(int(row[0]) for row in partial.collect())

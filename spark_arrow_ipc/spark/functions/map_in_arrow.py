@@ -1,4 +1,4 @@
-"""`map_in_arrow`: run a function where the data are decoded."""
+"""`map_in_arrow`: run a function in the workers that decode the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, OutputCheck, ShippedFunction, in_zone, ship
@@ -25,16 +25,16 @@ from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors
 
-# The data source of one function: a class made for it, and the reader that runs it in tasks.
+# The data source of one function: a class that is made for it, and the reader that runs it in tasks.
 #
-# Spark has no way to give a function to a data source but its class, which a session registers under a name. An
-# option would do as well, and would let everybody who may write SQL run a pickle of theirs: none of our options holds
-# one. So `mapped_source` makes a class whose only content is a `Mapping`: frozen values, the function among them as
-# bytes. Its name has the hash of that content, and a session registers each name once.
+# Spark gives a data source nothing but its class, which a session registers by name, and options. An option with a pickle
+# would let every user who may write SQL run code, so no option has one. Instead `mapping_source` makes a class whose only
+# content is a `FunctionMapping`: frozen values, among them the function as bytes. Its name has the hash of that content,
+# and a session registers each name once.
 #
-# The schema that Spark asks for is the function's. What the function reads is the schema that ``load`` would have, or
-# a part of it that the caller names.
-_PREFIX = "arrowipc_map_"  # known to push_down/java/MappedTable.java
+# Spark's schema describes the function's output. The function reads the schema of ``load``, or the columns that the
+# caller names.
+_PREFIX = "arrowipc_map_"  # also in push_down/java/MappedTable.java
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,17 @@ class FunctionMapping:
     function: ShippedFunction
     output: s.StructType  # the schema that Spark gets
     zone: str  # the session's time zone, which timestamps carry in the function's input
-    # The columns that the function gets, a part of those that a read has; None for all.
-    input: s.StructType | None = None
+    input: s.StructType | None = None  # the columns that the function gets; None for all of a read
 
     @property
     def name(self) -> str:
-        """Name of the class in Spark's registry: the same for the same content."""
+        """The name of the class in Spark's registry, which depends on the content."""
         parts = [self.function.digest, self.output.json(), self.zone, "" if self.input is None else self.input.json()]
         return _PREFIX + hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 class MappedSource(ArrowIpcDataSource):
-    """Arrow IPC files and streams as a function of the user's makes them."""
+    """The data source of a user's function over Arrow IPC files and streams."""
 
     mapping: ClassVar[FunctionMapping]
 
@@ -65,7 +64,8 @@ class MappedSource(ArrowIpcDataSource):
         return cls.mapping.name
 
     def schema(self) -> s.StructType:
-        """Return the schema of the function's output. With `where` files are looked at, so that `load` says what is wrong."""
+        """Return the schema of the function's output."""
+        # With `where` the files' schema is read too, so that `load` raises the errors of a predicate.
         if self.mapping.input is None and "where" in map(str.lower, self.options):
             super().schema()
         return self.mapping.output
@@ -80,7 +80,7 @@ class MappedSource(ArrowIpcDataSource):
         from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
         requested, options = self.mapping.input, read_options(self.options)
-        # Where broken files are skipped, each function has the rows of ``load``, whatever columns it gets.
+        # If broken files are skipped, each function gets the rows of ``load``, so all columns are decoded.
         frame = super().schema() if requested is None or options.error_policy.skips_corrupt else requested
         reader = super().reader(frame if requested is None else requested)
         if isinstance(reader, ArrowIpcBatchReader):
@@ -101,7 +101,7 @@ class MappedSource(ArrowIpcDataSource):
 
 
 class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """Reads the batches of another reader through a function; `nanoseconds` holds for what the function makes."""
+    """Passes the batches of another reader through a function; `nanoseconds` applies to its output."""
 
     def __init__(
         self, inner: DataSourceReader, mapping: FunctionMapping, nanoseconds: Nanoseconds = Nanoseconds.FLOOR
@@ -111,16 +111,13 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         self._mapping = mapping
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the input partitions, as a read without a function does."""
+        """Plan the input partitions as a read without a function does."""
         planned: list[InputPartition] = self._inner.partitions()
         return planned
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
-        """Yield what the function makes of the batches of one input partition.
-
-        The function is called once, also where there is nothing to read, as ``mapInArrow`` calls it. What it raises
-        goes to Spark as it is.
-        """
+        """Yield the output of the function for one input partition."""
+        # It is called once, without rows too, as ``mapInArrow`` does; its own exceptions keep their traceback.
         mapping = self._mapping
         with short_errors:
             function = mapping.function.load()
@@ -130,11 +127,13 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         else:
             read = self._inner.read
         with closing(read(partition)) as batches:
-            yield from applied(function, check, in_zone(batches, mapping.zone))
+            yield from apply_function(function, check, in_zone(batches, mapping.zone))
 
 
-def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
-    """Yield what a function makes of batches, in the schema that it promised; it is called once."""
+def apply_function(
+    function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]
+) -> Iterator[PyArrowBatch]:
+    """Yield the output of a function, which is called once, in the schema that was promised to Spark."""
     result: Any = function(batches)
     for batch in _iterate(result, check):
         with short_errors:
@@ -144,8 +143,8 @@ def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArr
 def _with_answers(
     partials: PartialAggregates, inner: DataSourceReader, mapping: FunctionMapping
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return an aggregate that knows what need not be decoded, and what reads the rest."""
-    # Functions of users need no statistics.
+    """Return an aggregate that headers and statistics help, and the function that reads the other batches."""
+    # Imported late: users' functions need no statistics.
     from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
@@ -156,7 +155,7 @@ def _with_answers(
 
 
 def _iterate(result: Any, check: OutputCheck) -> Iterator[Any]:
-    """Return an iterator over what the function returned."""
+    """Return an iterator over the result of a function, or raise an error that names it."""
     try:
         return iter(result)
     except TypeError:
@@ -164,18 +163,16 @@ def _iterate(result: Any, check: OutputCheck) -> Iterator[Any]:
             raise check.not_iterable(result) from None
 
 
-def mapped_source(mapping: FunctionMapping) -> type[MappedSource]:
-    """Make the data source of a function, for a session to register.
-
-    It is pickled by value, and holds nothing but `mapping`: all code is that of the importable base class.
-    """
+def mapping_source(mapping: FunctionMapping) -> type[MappedSource]:
+    """Make the data source class of a function, for a session to register."""
+    # Classes of __main__ are pickled by value. This one has only `mapping`: its code is in the importable base class.
     return type("FunctionSource", (MappedSource,), {"mapping": mapping, "__module__": "__main__"})
 
 
 _ZONE: Final = "spark.sql.session.timeZone"
 
 _REGISTERED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""The names that each session has registered: Spark warns of a name that is registered again."""
+"""The names that each session has registered: Spark warns if a name is registered again."""
 
 
 def map_in_arrow(
@@ -187,8 +184,8 @@ def map_in_arrow(
 ) -> DataFrame:
     """Return the result of a function over Arrow IPC files, run in the workers that decode them.
 
-    The rows that it drops, and the columns that it only uses, never cross to the JVM, as those do that
-    ``load(path).mapInArrow(function, schema)`` gives to it.
+    Rows that it drops and columns that it only reads are not passed to the JVM, as
+    ``load(path).mapInArrow(function, schema)`` does.
 
     Parameters
     ----------
@@ -205,7 +202,7 @@ def map_in_arrow(
         checked against it; types that hold fewer values (`int32` for bigint, dictionaries and views for string) are
         converted.
     **options
-        Those of ``spark.read.format("arrowipc")``: ``where="year = 2024"``, ``columns=["id", "text"]``; values as for
+        Options of ``spark.read.format("arrowipc")``: ``where="year = 2024"``, ``columns=["id", "text"]``; values as for
         `spark_arrow_ipc.options.read`.
 
     Raises
@@ -213,7 +210,7 @@ def map_in_arrow(
     FunctionError
         The function is too large, or uses something that only the driver has, such as a broadcast.
     UnsupportedError
-        The schema has a type that Spark takes from no Python data source.
+        Spark does not take a type of the schema from Python data sources.
     """
     output = s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     return load_mapped(spark, path, ship(function), output, options)
@@ -226,14 +223,14 @@ def load_mapped(
     output: s.StructType,
     options: Mapping[str, Any],
     *,
-    asked: s.StructType | None = None,
+    columns: s.StructType | None = None,
 ) -> DataFrame:
     """Register the data source of a function, unless the session has it, and load it."""
-    expected_arrow_schema(output)
-    mapping = FunctionMapping(function, output, str(spark.conf.get(_ZONE)), asked)
+    pyarrow_schema(output)
+    mapping = FunctionMapping(function, output, str(spark.conf.get(_ZONE)), columns)
     registered = _REGISTERED.setdefault(spark, set())
     if mapping.name not in registered:
-        spark.dataSource.register(mapped_source(mapping))
+        spark.dataSource.register(mapping_source(mapping))
         registered.add(mapping.name)
     return _load(spark, mapping.name, path, options)
 

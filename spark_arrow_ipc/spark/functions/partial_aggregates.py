@@ -1,13 +1,15 @@
-"""`PartialAggregates`: counts, least and greatest values and sums of batches, by pyarrow, in a worker.
+"""`PartialAggregates`: counts, least and greatest values and sums of batches, by pyarrow in a worker.
 
-Batches are grouped by pyarrow, small ones together, into rows of partial values. These are held, grouped again when they
-have doubled, and yielded when they are many, so that a task holds at most about 64 MiB of them, however many groups there
-are. Groups need not be complete, as Spark groups the partial rows: two payloads of NaN may be two groups here.
+How it works
+------------
+pyarrow groups batches, small ones together, into rows of partial values. These are held, grouped again when they have
+doubled, and yielded when they are many, so a task holds at most about 64 MiB for any number of groups. Groups need not be
+complete, because Spark groups the partial rows: two payloads of NaN may be two groups here.
 
-Sums never wrap. For `aggregate` whole numbers are summed in 64 bits if the extremes of a batch allow it, and as decimals
-of 38 digits otherwise. Of decimals, and of all that push-down sums, a bound of the sums is kept; before it could pass what
-the partial column holds, the held rows are yielded. If a batch alone could pass it, its rows go to Spark as they are, and
-Spark's own rules for overflow apply.
+Sums never wrap. `aggregate` sums integers in 64 bits if the extremes of a batch allow it, and otherwise as decimals
+of 38 digits. For decimals, and for all sums of push-down, a bound of the sums is tracked; before it could exceed the
+partial column, the held rows are yielded. If one batch could exceed it, its rows are passed to Spark without grouping, and
+Spark's rules for overflow apply.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ import pyarrow.compute as pc
 from spark_arrow_ipc.spark import bridge
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
-"""The most rows that are grouped at once, but for a larger batch.
+"""The most rows that are grouped at once, unless one batch has more.
 
-Of 100,000 strings at random eight batches of 65,536 rows have 48,000 each, and 99,500 together: to group them at once
-takes 0.6 of the CPU, and leaves a quarter of the rows to merge.
+Measured: eight batches of 65,536 rows with 100,000 random strings have 48,000 groups each and 99,500 together, so that
+grouping them at once takes 0.6 of the CPU and leaves a quarter of the rows to merge.
 """
 _MOST_TOGETHER_NBYTES: Final = 32 << 20
-"""The most bytes of batches that are grouped at once, or of their partial values if these are more."""
+"""The most bytes of batches that are grouped at once, or of their partial values if those are larger."""
 _MOST_TOGETHER: Final = 1024
 """The most batches that are grouped at once."""
 _VALUE_NBYTES: Final = 16
@@ -39,12 +41,12 @@ _MOST_HELD_NBYTES: Final = 32 << 20
 _LEAST_MERGED_ROWS: Final = 1 << 14
 _FEW_ROWS: Final = 8
 _MOST_ADDED: Final = 0.7
-"""A task goes on grouping while a batch adds a smaller share of its groups than this to those of the batches before.
+"""A task continues to group while a smaller share than this of a batch's groups is new.
 
-With keys at random that is up to as many groups as three batches have rows.
+Random keys reach it with about as many groups as three batches have rows.
 """
 _LOOK_AGAIN: Final = 32
-"""Turns after which a task that gave up grouping tries again: keys that did not repeat at first may repeat later."""
+"""Turns after which a task that stopped grouping tries again, as keys may repeat later."""
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
@@ -56,14 +58,13 @@ class Part:
 
     function: str  # ``count_all``, ``count``, ``min``, ``max`` or ``sum``
     column: int | None  # position; None for ``count_all``
-    # Type of a partial sum that Spark adds up by itself: 64 bits, or the decimal that is summed; None for the widest,
-    # which `aggregate` adds up.
+    # For push-down the type in which Spark merges partial sums: 64 bits, or a decimal; None for the widest of `aggregate`.
     sum_type: pa.DataType | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartialRows:
-    """Rows of partial values before they are merged: a table, and the types that its columns have at the end."""
+    """Partial rows before they are merged: a table, and the final types of its columns."""
 
     table: pa.Table
     types: tuple[pa.DataType, ...]
@@ -71,7 +72,7 @@ class PartialRows:
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregates:
-    """Makes rows of partial values of batches: keys ``k0...``, then aggregates ``a0...``."""
+    """A function from batches to partial rows: keys ``k0...``, then aggregates ``a0...``."""
 
     keys: tuple[int, ...]  # positions of the columns to group by
     parts: tuple[Part, ...]
@@ -79,7 +80,7 @@ class PartialAggregates:
     def __call__(
         self, batches: Iterable[pa.RecordBatch], answered: Callable[[], Iterable[PartialRows]] = tuple
     ) -> Iterator[pa.RecordBatch]:
-        """Yield partial rows, last those of `answered`, which need no batches; memory: two batches, and about 128 MiB."""
+        """Yield the partial rows of batches, then of `answered`, in memory for two batches and about 128 MiB."""
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = to_pass = 0
@@ -92,21 +93,22 @@ class PartialAggregates:
         for inputs in self._together(batches, grouping_pays):
             types, rows = inputs.types, inputs.table.num_rows
             to_pass -= 1
+            # Without grouping: keys do not repeat, or the sums of these rows could overflow.
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
                 yield from _cast_table(inputs.table, types)
                 continue
-            sums = _added(bounds, inputs.bounds)
+            sums = _add_bounds(bounds, inputs.bounds)
             if inputs.exceeds(sums):
-                yield from _cast_table(self._merged(held), types)
+                yield from _cast_table(self._merge(held), types)
                 held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
             bounds = sums
-            held.append(inputs.reduced())
-            # Groups of few rows are made once, by Spark: to make them here, too, would save little of what crosses. But
-            # ten thousand groups are few rows each in one batch, and many in a task: two batches tell.
+            held.append(inputs.reduce())
+            # Groups of few rows save little of the transfer to Spark, which groups them anyway. But ten thousand groups have
+            # few rows each in one batch and many in a task, so two batches decide.
             is_doubted = not repeats and held[-1].num_rows * _FEW_ROWS > rows >= _LEAST_MERGED_ROWS // 2
             held_rows += held[-1].num_rows
             if (is_doubted and len(held) > 1) or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
-                merged = self._merged(held)
+                merged = self._merge(held)
                 if is_doubted and len(held) > 1:
                     added = merged.num_rows - (held_rows - held[-1].num_rows)
                     repeats = added <= _MOST_ADDED * held[-1].num_rows
@@ -122,13 +124,10 @@ class PartialAggregates:
             held.append(answer.table)
             types = answer.types
         if held:
-            yield from _cast_table(self._merged(held), types)
+            yield from _cast_table(self._merge(held), types)
 
     def _together(self, batches: Iterable[pa.RecordBatch], pays: Callable[[], bool]) -> Iterator[_Inputs]:
-        """Yield the inputs of batches, of several at once; while `pays` returns False, of few rows at once.
-
-        `pays` is called for each batch: its answer changes as inputs are grouped.
-        """
+        """Yield the inputs of batches, several at once while `pays` returns True."""
         waiting: list[_Inputs] = []
         rows = nbytes = 0
         bounds = [0] * len(self.parts)
@@ -136,9 +135,10 @@ class PartialAggregates:
             if not batch.num_rows:
                 continue
             inputs = _Inputs.of(self, batch)
-            # Columns of a batch may share one memory, so that a key keeps all of it.
+            # A key may keep the memory of all columns, because the columns of a batch may share it.
             size = max(batch.nbytes, _VALUE_NBYTES * batch.num_rows * inputs.table.num_columns)
-            sums = _added(bounds, inputs.bounds)
+            sums = _add_bounds(bounds, inputs.bounds)
+            # Asked for each batch: the answer changes as inputs are grouped.
             most_rows = _MOST_TOGETHER_ROWS if pays() else _LEAST_MERGED_ROWS
             if waiting and (
                 rows + batch.num_rows > most_rows
@@ -147,26 +147,27 @@ class PartialAggregates:
                 or inputs.table.schema != waiting[0].table.schema
                 or inputs.exceeds(sums)
             ):
-                yield _Inputs.joined(waiting, bounds)
+                yield _Inputs.join(waiting, bounds)
                 waiting, rows, nbytes, sums = [], 0, 0, inputs.bounds
             waiting.append(inputs)
             rows, nbytes, bounds = rows + batch.num_rows, nbytes + size, sums
             if rows >= most_rows or nbytes >= _MOST_TOGETHER_NBYTES:
-                yield _Inputs.joined(waiting, bounds)
+                yield _Inputs.join(waiting, bounds)
                 waiting, rows, nbytes, bounds = [], 0, 0, [0] * len(self.parts)
         if waiting:
-            yield _Inputs.joined(waiting, bounds)
+            yield _Inputs.join(waiting, bounds)
 
     def of_extremes(self, batch: pa.RecordBatch, counts: Mapping[int, int]) -> PartialRows:
-        """Return the partial row of a batch that has the extremes of many rows, of one group, and their counts by part."""
+        """Return the partial row of one group, from a batch with its extremes and from its counts by part."""
         inputs = _Inputs.of(self, batch)
-        table = inputs.reduced()
+        table = inputs.reduce()
         for number, row_count in counts.items():
+            # The batch has two rows, so its own counts are replaced.
             name = f"a{number}"
             table = table.set_column(table.column_names.index(name), name, bridge.array([row_count], pa.int64()))
         return PartialRows(table, inputs.types)
 
-    def _merged(self, held: list[pa.Table]) -> pa.Table:
+    def _merge(self, held: list[pa.Table]) -> pa.Table:
         """Group partial rows again."""
         if len(held) == 1:
             return held[0]
@@ -175,7 +176,7 @@ class PartialAggregates:
 
 
 _MERGES: Final = {"count_all": "sum", "count": "sum", "min": "min", "max": "max", "sum": "sum"}
-"""By function: what makes one partial value of several."""
+"""By function: pyarrow's function that merges partial values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +186,14 @@ class _Input:
     values: pa.Array  # one for each row, of a type that pyarrow can sum or compare
     function: str
     type: pa.DataType  # of the partial value
-    # The greatest possible sum of these rows, and of the type; 0 for others.
+    # For sums: the greatest possible one of these rows, and the greatest of the type.
     bound: int = 0
     limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """The columns of one or more batches as they are aggregated."""
+    """The columns of one or more batches in the form in which they are aggregated."""
 
     table: pa.Table  # keys ``k0...``, then inputs ``a0...``
     num_keys: int
@@ -219,18 +220,18 @@ class _Inputs:
         )
 
     @classmethod
-    def joined(cls, many: list[_Inputs], bounds: list[int]) -> _Inputs:
-        """Return inputs as one of such bounds, sharing all memory."""
+    def join(cls, many: list[_Inputs], bounds: list[int]) -> _Inputs:
+        """Concatenate inputs without copying; `bounds` are for their sum."""
         return replace(many[0], table=pa.concat_tables([inputs.table for inputs in many]), bounds=bounds)
 
     def exceeds(self, bounds: list[int]) -> bool:
         """Return True if a sum may be more than its type holds."""
         return any(bound > limit for bound, limit in zip(bounds, self.limits, strict=True))
 
-    def reduced(self) -> pa.Table:
+    def reduce(self) -> pa.Table:
         """Return one row for each group."""
         table = _reduce(self.table, self.num_keys, list(self.functions))
-        # Sums of 64 bits are exact in what is grouped at once, and not in all.
+        # Sums of 64 bits are exact for the rows of one call, but may overflow when they are merged.
         columns = [
             column.cast(_wide(type_)) if pa.types.is_decimal(type_) and not pa.types.is_decimal(column.type) else column
             for column, type_ in zip(table.columns, self.types, strict=True)
@@ -238,7 +239,7 @@ class _Inputs:
         return pa.Table.from_arrays(columns, table.column_names)
 
 
-def _added(bounds: list[int], more: list[int]) -> list[int]:
+def _add_bounds(bounds: list[int], more: list[int]) -> list[int]:
     return [a + b for a, b in zip(bounds, more, strict=True)]
 
 
@@ -266,14 +267,6 @@ def _reduce(table: pa.Table, num_keys: int, functions: list[str]) -> pa.Table:
     )
 
 
-def _count_all(batch: pa.RecordBatch, _part: Part) -> _Input:
-    return _Input(pa.repeat(bridge.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64())
-
-
-def _count(batch: pa.RecordBatch, part: Part) -> _Input:
-    return _Input(batch.column(part.column).is_valid().cast(pa.int8()), "sum", pa.int64())
-
-
 def _extreme(batch: pa.RecordBatch, part: Part) -> _Input:
     column = batch.column(part.column)
     return _Input(_comparable(column), part.function, column.type)
@@ -289,7 +282,7 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
         if most * batch.num_rows > limit:
             most = greatest(column, column.type.scale)
         return _Input(
-            relabelled(column, _wide(column.type)),
+            relabel(column, _wide(column.type)),
             "sum",
             pa.decimal128(precision, column.type.scale),
             most * batch.num_rows,
@@ -298,18 +291,27 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
     if to is not None:
         return _Input(column, "sum", to, greatest(column, 0) * batch.num_rows, _ONES)
     to = pa.decimal128(_DIGITS, 0)
-    # Grouped with others these are at most `_MOST_TOGETHER_ROWS`.
+    # At most `_MOST_TOGETHER_ROWS` are grouped at once, so larger values than this could overflow.
     if pa.types.is_int64(column.type) and greatest(column, 0) * max(batch.num_rows, _MOST_TOGETHER_ROWS) > _ONES:
         column = column.cast(to)
     return _Input(column, "sum", to)
 
 
-_INPUTS: Final = {"count_all": _count_all, "count": _count, "min": _extreme, "max": _extreme, "sum": _sum}
-"""By function: its input of a batch."""
+_INPUTS: Final[Mapping[str, Callable[[pa.RecordBatch, Part], _Input]]] = {
+    # Counts are sums of ones, so that they are merged as sums are.
+    "count_all": lambda batch, _part: _Input(
+        pa.repeat(bridge.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64()
+    ),
+    "count": lambda batch, part: _Input(batch.column(part.column).is_valid().cast(pa.int8()), "sum", pa.int64()),
+    "min": _extreme,
+    "max": _extreme,
+    "sum": _sum,
+}
+"""By function: makes its input from a batch."""
 
 
 def greatest(column: pa.Array, scale: int) -> int:
-    """Return the greatest absolute value of a column, of decimals that of their digits; 0 without values."""
+    """Return the greatest absolute value of a column, unscaled for decimals; 0 without values."""
     extremes = pc.min_max(column).as_py().values()
     return max(
         (abs(int(value.scaleb(scale, _EXACT)) if scale else int(value)) for value in extremes if value is not None),
@@ -318,7 +320,8 @@ def greatest(column: pa.Array, scale: int) -> int:
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """Return a column that pyarrow can group and compare: durations are numbers to it."""
+    """Return a column that pyarrow can group and compare."""
+    # It does neither with durations, which therefore become numbers.
     return column.view(pa.int64()) if pa.types.is_duration(column.type) else column
 
 
@@ -327,16 +330,17 @@ def _wide(type_: pa.DataType) -> pa.DataType:
 
 
 def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """Return a result in its own type: numbers become durations again, decimals get their precision."""
+    """Return a result in its final type: numbers become durations again, decimals get their precision."""
     if column.type == type_:
         return column
     if pa.types.is_duration(type_):
         return pa.chunked_array([chunk.view(type_) for chunk in column.chunks], type_)
     if pa.types.is_decimal(type_) and pa.types.is_decimal(column.type):
-        return pa.chunked_array([relabelled(chunk, type_) for chunk in column.chunks], type_)
+        return pa.chunked_array([relabel(chunk, type_) for chunk in column.chunks], type_)
     return column.cast(type_)
 
 
-def relabelled(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return decimals of one scale with another precision, sharing all memory."""
+def relabel(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return decimals with another precision, without copying."""
+    # The bytes do not depend on the precision; a cast would check every value.
     return pa.Array.from_buffers(type_, len(array), array.buffers(), array.null_count, array.offset)

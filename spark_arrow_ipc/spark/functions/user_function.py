@@ -1,9 +1,9 @@
-"""`ship`: pickle a user's function for workers, within limits, and refuse what cannot go with it.
+"""`ship`: pickle a user's function for workers, within limits, and refuse objects that workers cannot use.
 
-The function is pickled by value with PySpark's cloudpickle, once, on the driver. The bytes then travel unread through
-Spark's planners to the tasks, where `ShippedFunction.load` makes the function. A pickler of our own looks at each
-object on the way: broadcasts and accumulators of a SparkContext would arrive there without their values, and sessions
-and DataFrames exist on the driver only. The sink of the pickler stops at the limit, before a large closure is complete.
+The function is pickled by value with PySpark's cloudpickle, once, on the driver. Spark's planners pass the bytes on to
+the tasks, where `ShippedFunction.load` restores the function. The pickler checks each object: broadcasts and accumulators
+of a SparkContext would arrive without their values, and sessions and DataFrames exist only on the driver. It stops at
+the limit, before a large closure is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import ArrowIpcError, FunctionError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import Conform, compile_conform
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
 
@@ -32,7 +32,7 @@ BatchFunction = Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]]
 """A function for ``mapInArrow``."""
 
 MOST_NBYTES: Final = 16 << 20
-"""Most bytes of a pickled function. Spark holds it several times, in its heap and in each task; 32 MiB ended JVMs."""
+"""Most bytes of a pickled function. Spark has several copies, in its heap and in each task; 32 MiB ended JVMs."""
 
 _USE_INSTEAD: Final[Mapping[tuple[str, str], str]] = {
     ("pyspark.core.broadcast", "Broadcast"): (
@@ -49,7 +49,7 @@ _USE_INSTEAD: Final[Mapping[tuple[str, str], str]] = {
     ("pyspark.sql.connect.session", "SparkSession"): "the SparkSession, which exists on the driver only",
     ("pyspark.sql.dataframe", "DataFrame"): "a DataFrame, which exists on the driver only; collect its rows first",
 }
-"""By module and class: what an object that a worker cannot use is, and what to use instead."""
+"""By module and class of objects that workers cannot use: their description, and the alternative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class ShippedFunction:
 
     @property
     def digest(self) -> str:
-        """A hash of the function and all that it holds, as 32 hexadecimal digits."""
+        """A hash of the pickled function, as 32 hexadecimal digits."""
         return hashlib.blake2b(self.pickled, digest_size=16).hexdigest()
 
     def load(self) -> BatchFunction:
-        """Make the function, in a worker."""
+        """Restore the function in a worker."""
         try:
             function: BatchFunction = cloudpickle.loads(self.pickled)
         except ImportError as error:
@@ -124,14 +124,15 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # PySpark is not typ
         self._function = function
         self._name = name
         self._refused: dict[type, str] = {}
-        # A class that nobody has imported has no objects.
+        # Modules are not imported for this: an object of a class means that its module is loaded.
         for (module, class_name), words in _USE_INSTEAD.items():
             if (class_ := getattr(sys.modules.get(module), class_name, None)) is not None:
                 self._refused[class_] = words
         self._classes = tuple(self._refused)
 
     def persistent_id(self, value: object) -> None:
-        """Look at an object that is about to be pickled; pickle calls this for each."""
+        """Refuse an object that is about to be pickled, if only the driver has it."""
+        # pickle calls this for each object.
         if isinstance(value, self._classes):
             words = next(words for class_, words in self._refused.items() if isinstance(value, class_))
             raise FunctionError(f"the function {self._name} uses {_name_of(value, self._function)}{words}")
@@ -147,13 +148,12 @@ def _name_of(value: object, function: BatchFunction) -> str:
     return "" if name is None else f"{name}, "
 
 
-# `OutputCheck`: bring the batches of a user's function to the promised schema, or name the column that differs.
+# `OutputCheck`: convert the batches of a user's function to the promised schema, or name the column that differs.
 #
-# Spark compares the first batch of a task only, and a later one of another type breaks the JVM. So each batch goes
-# through ``spark/conform``, as the batches of files do: columns are found by name, types that widen without loss are
-# converted (`large_string`, views, dictionaries, smaller integers), and all others are errors that name the column.
-# The option `nanoseconds` of the read holds for what the function makes, too. The plan is compiled once for a run of
-# batches of one schema.
+# Spark compares only the first batch of a task, and a later one of another type breaks the JVM. So each batch is converted
+# by ``spark/convert`` as batches of files are: columns are found by name, types that widen without loss are converted
+# (`large_string`, views, dictionaries, smaller integers), and other types are errors that name the column. The option
+# `nanoseconds` of the read applies too. The plan is compiled once for consecutive batches of one schema.
 _OPTIONS: Final = ReadOptions(missing_columns=MissingColumns.ERROR)
 
 
@@ -165,31 +165,32 @@ class OutputCheck:
         self._schema = schema
         self._name = name
         self._of: pa.Schema | None = None
-        self._plan: Conform | None = None
+        self._plan: BatchConverter | None = None
         self._number = -1
 
-    def not_iterable(self, made: object) -> FunctionError:
-        """Return the error for what a function returned instead of an iterator."""
+    def not_iterable(self, result: object) -> FunctionError:
+        """Return the error for a function whose result is not an iterator."""
         return FunctionError(
-            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_describe(made)}"
+            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_describe(result)}"
         )
 
-    def convert(self, made: object) -> Iterator[pa.RecordBatch]:
+    def convert(self, result: object) -> Iterator[pa.RecordBatch]:
         """Yield a batch of the function in the promised schema, in pieces of about 64 MiB."""
         self._number += 1
-        if not isinstance(made, pa.RecordBatch):
+        if not isinstance(result, pa.RecordBatch):
             raise FunctionError(
-                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_describe(made)}"
+                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_describe(result)}"
             )
         try:
-            plan = self._plan_for(made.schema)
-            yield from plan.conform(bridge.batch_from_pyarrow(made))
+            plan = self._plan_for(result.schema)
+            yield from plan.convert(bridge.batch_from_pyarrow(result))
         except ArrowIpcError as error:
             error.asked_by = f"batch {self._number} of the function {self._name}"
             raise
 
-    def _plan_for(self, schema: pa.Schema) -> Conform:
+    def _plan_for(self, schema: pa.Schema) -> BatchConverter:
         if self._plan is None or not schema.equals(self._of):
+            # The plan would ignore columns that were not promised, and a function that yields one has a mistake.
             promised = {name.casefold() for name in self._schema.names}
             others = [name for name in schema.names if name.casefold() not in promised]
             if others:
@@ -197,7 +198,7 @@ class OutputCheck:
                     f"the schema that was given has no such column; it has {', '.join(self._schema.names)}",
                     field_path=others[0],
                 )
-            self._plan = compile_conform(bridge.schema_from_pyarrow(schema), self._schema, self._options)
+            self._plan = compile_converter(bridge.schema_from_pyarrow(schema), self._schema, self._options)
             self._of = schema
         return self._plan
 
@@ -211,12 +212,11 @@ def _describe(result: object) -> str:
 # `in_zone`: label the timestamps of batches with a time zone.
 #
 # A Python data source gives Spark timestamps in UTC, and ``DataFrame.mapInArrow`` gives functions timestamps in the
-# session's zone. The instants are the same numbers; what a function computes of them (`hour`, `strftime`) is not. So
-# that a function gives the same answer here, its input carries the session's zone. A label is a part of the type:
-# batches with another one share all memory. (pyarrow's own cast refuses a struct whose null slots have null in a
-# field that says NOT NULL below them, as variants do.)
+# session's zone. The instants are the same numbers, but `hour` and `strftime` differ. So the input of a function
+# has the session's zone here too. The zone is part of the type, so no value is copied. (pyarrow's cast refuses a null
+# struct with a null in a field that is NOT NULL, as variants have.)
 def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with all timestamps that have a zone in `zone`; those without one stay."""
+    """Yield the batches with `zone` as the zone of all timestamps that have one."""
     was: Any = None
     target: Any = None
     changed: list[int] = []
@@ -241,7 +241,7 @@ def _retype(array: Array, type_: t.DataType) -> Array:
 
 
 def _label_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """Return a type of Spark's with the zone in its timestamps."""
+    """Return a type with another zone in its timestamps."""
     if pa.types.is_timestamp(type_):
         return type_ if type_.tz is None else pa.timestamp(type_.unit, zone)
     if pa.types.is_list(type_):

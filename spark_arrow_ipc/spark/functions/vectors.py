@@ -1,8 +1,8 @@
 """Vectors in binary columns as numpy sees them, for functions over columns read with ``vectors=binary``.
 
-A binary column holds the bytes of all rows in one buffer; with the type of its numbers that is a numpy array, without a
-copy. The type is noted in the metadata of the field, which Spark passes on in the batches of `mapInArrow` and
-`map_in_arrow`; pandas functions get Python objects without it, and are told the type.
+A binary column has the bytes of all rows in one buffer, which numpy reads without a copy. The type of the numbers is in
+the field's metadata, which Spark passes on in the batches of `mapInArrow` and `map_in_arrow`; pandas functions get Python
+objects without metadata, so `stack` takes the type.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.field_metadata import (
     SPARK_KEY,
     TYPE_KEY,
-    is_vector_note,
-    note_of,
-    noted_type,
+    annotation_of,
+    is_vector_annotation,
+    type_of_annotation,
     vector_element,
 )
 
@@ -36,16 +36,16 @@ _WANTED: Final = "binary values that hold vectors"
 
 
 def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
-    """Return the metadata that notes vectors on a binary column, for ``df.withMetadata(column, ...)``.
+    """Return the metadata that describe vectors in a binary column, for ``df.withMetadata(column, ...)``.
 
-    With them, a write with ``vectors=binary`` makes a list of the column.
+    A write with ``vectors=binary`` then writes the column as lists.
 
     Parameters
     ----------
     dtype
-        The type of the numbers: whole numbers of 8 to 64 bits, or floats of 16 to 64.
+        The type of the numbers: integers of 8 to 64 bits, or floats of 16 to 64.
     size
-        Numbers of each vector, which then is a fixed-size list; None for lists of any length.
+        Numbers of each vector, for fixed-size lists; None for lists of any length.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
     type_ = t.List(item) if size is None else t.FixedSizeList(item, size)
     if vector_element(type_) is None:
         raise TypeError(f"expected a dtype of whole numbers or floats, found {np.dtype(dtype)}")
-    return {TYPE_KEY: note_of(type_)}
+    return {TYPE_KEY: annotation_of(type_)}
 
 
 def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> NDArray:
@@ -70,27 +70,27 @@ def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     column
         Its name; read with ``vectors=binary``.
     dtype
-        The type of the numbers; by default as the column's metadata note it.
+        The type of the numbers; by default the one in the column's metadata.
 
     Raises
     ------
     SchemaMismatchError
-        The column is not binary, its numbers are not known, it has nulls, or its vectors differ in length.
+        The column is not binary, the type of its numbers is unknown, it has nulls, or its vectors differ in length.
     """
     values, offsets = ragged(batch, column, dtype)
     if batch.column(column).null_count:
         raise SchemaMismatchError(expected="no nulls", found=f"{batch.column(column).null_count:,}", field_path=column)
     sizes = np.diff(offsets)
     if len(sizes) and (sizes != sizes[0]).any():
-        found = f"{sizes.min():,} to {sizes.max():,} numbers; ragged() takes them"
-        raise SchemaMismatchError(expected="vectors of one length", found=found, field_path=column)
+        actual = f"{sizes.min():,} to {sizes.max():,} numbers; ragged() takes them"
+        raise SchemaMismatchError(expected="vectors of one length", found=actual, field_path=column)
     return values[int(offsets[0]) : int(offsets[-1])].reshape(batch.num_rows, -1 if len(sizes) and sizes[0] else 0)
 
 
 def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> tuple[NDArray, NDArray]:
-    """Return the numbers of all rows, and where those of each row begin: views, if the bytes are aligned.
+    """Return the numbers of all rows, and their offsets by row: views, if the bytes are aligned.
 
-    Row i has ``values[offsets[i]:offsets[i + 1]]``; a null row has none that count.
+    Row i has ``values[offsets[i]:offsets[i + 1]]``, which have no meaning if it is null.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     Raises
     ------
     SchemaMismatchError
-        The column is not binary, its numbers are not known, or a value has not whole numbers.
+        The column is not binary, the type of its numbers is unknown, or a value ends within a number.
     """
     array = batch.column(column)
     of_numbers = _dtype(batch, column) if dtype is None else np.dtype(dtype)
@@ -121,8 +121,10 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     nbytes = np.diff(offsets)
     if (nbytes % of_numbers.itemsize).any():
         row = int((nbytes % of_numbers.itemsize != 0).argmax())
-        found = f"{int(nbytes[row]):,} bytes in row {row:,}"
-        raise SchemaMismatchError(expected=f"a multiple of {of_numbers.itemsize} bytes", found=found, field_path=column)
+        actual = f"{int(nbytes[row]):,} bytes in row {row:,}"
+        raise SchemaMismatchError(
+            expected=f"a multiple of {of_numbers.itemsize} bytes", found=actual, field_path=column
+        )
     data = array_data.value_bytes(ours)[start:stop]
     return data.view(of_numbers), (offsets - start) // of_numbers.itemsize
 
@@ -172,19 +174,19 @@ def to_binary(vectors: NDArray) -> pa.Array:
 
 
 def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
-    """Return the dtype that the metadata of a column note."""
+    """Return the dtype in the metadata of a column."""
     metadata_ = batch.schema.field(column).metadata or {}
     try:
         values = parse_json(metadata_.get(SPARK_KEY.encode(), b"{}"))
     except ValueError:
         values = None
     type_name = values.get(TYPE_KEY) if isinstance(values, dict) else None
-    if type_name is None or not is_vector_note(type_name):
+    if type_name is None or not is_vector_annotation(type_name):
         raise SchemaMismatchError(
             expected="a column whose metadata note its numbers (read with vectors=binary)",
             found="none; give the dtype, as float32",
             field_path=column,
         )
-    element = vector_element(noted_type(type_name, t.binary))
+    element = vector_element(type_of_annotation(type_name, t.binary))
     assert element is not None
     return array_data.dtype_of(element)

@@ -1,6 +1,6 @@
 """``python -m spark_arrow_ipc.spark.options``: print the options of reads, streams and writes.
 
-The table of ``docs/options.md`` for a terminal, of the release that is installed. Needs neither Spark nor Java.
+The table of ``docs/options.md`` for the installed release, in a terminal, without Spark and Java.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side
 
 _WIDTH = 100
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the options whose names have one of the words in them, in any case; all options without words.
-
-    Returns 1 if there is none.
-    """
+    """Print the options whose names contain one of the words, or all; returns 1 if there are none."""
     lines = [
         line for side in (READING, STREAMING, WRITING) for line in _of_side(side, [word.lower() for word in words])
     ]
@@ -33,11 +29,8 @@ def _of_side(side: Side, words: Sequence[str]) -> Iterator[str]:
         yield f"Options for {side.doing}:"
     for option in options:
         yield f"  {option.name}" if option.default is None else f"  {option.name}={option.default}"
-        yield from textwrap.wrap(_text(option), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
-
-
-def _text(option: Option) -> str:
-    return f"{option.meaning} Takes {option.expected}; e.g. {option.example}"
+        text = f"{option.meaning} Takes {option.expected}; e.g. {option.example}"
+        yield from textwrap.wrap(text, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
 
 
 if __name__ == "__main__":

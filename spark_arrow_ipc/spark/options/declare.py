@@ -1,10 +1,10 @@
-"""Declare an option as a field of the dataclass that holds its value.
+"""Declare an option as a field of the dataclass with its value.
 
-`ReadOptions` and `SparkWriteOptions` (``read_options.py``, ``write_options.py``) declare every option once: the attribute is the option in snake
-case, its annotation is the type of the value, and the function call on its right (of this module) gives the parser of
-Spark's string, the default, and the documentation. The functions
-return a dataclass field and are annotated with the type of the value, as `dataclasses.field` is, so that mypy checks
-the annotation of the attribute. `declared` reads the declarations back.
+`ReadOptions` and `SparkWriteOptions` (``read_options.py``, ``write_options.py``) declare every option once: the attribute
+is the option's name in snake case, its annotation the type of the value, and the call of a function of this module gives
+the parser of Spark's string, the default and the documentation. These functions return a dataclass field and are
+annotated with the type of the value, as `dataclasses.field` is, so that mypy checks the attribute's annotation.
+`options_by_attribute` reads the declarations.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Flag, StrEnum, auto
@@ -22,22 +22,19 @@ from typing import Any, Final, NoReturn, TypeVar
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.spark.options import values
 
-# What values of Python stand for an option, and the strings that they become.
+# Python values for options, and the strings that they become.
 #
-# Spark passes options as strings. Each option also has a `Kind`, which says what else a program may give for it
+# Spark passes options as strings. The `Kind` of an option has the other values that a program may give for it
 # (``typed.py``): its annotation is printed into ``keywords.py`` for type checkers, and its function makes the string.
-# A string is always given on as it is, so that every option can be written as Spark takes it. Whether the string is a
-# valid one is the parser's to say.
-_SECOND: Final = timedelta(seconds=1)
-_MILLISECOND: Final = timedelta(milliseconds=1)
+# Strings are never changed, so that every option can be written as for Spark; the parser decides whether one is valid.
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """The Python values that a program may give for an option."""
 
-    annotation: str  # for type checkers, with names of ``keywords.py``
-    # Makes the option's string of a value that is not a string; raises TypeError or ValueError for other values.
+    annotation: str  # for type checkers, in ``keywords.py``
+    # Makes the option's string from a value that is not a string; raises TypeError or ValueError for other values.
     string_of: Callable[[Any], str]
 
 
@@ -47,17 +44,15 @@ def one_of_words(values: Iterable[str]) -> Kind:
 
 
 def columns_or(values: Iterable[str]) -> Kind:
-    """Return the kind of an option that is a list of columns or one of some words.
-
-    A string is only annotated as a word, because a type checker takes every string for a sequence of strings, and could
-    not tell a misspelt word then.
-    """
+    """Return the kind of an option that is a list of columns or one of some words."""
+    # Not `Sequence[str]`: a string is one too, so a type checker would accept misspelt words.
     return Kind(f"{_literal(values)} | list[str] | tuple[str, ...]", _json)
 
 
 def point_or(values: Iterable[str]) -> Kind:
-    """Return the kind of an option that is a whole number, a time with its zone, or one of some words."""
-    return Kind(f"{_literal(values)} | int | datetime", _point)
+    """Return the kind of an option that is an integer, a time with its zone, or one of some words."""
+    words = _literal(values)
+    return Kind(f"{words} | int | datetime", lambda value: (_time if isinstance(value, datetime) else _integer)(value))
 
 
 def _literal(values: Iterable[str]) -> str:
@@ -68,35 +63,24 @@ def _refuse(value: object) -> NoReturn:
     raise TypeError(value)
 
 
-def _flag(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else _refuse(value)
-
-
 def _integer(value: object) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else _refuse(value)
 
 
-def _point(value: object) -> str:
-    return _time(value) if isinstance(value, datetime) else _integer(value)
+def _in_units(unit: timedelta, name: str) -> Callable[[object], str]:
+    def string_of(value: object) -> str:
+        if not isinstance(value, timedelta):
+            return _integer(value)
+        count, rest = divmod(value, unit)
+        if rest:
+            raise ValueError(value)
+        return f"{count}{name}"
 
-
-def _duration(value: object) -> str:
-    return f"{_whole(value, _SECOND)}s" if isinstance(value, timedelta) else _integer(value)
-
-
-def _pause(value: object) -> str:
-    return f"{_whole(value, _MILLISECOND)}ms" if isinstance(value, timedelta) else _integer(value)
-
-
-def _whole(value: timedelta, unit: timedelta) -> int:
-    count, rest = divmod(value, unit)
-    if rest:
-        raise ValueError(value)
-    return count
+    return string_of
 
 
 def _time(value: object) -> str:
-    """Return a time; one with a zone as it is in UTC, because options know no offsets with seconds."""
+    # In UTC, because options have no offsets with seconds.
     if not isinstance(value, datetime):
         _refuse(value)
     return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
@@ -108,54 +92,47 @@ def _path(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    """Return a JSON array, in which names may have any characters."""
+    # In JSON names may have any characters.
     is_list = isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
     return json.dumps(value) if is_list else _refuse(value)
 
 
-def _paths(value: object) -> str:
-    return json.dumps([_path(each) for each in value]) if isinstance(value, (list, tuple)) else _refuse(value)
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else _refuse(value)
 
 
-def _tensors(value: object) -> str:
-    if not isinstance(value, Mapping):
-        _refuse(value)
-    return ", ".join(f"{name}:{_shape(shape)}" for name, shape in value.items())
+def _by_column(string_of: Callable[[Any], str]) -> Callable[[object], str]:
+    def string_of_mapping(value: object) -> str:
+        columns = value if isinstance(value, Mapping) else _refuse(value)
+        return ", ".join(f"{name}:{string_of(each)}" for name, each in columns.items())
 
-
-def _sizes(value: object) -> str:
-    if not isinstance(value, Mapping):
-        _refuse(value)
-    return ", ".join(f"{name}:{_integer(size)}" for name, size in value.items())
-
-
-def _shape(sizes: object) -> str:
-    if not isinstance(sizes, (list, tuple)):
-        _refuse(sizes)
-    return "x".join("?" if size is None else _integer(size) for size in sizes)
+    return string_of_mapping
 
 
 STRING: Final = Kind("str", _refuse)
-FLAG: Final = Kind("bool", _flag)
+FLAG: Final = Kind("bool", lambda value: str(value).lower() if isinstance(value, bool) else _refuse(value))
 INTEGER: Final = Kind("int", _integer)
 BYTES: Final = Kind("int | str", _integer)
-DURATION: Final = Kind("timedelta | int | str", _duration)
-PAUSE: Final = Kind("timedelta | int | str", _pause)
+DURATION: Final = Kind("timedelta | int | str", _in_units(timedelta(seconds=1), "s"))
+PAUSE: Final = Kind("timedelta | int | str", _in_units(timedelta(milliseconds=1), "ms"))
 TIME: Final = Kind("datetime | str", _time)
 PATH: Final = Kind("str | PathLike[str]", _path)
-PATHS: Final = Kind("Sequence[str | PathLike[str]]", _paths)
+PATHS: Final = Kind("Sequence[str | PathLike[str]]", lambda value: json.dumps([*map(_path, _list(value))]))
 COLUMNS: Final = Kind("str | Sequence[str]", _json)
-TENSORS: Final = Kind("str | Mapping[str, Sequence[int | None]]", _tensors)
-SIZES: Final = Kind("str | Mapping[str, int]", _sizes)
+TENSORS: Final = Kind(
+    "str | Mapping[str, Sequence[int | None]]",
+    _by_column(lambda sizes: "x".join("?" if size is None else _integer(size) for size in _list(sizes))),
+)
+SIZES: Final = Kind("str | Mapping[str, int]", _by_column(_integer))
 PAIRS: Final = Kind("Mapping[str, str]", _refuse)
-"""Of an option with keys: the pair of each key is an option of its own, whose value is a string."""
+"""For an option with keys, of which each is a separate option with a string."""
 
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=StrEnum)
 
 _OPTIONS = "options"
-"""Key in a field's metadata of the tuple of its options."""
+"""Key of a field's options in its metadata."""
 
 _BYTES = "bytes, as a whole number or with a unit of k, m, g, t or p"
 _COLUMNS = (
@@ -167,16 +144,16 @@ _DURATION = "a number of seconds, or one with a unit of s, m, h or d"
 
 
 class Use(Flag):
-    """The uses of the package in which an option may have a meaning; in others it is refused."""
+    """The uses of the package in which an option is accepted; in others it is refused."""
 
     BATCH = auto()  # a batch read of files
     HEADERS = auto()  # with metadataOnly=true
     SERVER = auto()  # a server's table
     DIRECTORY = auto()  # a stream of directories of files
-    RECORDS = auto()  # a stream of a dataset by the records of its commits
+    RECORDS = auto()  # a stream of a table by its log entries
     TAIL = auto()  # a stream of one growing file
-    COUNT = auto()  # `count` by headers, without tasks: what changes how rows look, and not how many there are
-    COMPACTION = auto()  # what changes neither rows nor types
+    COUNT = auto()  # `count` from headers, without tasks: options that do not change the number of rows
+    COMPACTION = auto()  # options that change neither rows nor types
     JOB = auto()  # a batch write
     QUERY = auto()  # a streaming write, of which each batch is a job
 
@@ -197,12 +174,12 @@ class Option:
     expected: str  # describes valid strings
     example: str  # a valid string
     meaning: str  # one sentence for the documentation
-    # As the documentation writes it; it matches in any case. Empty in a declaration: the name is the attribute's, in
-    # camel case. A name that ends in ``.*`` stands for all options that begin so.
+    # As in the documentation; it matches in any case. Empty in a declaration, whose attribute in camel case is the name. A
+    # name that ends in ``.*`` stands for all options with this prefix.
     name: str = ""
     is_secret: bool = False  # no error may show the value
-    kind: Kind = STRING  # what a program may give for it that is not a string
-    applies: Use = field(kw_only=True)  # where it has a meaning
+    kind: Kind = STRING  # the Python values that a program may give
+    applies: Use = field(kw_only=True)  # the uses that accept it
 
 
 def option(
@@ -215,7 +192,7 @@ def option(
     applies: Use,
     kind: Kind = STRING,
 ) -> _T:
-    """Declare an option whose value is that of `default` when it is absent."""
+    """Declare an option with a default, which is a string as the option is."""
     row = Option(parse, default, expected, example, meaning, kind=kind, applies=applies)
     return field(default=parse(default), metadata={_OPTIONS: (row,)})
 
@@ -302,7 +279,8 @@ def path(example: str, meaning: str, *, applies: Use) -> str | None:
 
 
 def time(meaning: str, *, applies: Use) -> str | None:
-    """Declare an option that is a time, whose instant is found where the time zone is known; None when it is absent."""
+    """Declare an option that is a time, or None when it is absent."""
+    # It stays a string here: its instant depends on the option `timeZone`.
     return optional(
         values.time, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=TIME, applies=applies
     )
@@ -328,23 +306,23 @@ def pairs(name: str, expected: str, example: str, meaning: str, *, applies: Use)
 
 
 def secret_pairs(name: str, expected: str, example: str, meaning: str, *, applies: Use) -> tuple[tuple[str, str], ...]:
-    """Declare options as `pairs` does, whose values no error and no repr shows."""
+    """Declare options as `pairs` does, whose values neither errors nor repr show."""
     row = Option(values.not_blank, None, expected, example, meaning, name, is_secret=True, kind=PAIRS, applies=applies)
     return field(default=(), repr=False, metadata={_OPTIONS: (row,)})
 
 
 def secret(expected: str, example: str, meaning: str, *, applies: Use) -> str | None:
-    """Declare an option as `string` does, whose value no error and no repr shows."""
+    """Declare an option as `string` does, whose value neither errors nor repr show."""
     row = Option(values.not_blank, None, expected, example, meaning, is_secret=True, applies=applies)
     return field(default=None, repr=False, metadata={_OPTIONS: (row,)})
 
 
 def internal(*, default: _T) -> _T:
-    """Declare a value that is not an option: other modules set it."""
+    """Declare a value that is not an option of users: other modules set it."""
     return field(default=default, metadata={_OPTIONS: ()})
 
 
-def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:
+def options_by_attribute(cls: type) -> Mapping[str, tuple[Option, ...]]:
     """Return the options of a class by attribute, in order of declaration."""
     return {
         attribute.name: tuple(

@@ -169,9 +169,7 @@ class _FileKeywords(TypedDict, total=False):
     compressionLevel: int
     """The level of `compression`; by default the library's own."""
     recordBatchRows: int
-    """The most rows in a record batch."""
-    recordBatchBytes: int | str
-    """About the most bytes in a record batch, before compression."""
+    """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     partitionBy: str | Sequence[str]
@@ -287,9 +285,7 @@ class CompactKeywords(TypedDict, total=False):
     compressionLevel: int
     """The level of `compression`; by default the library's own."""
     recordBatchRows: int
-    """The most rows in a record batch."""
-    recordBatchBytes: int | str
-    """About the most bytes in a record batch, before compression."""
+    """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     maxRecordsPerFile: int

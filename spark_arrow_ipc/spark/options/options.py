@@ -1,7 +1,7 @@
 """Parse the strings that Spark passes into `ReadOptions`, `StreamOptions` and `SparkWriteOptions`.
 
 Nothing is guessed: an unknown option, an option of another side or use, and a value of the wrong kind are each an
-`OptionError` that says what would be right. An absent option is left to the default of its attribute. `OPTIONS` is the
+`OptionError` that suggests the right one. An absent option has the default of its attribute. `OPTIONS` is the
 table of all options: the errors and ``docs/options.md`` are printed from it.
 """
 
@@ -21,15 +21,13 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOption
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 
 _ANY = ".*"
-"""End of the name of an option with keys, such as ``metadata.*``."""
+"""The end of the name of an option with keys, such as ``metadata.*``."""
 
 _SHOWN = 200
 """Characters of a given name or value that an error shows."""
 
 _OF_QUERIES = {"checkpointlocation": "checkpointLocation", "queryname": "queryName"}
-"""Options that Spark itself adds to those of a stream's sink, by the lower case in which it does. Spark adds nothing else to
-an option that a source knows (docs/methods.md); it obeys them, and a sink has nothing to do with them."""
-
+"""Options that Spark itself adds for a stream's sink, in lower case (docs/methods.md); the sink ignores them."""
 
 _WHERE = {"read": "the option where takes a predicate in Spark's SQL"}
 _COLUMNS = {"read": "the option columns takes the names of the columns to read"}
@@ -46,7 +44,7 @@ _TEXT = {"read": "it is for text files, and Arrow files have names and types; re
 }
 _ROWS = {
     "read": "a batch that Spark gets has at most 1,000,000 rows and about 64 MiB; remove it",
-    "written": "the options recordBatchRows and recordBatchBytes bound a record batch",
+    "written": "the option recordBatchRows bounds a record batch, which has about 64 MiB at most",
 }
 _REPLACED = {
     "written": "partitionOverwriteMode=dynamic with mode overwrite replaces the partitions of the rows that are written"
@@ -92,37 +90,36 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("schema", "userschema", "dtype", "types"), _SCHEMA),
     **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
     **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
-    **dict.fromkeys(("batchsize", "batchrows", "outputbatchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
+    **dict.fromkeys(("batchsize", "batchrows", "outputbatchrows", "maxrecordsperbatch", "recordbatchbytes", "rowgroupsize", "chunksize"), _ROWS),
     **dict.fromkeys(("codec", "compressioncodec"), _CODEC),
     "maxfileage": {"read": "the option modifiedAfter leaves older files out"},
     "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},
 }  # fmt: skip
-"""By an option that other sources have, in lower case and without _ and -: what stands for it here where data is read or written."""
+"""By an option of other sources or earlier releases, in lower case without _ and -: what to use when reading or writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """The options of a read, of a write, or of reading a stream."""
 
-    # For errors: ``reading`` and ``read``.
-    doing: str
-    done: str
-    attributes: Mapping[str, tuple[Option, ...]]  # the options by the attribute that declares them
-    takes_query: bool = False  # whether Spark may add the options of a streaming query to them
+    doing: str  # for errors: ``reading``
+    done: str  # for errors: ``read``
+    attributes: Mapping[str, tuple[Option, ...]]  # by the attribute that declares them
+    takes_query: bool = False  # whether Spark may add options of a streaming query
 
     def __iter__(self) -> Iterator[Option]:
         """Iterate over the options, in the order of the documentation."""
         return (option for options in self.attributes.values() for option in options)
 
     def option(self, key: str) -> Option | None:
-        """Look an option up by a given key."""
+        """Return the option of a key in any case; None if there is none."""
         key = key.lower()
         return next((option for option in self if _stands_for(option, key) or option.name.lower() == key), None)
 
 
-READING = Side("reading", "read", d.declared(ReadOptions))
-STREAMING = Side("reading streams", "read as a stream", d.declared(StreamOptions))
-WRITING = Side("writing", "written", d.declared(SparkWriteOptions), takes_query=True)
+READING = Side("reading", "read", d.options_by_attribute(ReadOptions))
+STREAMING = Side("reading streams", "read as a stream", d.options_by_attribute(StreamOptions))
+WRITING = Side("writing", "written", d.options_by_attribute(SparkWriteOptions), takes_query=True)
 
 _STREAM_READING = Side(STREAMING.doing, STREAMING.done, {**READING.attributes, **STREAMING.attributes})
 
@@ -136,19 +133,19 @@ def parse_read(mapping: Mapping[str, str]) -> ReadOptions:
 
 
 def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
-    """Parse the options of reading a stream: those of a read, and its own."""
+    """Parse the options of reading a stream, which include the options of a read."""
     values = _parse(mapping, _STREAM_READING, WRITING)
     of_read = {name: value for name, value in values.items() if name in READING.attributes}
     options = _read_options(mapping, of_read)
     if options.reads_servers:
         raise OptionError("the table of a server is read once, and not as a stream; use spark.read")
-    for option in misapplied(options, READING, Use.STREAMS):
+    for option in find_misapplied(options, READING, Use.STREAMS):
         raise OptionError(f"{option.name}=true is for batch reads: a stream is read for its rows; remove it")
     stream = StreamOptions(**{name: value for name, value in values.items() if name not in of_read})
     stream.check()
     if stream.on_bad_file is not OnBadFile.FAIL and options.recover:
         raise OptionError(
-            f"recover=true reads what is whole of a truncated file, and onBadFile={stream.on_bad_file.value} passes over the "
+            f"recover=true reads the complete record batches of a truncated file, and onBadFile={stream.on_bad_file.value} passes over the "
             "file; remove one"
         )
     return options, stream
@@ -158,7 +155,7 @@ def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
     """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
-    return options.laid_out({key.lower() for key in mapping})
+    return options.with_layout({key.lower() for key in mapping})
 
 
 _OF_JOBS: Final = {
@@ -171,31 +168,34 @@ _OF_JOBS: Final = {
         "partitionOverwriteMode=dynamic is for single jobs; to replace partitions batch by batch use foreachBatch"
     ),
 }
-"""Words for options of jobs that are given where every batch of a stream is one."""
+"""By name: sentences for options of jobs that are set for a stream, whose batches are jobs."""
 
 
 def check_streamed(options: SparkWriteOptions) -> None:
-    """Refuse what has no meaning where every batch is a job."""
-    for option in misapplied(options, WRITING, Use.QUERY):
+    """Refuse options that have no meaning for a stream."""
+    for option in find_misapplied(options, WRITING, Use.QUERY):
         raise OptionError(_OF_JOBS.get(option.name, f"the option {option.name} is for single jobs; remove it"))
 
 
-def misapplied(options: ReadOptions | StreamOptions | SparkWriteOptions, side: Side, uses: Use) -> Iterator[Option]:
-    """Yield the options that are given, by their values, and apply in none of some uses."""
+def find_misapplied(
+    options: ReadOptions | StreamOptions | SparkWriteOptions, side: Side, uses: Use
+) -> Iterator[Option]:
+    """Yield the options that differ from their defaults and apply to none of some uses."""
     default = type(options)()
     for attribute, declared in side.attributes.items():
         if getattr(options, attribute) != getattr(default, attribute):
+            # Of `path` and `paths`, which share an attribute, one is enough for an error.
             yield from [option for option in declared if not option.applies & uses][:1]
 
 
 def of_compactions() -> list[Option]:
-    """Return the options that a compaction takes, of its read and of its write; one of both sides once."""
+    """Return the options of a compaction, for its read and its write, each once."""
     both = (option for side in (READING, WRITING) for option in side if Use.COMPACTION in option.applies)
     return list({option.name: option for option in both}.values())
 
 
 def check_compacted(keys: Iterable[str]) -> None:
-    """Refuse options that could change what rows there are."""
+    """Refuse options that could change the rows."""
     names = {option.name for option in of_compactions()}
     for key in keys:
         options = [side.option(key) for side in (READING, WRITING)]
@@ -207,7 +207,7 @@ def check_compacted(keys: Iterable[str]) -> None:
 
 
 def is_for_streams(mapping: Mapping[str, str]) -> bool:
-    """Return whether an option is given that only streams have."""
+    """Return whether an option is set that only streams have."""
     return any(STREAMING.option(key) is not None for key in mapping)
 
 
@@ -217,7 +217,7 @@ def _read_options(mapping: Mapping[str, str], values: Mapping[str, Any]) -> Read
         raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
     _check_paths(options.paths, mapping)
     if options.metadata_only:
-        for option in misapplied(options, READING, Use.HEADERS):
+        for option in find_misapplied(options, READING, Use.HEADERS):
             raise OptionError(
                 f"metadataOnly=true reads no rows, so that the option {option.name} has no meaning; remove one"
             )
@@ -226,7 +226,7 @@ def _read_options(mapping: Mapping[str, str], values: Mapping[str, Any]) -> Read
 
 
 def _check_paths(paths: Sequence[str], mapping: Mapping[str, str]) -> None:
-    """Refuse options that have no meaning for the paths of a read: tables of servers, or files; none where there are no paths."""
+    """Refuse options that have no meaning for the paths of a read, which are tables of servers or files."""
     served = sum(map(is_served, paths))
     if 0 < served < len(paths):
         raise OptionError("some paths are tables of servers and some are files; read them apart and unite them")
@@ -238,7 +238,7 @@ def _check_paths(paths: Sequence[str], mapping: Mapping[str, str]) -> None:
 
 
 def _parse(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[str, Any]:
-    """Parse the given options into values by attribute."""
+    """Parse options into values by attribute."""
     check_known(mapping, side, *others)
     by_name = {key.lower(): string for key, string in mapping.items()}
     values: dict[str, Any] = {}
@@ -260,8 +260,8 @@ def check_known(mapping: Mapping[str, str], side: Side, *others: Side) -> None:
 
 def _pairs(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
     """Return the pairs of an option with keys, sorted by key."""
-    prefix = option.name.removesuffix("*")
-    by_suffix = {key[len(prefix) :]: string for key, string in mapping.items() if _stands_for(option, key.lower())}
+    start = len(option.name) - 1
+    by_suffix = {key[start:]: string for key, string in mapping.items() if _stands_for(option, key.lower())}
     return tuple((key, _value(option, by_suffix[key])) for key in sorted(by_suffix))
 
 
@@ -273,22 +273,19 @@ def _stands_for(option: Option, key: str) -> bool:
 def _value(option: Option, string: str) -> Any:
     try:
         return option.parse(string)
-    except ValueError:  # its text repeats the value, which may be a secret
-        given = "" if option.is_secret else f", and is {cut_repr(without_url_secrets(string), _SHOWN)}"
+    except ValueError:  # not chained: its text repeats the value, which may be a secret
+        value_text = "" if option.is_secret else f", and is {cut_repr(without_url_secrets(string), _SHOWN)}"
+        # Spark's `options` turns a list into Python's text for it, for which the example is the same list in JSON.
+        is_list = re.fullmatch(r"\[\s*'[^'\\\"]*'(\s*,\s*'[^'\\\"]*')*\s*\]", string[:_SHOWN]) is not None
+        example = string.replace("'", '"') if is_list else option.example
         raise OptionError(
-            f"the option {option.name} must be {option.expected}{given}; "
-            f"for example: {_list_of_python(string) or option.example}"
+            f"the option {option.name} must be {option.expected}{value_text}; for example: {example}"
         ) from None
 
 
-def _list_of_python(string: str) -> str | None:
-    """Return the JSON array for the text of a list of strings in Python, which Spark's ``options`` makes of one."""
-    strings = re.fullmatch(r"\[\s*'[^'\\\"]*'(\s*,\s*'[^'\\\"]*')*\s*\]", string[:_SHOWN])
-    return None if strings is None else string.replace("'", '"')
-
-
 def _check_text(key: str, string: str) -> None:
-    """Refuse what cannot be written as UTF-8: half of a character pair, which Java's strings may hold."""
+    """Refuse text that UTF-8 cannot encode."""
+    # Java's strings may have half of a surrogate pair.
     for what, text in (("name", key), ("value", string)):
         try:
             text.encode()

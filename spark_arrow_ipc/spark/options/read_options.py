@@ -1,8 +1,8 @@
 """`ReadOptions` and `StreamOptions`: every option of a read and of reading a stream, declared once.
 
 An attribute is an option in snake case; its declaration has the default, the valid values, the meaning, and the uses
-where it applies (``declare.py``). The names are those of Spark's own file source where that has the option. No Spark
-conf is read here, because the planner has no session.
+that accept it (``declare.py``). Names are Spark's if its own file source has the option. No Spark conf is read here,
+because the planner has no session.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PATHS = d.Option(
     name="paths", kind=d.PATHS, applies=Use.READS | Use.COUNT,
 )  # fmt: skip
 PATHS = (PATH.name, _PATHS.name)
-"""The names of the options that functions have as an argument."""
+"""The names of the options that are arguments of functions."""
 
 STORAGE = (
     "storage.*", "a string", "eu-central-1",
@@ -217,26 +217,25 @@ class ReadOptions:
         applies=Use.SERVER,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
-    # Rewrites and compactions raise an error where another stream follows a stream's end; reads warn.
+    # Rewrites and compactions raise an error if another stream follows a stream's end, so that they lose no rows; reads warn.
     concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
-    # At most so many small files are one task's: opening a file costs this part of the task's bytes, or 4 MiB.
+    # One task reads at most so many small files: opening one costs this part of the task's bytes, or 4 MiB.
     most_files_a_task: int = d.internal(default=32)
-    output_batch_rows: int = d.internal(default=1_000_000)  # the most rows of a batch that Spark gets
-    is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
+    is_exact: bool = d.internal(default=False)  # whether changing a value is an error, for rewrites
 
     @property
     def reads_servers(self) -> bool:
-        """True if the paths are tables of servers, and not files."""
+        """True if the paths are tables of servers instead of files."""
         return any(map(is_served, self.paths))
 
     @property
-    def opened_storage(self) -> Storage:
+    def path_storage(self) -> Storage:
         """The storage of the paths."""
         return storage_of(self.paths[0], self.storage)[0]
 
     @property
     def open_cost_bytes(self) -> int:
-        """The cost of opening a file, as bytes read in the same time."""
+        """The cost of opening a file, in bytes that are read in the same time."""
         return min(OPEN_COST_BYTES, self.max_partition_bytes // self.most_files_a_task)
 
     @property
@@ -246,21 +245,22 @@ class ReadOptions:
 
     @property
     def fills_missing(self) -> bool:
-        """True if columns that a file does not have are null."""
+        """True if columns that a file lacks are null."""
         return self.merge_schema or self.missing_columns is MissingColumns.NULL
 
     @property
     def column_paths(self) -> tuple[ColumnPath, ...] | None:
-        """The option `columns` for each file; None to resolve by name, as positions are those of one file."""
+        """The option `columns` for each file; None to find columns by name."""
+        # Positions refer to the merged schema, and differ between files.
         return None if self.merge_schema else self.columns
 
     @property
     def error_policy(self) -> ErrorPolicy:
-        """The errors of files that the scan skips."""
+        """The errors for which the scan skips a file."""
         return ErrorPolicy(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
 
     def check(self) -> None:
-        """Refuse options that contradict each other, or the paths."""
+        """Refuse options that contradict each other or the paths."""
         if self.tensors is not None and self.recover:
             raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
         if self.memory_map and any(map(is_remote, self.paths)):
@@ -268,8 +268,17 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class IngestPaths:
+    """Paths for the source of a query that `ingest` starts, which has its checkpoint and target."""
+
+    log: str | None = None  # the source log in the checkpoint, if neither sourceLog nor lateWindow is set
+    log_storage: tuple[tuple[str, str], ...] = ()  # options, for a log that is remote if the source is not
+    target: str | None = None  # if it is in the storage of the source
+
+
+@dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Options of reading a stream; `parse_stream` makes them, and those of a read, from Spark's dict."""
+    """Options that only streams have; `parse_stream` makes them from Spark's dict."""
 
     max_files_per_trigger: int = d.count(
         "1000", "The most files in a batch. `Trigger.Once` takes all.", applies=Use.STREAMS
@@ -352,13 +361,7 @@ class StreamOptions:
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )
-
-    # Where a directory's files are noted if neither sourceLog nor lateWindow is given: of `ingest`, which knows the checkpoint.
-    own_log: str | None = d.internal(default=None)
-    # The options of the log's storage, where it is remote and the source is not: of `ingest` alone, too.
-    log_storage: tuple[tuple[str, str], ...] = d.internal(default=())
-    # The directory that the query writes to, in the storage of the source: of `ingest` alone, too.
-    own_target: str | None = d.internal(default=None)
+    ingest: IngestPaths = d.internal(default=IngestPaths())
 
     @property
     def late_seconds(self) -> int:

@@ -7,12 +7,13 @@
     spark.read.format("arrowipc").options(**options.read(where="year = 2024", columns=["id", "name"])).load(path)
     frame.write.format("arrowipc").options(**options.write(compression="zstd", commitToken="day 7")).save(path)
 
-The functions `map_in_arrow`, `aggregate`, `count`, `rewrite` and `compact` take the same arguments; what type checkers know
-of theirs is here as well, for functions of yours that pass options on (``**options: Unpack[options.RewriteKeywords]``).
-The names are those of Spark's options, as `docs/options.md` lists them. Type checkers see them in ``keywords.py``, which is
-printed from the table of options; at run time the same table makes the strings, and its parsers check them. So a
-misspelt name, a word that does not exist and a value of a wrong type are found before Spark is asked. What a path must
-be known for is checked by ``load`` and ``save``. Neither Spark nor Java is needed.
+The functions `map_in_arrow`, `aggregate`, `count`, `rewrite` and `compact` take the same arguments; their types for type
+checkers are here too, for functions that pass options on (``**options: Unpack[options.RewriteKeywords]``).
+
+Names are as in `docs/options.md`. Type checkers see them in ``keywords.py``, which is printed from the table of options; at
+run time the same table makes the strings, and its parsers check them. So misspelt names, unknown words and values of a
+wrong type are errors before Spark runs; neither Spark nor Java is needed. Checks that need a path are made by ``load`` and
+``save``.
 """
 
 from __future__ import annotations
@@ -54,16 +55,16 @@ __all__ = [
 def read(**options: Unpack[ReadKeywords]) -> dict[str, str]:
     """Return the options of a read, for ``spark.read.format("arrowipc").options(**...)``.
 
-    Every value may be the string that Spark takes; besides, flags are booleans, sizes and counts are integers, durations
-    are `timedelta`, times are `datetime`, columns are lists of names, paths are `os.PathLike`, and options with keys
-    (``storage``, ``metadata``) are dicts. See ``docs/options.md``.
+    Every value may be a string as for Spark. Flags may also be booleans, sizes and counts integers, durations `timedelta`,
+    times `datetime`, columns lists of names, paths `os.PathLike`, and options with keys (``storage``, ``metadata``) dicts.
+    See ``docs/options.md``.
 
     Raises
     ------
     OptionError
-        There is no such option, or its value is of a wrong type or not understood; or two options exclude each other.
+        There is no such option, its value is not valid, or two options exclude each other.
     """
-    return _checked(options, parse_read)
+    return _check(options, parse_read)
 
 
 def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
@@ -71,7 +72,7 @@ def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`.
     """
-    return _checked(options, parse_write)
+    return _check(options, parse_write)
 
 
 def read_stream(**options: Unpack[ReadStreamKeywords]) -> dict[str, str]:
@@ -79,23 +80,23 @@ def read_stream(**options: Unpack[ReadStreamKeywords]) -> dict[str, str]:
 
     Values and errors are as for `read`.
     """
-    return _checked(options, parse_stream)
+    return _check(options, parse_stream)
 
 
 def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
     """Return the options of writing a stream, for ``df.writeStream.format("arrowipc").options(**...)``.
 
-    Values and errors are as for `read`. Spark's own ``checkpointLocation`` is an option of its own.
+    Values and errors are as for `read`. Set Spark's ``checkpointLocation`` separately.
     """
-    return _checked(options, lambda strings: check_streamed(parse_write(strings)))
+    return _check(options, lambda strings: check_streamed(parse_write(strings)))
 
 
-def strings_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the strings that stand for Python's values of options, of whichever side; nothing else is checked."""
-    return dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
+def strings_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the strings for Python values of options, checking only their types."""
+    return dict(pair for keyword, value in options.items() for pair in _pairs(keyword, value))
 
 
-def _checked(values_by_name: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
+def _check(values_by_name: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
     """Return the strings of options that `parse` takes."""
     strings = strings_of(values_by_name)
     parse(strings)
@@ -103,10 +104,12 @@ def _checked(values_by_name: Mapping[str, Any], parse: Callable[[Mapping[str, st
 
 
 def _pairs(keyword: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the options that a keyword argument stands for."""
-    option = _option(keyword)
+    """Yield the options that a keyword argument sets."""
+    # An option of any side: the parser refuses one of another side.
+    names = [(side, name) for side in (READING, STREAMING, WRITING) for name in (keyword, f"{keyword}.*")]
+    option = next((option for side, name in names if (option := side.option(name))), None)
     if option is None:
-        yield keyword, str(value)  # the parser's error says which names are near
+        yield keyword, str(value)  # the parser's error names similar options
     elif option.name.endswith(".*") and "." not in keyword:
         if not isinstance(value, Mapping):
             raise _wrong_type(option, value)
@@ -116,15 +119,9 @@ def _pairs(keyword: str, value: object) -> Iterator[tuple[str, str]]:
         yield keyword, _string(option, value)
 
 
-def _option(keyword: str) -> Option | None:
-    """Return the option of a keyword, of whichever side: whether it is of this one is the parser's to say."""
-    sides = (READING, STREAMING, WRITING)
-    return next((option for side in sides for name in (keyword, f"{keyword}.*") if (option := side.option(name))), None)
-
-
 def _string(option: Option, value: object) -> str:
     if isinstance(value, str):
-        return str(value)  # a word of an enum, too
+        return str(value)  # also a member of an enum
     try:
         return option.kind.string_of(value)
     except (TypeError, ValueError) as error:
@@ -144,7 +141,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def strings_of_read(path: Paths, options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of a read as Spark gives them to the source, with those of its paths."""
+    """Return the options of a read and of its paths as Spark passes them to the source."""
     strings = strings_without_paths(options)
     if isinstance(path, (str, os.PathLike)):
         return {**strings, "path": os.fspath(path)}
@@ -152,7 +149,7 @@ def strings_of_read(path: Paths, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def strings_without_paths(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options as strings."""
+    """Return options as strings, refusing those for paths."""
     strings = strings_of(options)
     for name in strings:
         if name.lower() in PATHS:

@@ -1,7 +1,7 @@
 """Parsers of option values, from the string of an option to its value.
 
-A parser raises ValueError for a string that it does not understand and says nothing about the option: `options`
-knows the name, what is expected and an example, and makes the `OptionError` of it.
+A parser raises ValueError for an invalid string and has no information about the option: `options` adds its name, the
+expected values and an example in an `OptionError`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Nanoseconds(StrEnum):
 class Times(StrEnum):
     """The Spark type of a time of day."""
 
+    # TIME if Spark wrote TIME, otherwise an interval.
     NOTED = "noted"
     INTERVAL = "interval"
     TIME = "time"
@@ -42,7 +43,7 @@ class MissingColumns(StrEnum):
 
 
 class SchemaCheck(StrEnum):
-    """The schemas that a job may write beside existing files."""
+    """The schemas that a job may write next to existing files."""
 
     MERGE = "merge"
     EXACT = "exact"
@@ -78,14 +79,14 @@ class TimestampsWithOffset(StrEnum):
 
 
 class Layout(StrEnum):
-    """The files that a job writes beside the data, for libraries that want to be told which files are data."""
+    """The manifest that a job writes in addition to the data, for libraries that need one."""
 
     PLAIN = "plain"
     HUGGINGFACE = "huggingface"
 
 
 class PartitionOverwriteMode(StrEnum):
-    """The part of a dataset that an overwrite replaces."""
+    """The part of a table that an overwrite replaces."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -142,19 +143,20 @@ def byte_size(string: str) -> int:
 
 
 def count(string: str) -> int:
-    """Parse a whole number of 1 to `_MOST`, without underscores and commas, as in Spark."""
+    """Parse an integer of 1 to `_MOST`, without underscores and commas, as in Spark."""
+    # `int` also takes underscores, and `isdigit` digits of other scripts.
     if not string.strip().isascii() or not string.strip().isdigit() or not 1 <= int(string) <= _MOST:
         raise ValueError(string)
     return int(string)
 
 
 def count_or_zero(string: str) -> int | None:
-    """Parse a whole number as `count`, or 0 to None."""
+    """Parse an integer as `count`, or 0 to None."""
     return None if string.strip() == "0" else count(string)
 
 
 def integer(string: str) -> int:
-    """Parse a whole number, which may have a sign."""
+    """Parse an integer, which may have a sign."""
     if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None or abs(int(string)) > _MOST:
         raise ValueError(string)
     return int(string)
@@ -178,7 +180,7 @@ def pause(string: str) -> float:
 
 
 def starting_point(string: str) -> StartingFrom | int | datetime:
-    """Parse ``earliest``, ``latest``, the number of a commit record, or a time with its zone."""
+    """Parse ``earliest``, ``latest``, the number of a log entry, or a time with its zone."""
     string = string.strip()
     if re.fullmatch("[0-9]{1,18}", string, re.ASCII):
         return int(string)
@@ -190,7 +192,8 @@ def starting_point(string: str) -> StartingFrom | int | datetime:
 
 def boolean(string: str) -> bool:
     """Parse true or false, in any case."""
-    return {"true": True, "false": False}[string.strip().lower()] if _is_boolean(string) else _refuse(string)
+    word = string.strip().lower()
+    return word == "true" if word in ("true", "false") else _refuse(string)
 
 
 def word_of(enum: type[_E]) -> Callable[[str], _E]:
@@ -210,49 +213,50 @@ def compression(string: str) -> CompressionType | None:
 
 
 _MOST_TOKEN: Final = 1000
-"""Characters of a token: each commit record carries the newest thousand tokens."""
+"""Characters of a token: each log entry has the newest thousand tokens."""
 
 
-def not_blank(given: str) -> str:
-    """Return a string as it is; a blank one is refused."""
-    return given if given.strip() else _refuse(given)
+def not_blank(string: str) -> str:
+    """Return a string unchanged unless it is blank."""
+    return string if string.strip() else _refuse(string)
 
 
-def token(given: str) -> str:
-    """Return a token as it is; a blank one is refused, and one that no record of a thousand tokens could carry."""
-    return given if given.strip() and len(given) <= _MOST_TOKEN else _refuse(given)
+def token(string: str) -> str:
+    """Return a token unchanged unless it is blank or too long."""
+    return string if string.strip() and len(string) <= _MOST_TOKEN else _refuse(string)
 
 
 def file_pattern(string: str) -> str:
-    """Return a pattern of names of files as it is, if it can be compiled."""
-    from spark_arrow_ipc.dataset.listing.globs import compile_name  # workers start without it
+    """Return a pattern of file names unchanged, if it can be compiled."""
+    # Imported late, as in the parsers below, so that workers start faster.
+    from spark_arrow_ipc.dataset.listing.globs import compile_name
 
     compile_name(not_blank(string))
     return string
 
 
 def time(string: str) -> str:
-    """Return a time as it is, if it can be read."""
+    """Return a time unchanged, if it is valid."""
     from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 
     return string if parse_timestamp(string) is not None else _refuse(string)
 
 
 def time_zone(string: str) -> str:
-    """Return the name of a time zone as it is, if Spark and this machine know it."""
-    from spark_arrow_ipc.dataset.time_zones import zone  # workers start without it
+    """Return the name of a time zone unchanged, if Spark and this machine have it."""
+    from spark_arrow_ipc.dataset.time_zones import zone
 
     zone(string)
     return string
 
 
 def path(string: str) -> tuple[str, ...]:
-    """Return one path as it is; a blank one is refused."""
+    """Return one path unchanged unless it is blank."""
     return (string,) if string.strip() else _refuse(string)
 
 
 def paths(string: str) -> tuple[str, ...]:
-    """Parse a JSON array of paths, as which Spark passes ``load([a, b])``."""
+    """Parse a JSON array of paths, which Spark makes of ``load([a, b])``."""
     values = parse_json(string)
     sound = isinstance(values, list) and values and all(isinstance(v, str) and v.strip() for v in values)
     return tuple(values) if sound else _refuse(string)
@@ -292,19 +296,15 @@ def tensor_columns(string: str) -> tuple[tuple[ColumnPath, tuple[int | None, ...
     return tuple(_tensor_column(part) for part in _outside_backticks(string))
 
 
-def fixed_size_lists(string: str) -> tuple[tuple[ColumnPath, int], ...]:
+def list_sizes(string: str) -> tuple[tuple[ColumnPath, int], ...]:
     """Parse columns with lengths: ``embedding:768, a.b:3, `a,b`:3``."""
-    columns = (_tensor_column(part, takes_fields=True) for part in _outside_backticks(string))
-    return tuple((path, _length(shape, string)) for path, shape in columns)
-
-
-def _length(shape: tuple[int | None, ...], string: str) -> int:
-    length = shape[0] if len(shape) == 1 else None
-    return length or _refuse(string)
+    columns = [_tensor_column(part, takes_fields=True) for part in _outside_backticks(string)]
+    # A length is a shape of one size, which is known and not 0.
+    return tuple((path, (shape[0] if len(shape) == 1 else None) or _refuse(string)) for path, shape in columns)
 
 
 def _outside_backticks(string: str) -> Iterator[str]:
-    """Yield the parts of a string between commas, except for those in a quoted name."""
+    """Yield the parts of a string between commas that are outside of quoted names."""
     start, quoted = 0, False
     for i, character in enumerate(string):
         quoted ^= character == "`"
@@ -321,16 +321,10 @@ def _tensor_column(string: str, *, takes_fields: bool = False) -> tuple[ColumnPa
     is_field = bool(paths) and isinstance(paths[0], tuple)
     if len(paths) != 1 or (is_field and not takes_fields) or len(sizes) > _MOST_DIMENSIONS:
         _refuse(string)
-    return paths[0], tuple(None if size == "?" else _size(size) for size in sizes)
-
-
-def _size(string: str) -> int:
-    size = int(string) if re.fullmatch("[0-9]{1,10}", string) else _refuse(string)
-    return size if size <= _MOST_SIZE else _refuse(string)
-
-
-def _is_boolean(string: str) -> bool:
-    return string.strip().lower() in ("true", "false")
+    for size in sizes:
+        if size != "?" and (re.fullmatch("[0-9]{1,10}", size) is None or int(size) > _MOST_SIZE):
+            _refuse(string)
+    return paths[0], tuple(None if size == "?" else int(size) for size in sizes)
 
 
 def _refuse(string: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""`SparkWriteOptions`: every option of a write, declared once, as those of reads in ``read_options.py``."""
+"""`SparkWriteOptions`: every option of a write, declared once (see ``read_options.py``)."""
 
 from __future__ import annotations
 
@@ -48,11 +48,8 @@ class SparkWriteOptions:
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION,
     )
-    record_batch_rows: int = d.count("65536", "The most rows in a record batch.", applies=Use.WRITES | Use.COMPACTION)
-    record_batch_bytes: int = d.byte_size(
-        "64m",
-        "About the most bytes in a record batch, before compression.",
-        applies=Use.WRITES | Use.COMPACTION,
+    record_batch_rows: int = d.count(
+        "65536", "The most rows in a record batch, which has about 64 MiB at most.", applies=Use.WRITES | Use.COMPACTION
     )
     ipc_format: Format = d.word(
         Format.FILE,
@@ -92,7 +89,7 @@ class SparkWriteOptions:
         applies=Use.WRITES,
     )
     fixed_size_lists: tuple[tuple[ColumnPath, int], ...] | None = d.optional(
-        values.fixed_size_lists,
+        values.list_sizes,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
         "Writes arrays as fixed-size lists, as it does those with `arrow.fixed-size-list.size` in their metadata. A "
@@ -177,18 +174,19 @@ class SparkWriteOptions:
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
 
     def check(self) -> None:
-        """Refuse options that contradict each other, or the path."""
+        """Refuse options that contradict each other or the path."""
         if self.path is not None and is_served(self.path):
             raise OptionError("tables of servers are read and not written: write files, and serve them")
         if self.compression is None and self.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
 
-    def laid_out(self, given: Collection[str]) -> Self:
-        """Return the options with the defaults of their layout, for those that are not given; raise for what it cannot have."""
+    def with_layout(self, names: Collection[str]) -> Self:
+        """Return the options with the defaults of their layout; `names` of given options are in lower case."""
         if self.layout is Layout.PLAIN:
             return self
+        # `datasets` opens plain streams in one directory, without dictionaries.
         for name, value, only in (
-            ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in given, "streams"),
+            ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in names, "streams"),
             ("partitionBy", self.partition_by is None, "one directory"),
             ("dictionaryColumns", self.dictionary_columns is DictionaryColumns.NONE, "columns without dictionaries"),
             ("tensorColumns", self.tensor_columns is None, "columns that are no tensors of Arrow"),
@@ -198,6 +196,6 @@ class SparkWriteOptions:
         return replace(
             self,
             ipc_format=Format.STREAM,
-            compression=self.compression if "compression" in given else None,
-            restore_types=self.restore_types or "restoretypes" not in given,
+            compression=self.compression if "compression" in names else None,
+            restore_types=self.restore_types or "restoretypes" not in names,
         )

@@ -19,9 +19,9 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
-from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates, greatest, relabelled
+from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates, greatest, relabel
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 
 # Batches of a source are in UTC.
@@ -43,7 +43,7 @@ def aggregated_reader(
 
     Record batches of which headers and statistics say all are not decoded.
     """
-    schema = expected_arrow_schema(output)
+    schema = pyarrow_schema(output)
     keys = tuple(request["keys"])
     computed = [part["expression"] for part in request["parts"] if "expression" in part]
     places = iter(range(len(asked.fields), len(asked.fields) + len(computed)))
@@ -99,7 +99,7 @@ def _compute(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: p
         raise OptionError(
             f"expression {number} overflows: {shown:f} does not fit decimal({type_.precision},{type_.scale})"
         )
-    return relabelled(column.cast(pa.decimal128(_DIGITS, type_.scale)), type_)
+    return relabel(column.cast(pa.decimal128(_DIGITS, type_.scale)), type_)
 
 
 def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
@@ -134,7 +134,7 @@ def _narrow(column: Any, bound: int) -> _Value:
         return _Value(column.cast(to), bound)
     if isinstance(column, pa.Scalar) or to.byte_width > column.type.byte_width:
         return _Value(column, bound)
-    return _Value(relabelled(column, to), bound)
+    return _Value(relabel(column, to), bound)
 
 
 def _type(bound: int, scale: int) -> pa.DataType:

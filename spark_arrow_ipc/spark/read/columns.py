@@ -233,9 +233,9 @@ class MetadataColumn:
         from pyarrow import repeat
 
         from spark_arrow_ipc.spark import bridge
-        from spark_arrow_ipc.spark.conform.conversion import expected_type
+        from spark_arrow_ipc.spark.convert.conversion import pyarrow_type
 
-        to = expected_type(self.type, name)
+        to = pyarrow_type(self.type, name)
         if self.of_rows is not None:
             return bridge.numbers(self.of_rows(rows)).cast(to)
         return repeat(bridge.scalar(self.value_of(rows.range), to), rows.count)

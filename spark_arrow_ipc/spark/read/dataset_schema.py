@@ -42,7 +42,7 @@ from spark_arrow_ipc.spark.read.columns import (
     select_referenced,
 )
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
-from spark_arrow_ipc.spark.types.merge import merged_schema
+from spark_arrow_ipc.spark.types.merge import merge_schemas
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 
 _LOG: Final = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def list_dataset(options: ReadOptions) -> Tree:
         options.paths,
         recursive=options.recursive_file_lookup,
         file_filter=file_filter(options),
-        storage=options.opened_storage,
+        storage=options.path_storage,
         hugging_face=True,
     )
 
@@ -120,7 +120,7 @@ def _metadata_cache(options: ReadOptions) -> MetadataCache:
         MetadataOptions(
             ipc.ReadOptions(columns=options.columns),
             recover=options.recover,
-            storage=options.opened_storage,
+            storage=options.path_storage,
             tensors=options.tensors,
         )
     )
@@ -175,7 +175,7 @@ def _unite(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, op
             if schema not in mapped:
                 mapped[schema] = path, spark_schema(schema, options)
     distinct = list(mapped.values())
-    return merged_schema(distinct) if options.merge_schema or len(distinct) > 1 else distinct[0][1]
+    return merge_schemas(distinct) if options.merge_schema or len(distinct) > 1 else distinct[0][1]
 
 
 def _instant(value: str | None, time_zone: str | None) -> int | None:
@@ -276,7 +276,7 @@ def _paths(type_: s.DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]
 
 def _way_out(origin: s.StructType, actual: s.StructType) -> str:
     try:
-        merged_schema([("", origin), ("", actual)])
+        merge_schemas([("", origin), ("", actual)])
     except SchemaMismatchError:
         return "read the files apart (pathGlobFilter), or leave the column out with the option columns"
     return "mergeSchema=true reads both"

@@ -18,7 +18,7 @@ from spark_arrow_ipc.dataset.stream.bad_files import BadFiles
 from spark_arrow_ipc.dataset.stream.mode import OnBadFile
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.errors import OptionError, SchemaMismatchError, error_context
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.read.columns import select_needed
 from spark_arrow_ipc.spark.read.dataset_schema import typed
@@ -41,7 +41,7 @@ class FileCheck:
             partitioning = self._partitioning(file, root)
             for is_sensitive in _SENSITIVE:
                 try:
-                    self._conform(schema, partitioning, is_sensitive=is_sensitive)
+                    self._check_conversion(schema, partitioning, is_sensitive=is_sensitive)
                 except SchemaMismatchError:
                     if is_sensitive is _SENSITIVE[-1]:
                         raise
@@ -55,7 +55,7 @@ class FileCheck:
             ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
             tensors=options.tensors,
             cut_above=file.nbytes - 1,
-            storage=options.opened_storage,
+            storage=options.path_storage,
         )
         metadata = read_metadata(file, headers)
         if metadata.error is not None:
@@ -69,7 +69,7 @@ class FileCheck:
         partitioning = partition_by_directory([file], [root], infer=False, time_zone=self.options.time_zone)
         return typed(partitioning, self.own)
 
-    def _conform(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
+    def _check_conversion(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
         options, fields = self.options, partitioning.fields
         select = select_needed(
             options.column_paths,
@@ -82,7 +82,7 @@ class FileCheck:
         projected = project(schema, select)
         if fields:
             projected = PartitionColumns(projected, fields, partitioning.files[0].partition).schema
-        compile_conform(projected, self.own, replace(options, where=None))
+        compile_converter(projected, self.own, replace(options, where=None))
 
 
 def bad_files_of(

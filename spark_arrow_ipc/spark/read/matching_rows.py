@@ -1,6 +1,6 @@
 """Find the rows of record batches that match a predicate, outside of Spark.
 
-The predicate means what the option `where` means: the columns that it names are conformed to Spark's types, and the
+The predicate means what the option `where` means: the columns that it names are converted to Spark's types, and the
 same filter of rows is evaluated (`row_filter`). Only the numbers of the rows come back, so a caller keeps its
 own arrays, of any type.
 """
@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_f
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform import Conform, compile_conform
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
 from spark_arrow_ipc.spark.read.where import Where, name_origin
@@ -39,7 +39,7 @@ class MatchingRows:
 
     positions: tuple[int, ...]  # columns of the schema that the predicate names
     bound: BoundPredicate  # the predicate, bound to them
-    _conform: Conform
+    _converter: BatchConverter
     _filter: RowFilter
 
     @classmethod
@@ -60,16 +60,16 @@ class MatchingRows:
         options = ReadOptions()
         requested = spark_schema(read, options)
         selection = Where.parse(sql, requested).bind(requested, (), time_zone)
-        conform = compile_conform(read, requested, options)
-        return cls(positions, selection.bound, conform, compile_filter(selection.bound, conform.schema))
+        converter = compile_converter(read, requested, options)
+        return cls(positions, selection.bound, converter, compile_filter(selection.bound, converter.schema))
 
     def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:
         """Return the numbers of the rows that match, rising."""
         if not self.positions:  # nothing but constants
-            empty = pa.RecordBatch.from_arrays([], schema=self._conform.schema)
+            empty = pa.RecordBatch.from_arrays([], schema=self._converter.schema)
             return np.arange(batch.num_rows if self._filter.mask(empty).as_py() else 0)
         matching, rows_before = [np.zeros(0, np.int64)], 0
-        for piece in self._conform.conform(batch):
+        for piece in self._converter.convert(batch):
             mask = self._filter.mask(piece)
             if isinstance(mask, pa.Scalar):
                 rows = np.arange(piece.num_rows if mask.as_py() else 0)

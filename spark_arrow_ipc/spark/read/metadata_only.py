@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.statistics.read import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
@@ -116,7 +116,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         try:
             with error_context(path=file.path):
                 blocks = file_blocks(
-                    file.open(self._options.opened_storage),
+                    file.open(self._options.path_storage),
                     limits=limits,
                     concatenated_streams=self._options.concatenated_streams,
                 )
@@ -138,7 +138,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         return rows
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
-        schema = expected_arrow_schema(self._schema)
+        schema = pyarrow_schema(self._schema)
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [
             bridge.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)

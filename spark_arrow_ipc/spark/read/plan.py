@@ -119,7 +119,7 @@ def _metadata_options(
         recover=options.recover,
         cut_above=cut_above(_split_options(options).split_bytes(0)),
         share_above=options.open_cost_bytes,
-        storage=options.opened_storage,
+        storage=options.path_storage,
     )
 
 

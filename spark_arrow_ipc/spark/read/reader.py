@@ -1,4 +1,4 @@
-"""The batch reader: plan on the driver, yield conformed batches on executors."""
+"""The batch reader: plan on the driver, yield converted batches on executors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import Conform, compile_conform, expected_arrow_schema
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter, pyarrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import (
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
 
 Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
-"""Turns a conformed batch and the origin of its rows into the batch for Spark; None if no row is left."""
+"""Turns a converted batch and the origin of its rows into the batch for Spark; None if no row is left."""
 
-Compiled: TypeAlias = tuple[Conform, Output]
-"""For files of one schema: `Conform` converts their batches, `Output` then filters rows and adds metadata columns."""
+Compiled: TypeAlias = tuple[BatchConverter, Output]
+"""For files of one schema: `BatchConverter` converts their batches, `Output` then filters rows and adds metadata columns."""
 
 
 def compile_output(
     schema: s.StructType,
     own: s.StructType,
     added: Sequence[str],
-    conformed: pa.Schema,
+    converted: pa.Schema,
     selection: RowSelection | None,
 ) -> Output:
     """Compile the final step: filter rows, add metadata columns, reorder columns."""
     if not added and selection is None:
         return lambda batch, _rows: batch
-    expected = expected_arrow_schema(schema)
+    expected = pyarrow_schema(schema)
     names = [*own.names, *added]
     order = [names.index(name) for name in schema.names]
     makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
-    wide = pa.schema([*list(conformed)[: len(own)], *[expected.field(name) for name in added]])
+    wide = pa.schema([*list(converted)[: len(own)], *[expected.field(name) for name in added]])
     row_filter = None
     if selection is not None:
         # Columns that only the predicate needs follow all columns for Spark.
         hidden = hidden_columns(selection.metadata, added)
         makers += [(METADATA_COLUMNS[name], name) for name in hidden]
-        wide = pa.schema([*wide, *list(conformed)[len(own) :], *expected_arrow_schema(metadata_schema(hidden))])
+        wide = pa.schema([*wide, *list(converted)[len(own) :], *pyarrow_schema(metadata_schema(hidden))])
         row_filter = selection.row_filter(wide, len(own), added)
     in_order = order == list(range(len(order)))
 
@@ -231,7 +231,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     ) -> Generator[PyArrowBatch, None, None]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
 
-        Memory: one record batch of a file and its conformed copy. Files are opened one after the other, and closed
+        Memory: one record batch of a file and its converted copy. Files are opened one after the other, and closed
         when Spark closes the iterator.
         """
         # Spark turns an empty list of partitions into one partition that is None.
@@ -290,7 +290,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 planned_at=partition.planned_at,
                 advice=self._advice,
                 select_blocks=chosen,
-                storage=options.opened_storage,
+                storage=options.path_storage,
                 tensors=options.tensors,
             ),
         )
@@ -303,7 +303,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             nonlocal last
             if last is not None and last[0] == schema:
                 return last[1]
-            plan = compile_conform(schema, needed, self._options)
+            plan = compile_converter(schema, needed, self._options)
             result = plan, compile_output(self._schema, self._own, self._added, plan.schema, selection)
             # The budget for dictionaries is that of one file.
             has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))
@@ -334,7 +334,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             for scanned in file.batches:
                 with error_context(block_kind="record batch", block_number=scanned.first_block):
                     first = 0
-                    for piece in plan.conform(scanned.batch):
+                    for piece in plan.convert(scanned.batch):
                         rows = RowsOf(file.range, rows_before, scanned, first, piece.num_rows)
                         first += piece.num_rows
                         batch = finish(piece, rows)

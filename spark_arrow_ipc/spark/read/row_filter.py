@@ -1,6 +1,6 @@
 """Compile a bound predicate into a filter of pyarrow batches.
 
-A predicate that is bound to Spark's types becomes a function over conformed batches, which hold the exact values that
+A predicate that is bound to Spark's types becomes a function over converted batches, which hold the exact values that
 Spark would see. It is composed of pyarrow's kernels: a few calls for a batch, no Python for a value. A mask is
 three-valued as in SQL (null is unknown), and only rows whose mask is true are kept.
 

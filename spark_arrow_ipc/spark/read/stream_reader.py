@@ -41,8 +41,8 @@ from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.declare import Use
-from spark_arrow_ipc.spark.options.options import READING, STREAMING, misapplied
-from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, find_misapplied
+from spark_arrow_ipc.spark.options.read_options import IngestPaths, ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.process import short_errors, show_log
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
@@ -83,7 +83,7 @@ _LOOKS: Final = "the stream looks for files"
 
 def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType | None = None) -> StreamMode:
     """Return the mode that follows the source; without the query's own columns it judges no files."""
-    storage = options.opened_storage
+    storage = options.path_storage
     if stream.tail:
         return _tail(storage, options, stream)
     asks_for_files = stream.source_log is not None or stream.late_window is not None
@@ -105,7 +105,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
-    waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
+    waiting = WaitingFiles(source, admission, stream.latest_first, stream.ingest.target)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
@@ -130,7 +130,7 @@ def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Sourc
 
 def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
     """Refuse options that have no meaning for a source."""
-    for option in (*misapplied(stream, STREAMING, use), *misapplied(options, READING, use)):
+    for option in (*find_misapplied(stream, STREAMING, use), *find_misapplied(options, READING, use)):
         raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
 
 
@@ -198,7 +198,7 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
     """Return how many seconds lie between two looks of a query that waits, at least."""
     if stream.poll_interval is not None:
         return stream.poll_interval
-    return _POLL_SECONDS_THAT_WAIT if options.opened_storage.traits.waits else _POLL_SECONDS
+    return _POLL_SECONDS_THAT_WAIT if options.path_storage.traits.waits else _POLL_SECONDS
 
 
 def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
@@ -317,7 +317,9 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _note_columns(self, batch: StreamBatch) -> None:
         """Note the columns of the stream, once in this process; name new ones of the files later."""
         if self._columns is None:
-            log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
+            log = (
+                self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, ingest=IngestPaths())
+            )
             self._columns = StreamSchema(self._options, log)
             try:
                 self._columns.note(self._schema, batch.files)

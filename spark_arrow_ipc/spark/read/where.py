@@ -3,7 +3,7 @@
 On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
 only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
 batches by the statistics in file metadata (`selected_sizes`). On an executor it skips record batches by the file's statistics
-(`block_truths`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
+(`block_truths`), and rows of converted batches (`row_filter`). Columns that only the predicate needs follow the
 requested columns and never reach Spark. With ``metadataColumns`` it may name those columns, too (`metadata_columns`): what
 they say of a file or a record batch is known before it is opened or decoded, so that others are skipped.
 

@@ -174,7 +174,7 @@ def _plan(
     newest: DataFile, joined: Sequence[DataFile], reading: ReadOptions, writing: SparkWriteOptions
 ) -> tuple[ArrowIpcBatchReader, WritePlan]:
     """Plan the columns. Opens each file once."""
-    cache = MetadataCache(MetadataOptions(storage=reading.opened_storage))
+    cache = MetadataCache(MetadataOptions(storage=reading.path_storage))
     files = tuple({file.path: file for file in (newest, *joined)}.values())
     schemas = [schema for _, schema in distinct_schemas(files, cache)]
     reading = as_stored(reading, schemas)

@@ -34,7 +34,7 @@ from spark_arrow_ipc.spark.datasource import RefusedStreamReader, check_paths, s
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.keywords import IngestKeywords
 from spark_arrow_ipc.spark.options.options import check_streamed, parse_read, parse_write
-from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.read_options import IngestPaths, ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
@@ -166,8 +166,9 @@ def ingest(
     if "maxpartitionbytes" not in names:
         reading = replace(reading, max_partition_bytes=nbytes)
     reading = unrounded(reading, names)
-    following = replace(following, log_storage=_storage_options(options))
-    following = replace(following, own_log=_log_beside(checkpoint_path, following.log_storage))
+    log_storage = _storage_options(options)
+    paths = IngestPaths(_log_beside(checkpoint_path, log_storage), log_storage)
+    following = replace(following, ingest=paths)
     stream_mode(reading, following)  # raises what else is wrong with the options
     writing = parse_write({**of_write, "path": os.fspath(target)})
     check_streamed(writing)
@@ -181,8 +182,8 @@ def ingest(
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, checkpoint_path)
-    if type(storage) is type(reading.opened_storage):
-        following = replace(following, own_target=root)
+    if type(storage) is type(reading.path_storage):
+        following = replace(following, ingest=replace(paths, target=root))
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
@@ -244,14 +245,14 @@ def _check_apart(
     storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, checkpoint_path: str
 ) -> None:
     """Refuse a target in the source, and a source, or anything that a query keeps, in the target."""
-    source = reading.opened_storage
+    source = reading.path_storage
     if type(storage) is type(source):
         check_beside(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
     for name, path in (("the checkpoint", checkpoint_path), ("sourceLog", following.source_log)):
         if path is not None:
             with suppress(ArrowIpcError, ImportError):  # only Spark reaches it; what else is wrong has been said
-                inside.append((name, *storage_of(path, following.log_storage if is_remote(path) else ())))
+                inside.append((name, *storage_of(path, following.ingest.log_storage if is_remote(path) else ())))
     for name, other, path in inside:
         if type(storage) is type(other):
             check_unseen(storage, [target], path, name, "readers of the target look for files")

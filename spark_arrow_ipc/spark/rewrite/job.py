@@ -28,7 +28,7 @@ from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.functions.map_in_arrow import applied
+from spark_arrow_ipc.spark.functions.map_in_arrow import apply_function
 from spark_arrow_ipc.spark.functions.user_function import OutputCheck, ShippedFunction, in_zone
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
@@ -88,7 +88,7 @@ class ChangedRows:
         if self.function is not None:
             check = OutputCheck(self.output, self.function.name, self.nanoseconds)
             # What the function yields is in UTC again, as it is checked against a schema of Spark's.
-            rows = in_zone(applied(self.function.load(), check, rows), self.zone)
+            rows = in_zone(apply_function(self.function.load(), check, rows), self.zone)
         yield from rows
 
 
@@ -104,7 +104,7 @@ class RewriteTask:
     def run(self, part: Part) -> Report:
         """Read a part and stage its rows, in a worker. A part without rows stages nothing.
 
-        Memory: one record batch of a file, its conformed copy, what the function holds, and what makes up one record batch
+        Memory: one record batch of a file, its converted copy, what the function holds, and what makes up one record batch
         of a written file; with an order, twice the bytes that are sorted together.
         """
         tune_worker()

@@ -47,7 +47,7 @@ from spark_arrow_ipc.spark.rewrite.job import (
 )
 from spark_arrow_ipc.spark.types import schema_pairs
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
-from spark_arrow_ipc.spark.types.spark_note import note_in
+from spark_arrow_ipc.spark.types.spark_annotation import find_annotation
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
@@ -90,7 +90,7 @@ def as_stored(reading: ReadOptions, schemas: Iterable[Schema], given: Collection
         reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
     if "nanoseconds" not in given:
         reading = replace(reading, nanoseconds=Nanoseconds.LONG)
-    if "extensiontypes" in given or any(note_in(schema.custom_metadata) is not None for schema in schemas):
+    if "extensiontypes" in given or any(find_annotation(schema.custom_metadata) is not None for schema in schemas):
         return reading
     return replace(reading, extension_types=ExtensionTypes.STORAGE)
 

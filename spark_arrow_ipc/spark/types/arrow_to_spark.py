@@ -1,12 +1,12 @@
 """`MAPPINGS`: the Spark type of every Arrow type.
 
-One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
-Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. Extension types have rows in
-``extension_columns.EXTENSIONS``. `spark_schema` is the one way from a file's schema to Spark's. `conform` converts values;
-the reverse is ``spark/types/spark_to_arrow.py``.
+It has one row for each type class of ``arrow.layout.LAYOUTS``: a function from the Arrow field and the read options to
+the Spark type, and the lines for ``docs/types.md``. Extension types have rows in ``extension_columns.EXTENSIONS``.
+`spark_schema` is the only way from a file's schema to Spark's. `convert` converts values; the reverse is
+``spark/types/spark_to_arrow.py``.
 
-Everything is nullable at every depth, as in Spark's own file sources: Arrow writers put nulls into fields that are
-not nullable, and Spark then returns wrong results.
+Everything is nullable at every depth, as in Spark's own file sources: Arrow writers put nulls into fields that are not
+nullable, and Spark would then return wrong results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark
 from spark_arrow_ipc.spark.types.extension_columns import DocLine
 from spark_arrow_ipc.spark.types.field_metadata import NANOSECOND_TIME_PRECISION, may_change, vector_element
 from spark_arrow_ipc.spark.types.schema_pairs import with_pairs
-from spark_arrow_ipc.spark.types.spark_note import believed, note_in
+from spark_arrow_ipc.spark.types.spark_annotation import find_annotation, restore_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 MAX_DECIMAL_PRECISION = 38
@@ -50,21 +50,21 @@ def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
     """Map a file's schema to Spark: nullable at every depth, with the fields' metadata."""
     _check_names(arrow_schema.names, None)
     natural = _struct_of(arrow_schema, options)
-    if (note := note_in(arrow_schema.custom_metadata)) is None:
+    if (annotation := find_annotation(arrow_schema.custom_metadata)) is None:
         return natural
     try:
         written = _struct_of(arrow_schema, _AS_WRITTEN)
-    except ArrowIpcError:  # a CRS that Spark lacks, which the options of the read leave alone
+    except ArrowIpcError:  # a CRS that Spark lacks, which the options of the read do not convert
         written = natural
-    return believed(natural, written, note, lambda type_: taken_as(type_, options) is not options)
+    return restore_schema(natural, written, annotation, lambda type_: options_for(type_, options) is not options)
 
 
 _AS_WRITTEN: Final = ReadOptions(times=Times.TIME, extension_types=ExtensionTypes.GEOMETRY)
-"""The options by which Arrow types become the Spark types that they were written from."""
+"""Options with which Arrow types become the Spark types that they were written from."""
 
 
-def taken_as(type_: s.DataType, options: ReadOptions) -> ReadOptions:
-    """Return the options that give a field this Spark type, where those of the read leave it to what is noted or asked for."""
+def options_for(type_: s.DataType, options: ReadOptions) -> ReadOptions:
+    """Return the options for a field of an annotated or requested Spark type."""
     if isinstance(type_, s.TimeType) and options.times is Times.NOTED:
         return replace(options, times=Times.TIME)
     if isinstance(type_, s.SpatialType) and options.extension_types is ExtensionTypes.CONVERT:
@@ -97,17 +97,17 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
 
 
 def tensor_column_of(field: t.Field, options: ReadOptions, path: str) -> tensor_columns.TensorColumn | None:
-    """Return what a field says of its tensors, or None if it has none or they are read as their storage."""
+    """Return the tensors that a field describes; None if it has none, or they are read as their storage."""
     return tensor_columns.tensor_of(field, path) if options.extension_types.reads_tensors else None
 
 
 def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> extension_columns.SpatialColumn | None:
-    """Return what a field says of its geometries, or None if it has none or they are read as their storage."""
+    """Return the geometries that a field describes; None if it has none, or they are read as their storage."""
     return extension_columns.spatial_of(field, path) if options.extension_types.reads_geometries else None
 
 
 def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
-    """Make the names of a union's fields unique: ``a, a`` gives ``a, a_1``."""
+    """Return unique names for a union's fields: ``a, a`` gives ``a, a_1``."""
     used_names = {field.name for field in type_.fields}
     names: list[str] = []
     for field in type_.fields:
@@ -123,11 +123,9 @@ def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
 
 
 def normal_decimal(type_: t.Decimal) -> tuple[int, int] | None:
-    """Return Spark's precision and scale for the same values, or None beyond 38 digits.
-
-    Spark needs 0 <= scale <= precision.
-    """
+    """Return Spark's precision and scale for the same values, or None beyond 38 digits."""
     precision, scale = type_.precision, type_.scale
+    # Spark needs 0 <= scale <= precision.
     if scale < 0:
         precision, scale = precision - scale, 0
     precision = max(precision, scale)
@@ -146,7 +144,7 @@ def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> 
 
 
 def _check_names(names: Sequence[str], path: str | None) -> None:
-    """Refuse equal names, on which the JVM fails late; names that differ by case are fine."""
+    """Refuse equal names, on which the JVM fails late; names that differ in case are allowed."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if not twice:
         return
@@ -206,6 +204,7 @@ def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
     nanoseconds = field.type.unit is t.TimeUnit.NANOSECOND
     if options.times is Times.LONG:
         return s.LongType()
+    # In releases whose TIME has 6 digits the option `nanoseconds` decides.
     if options.times is Times.TIME and (not nanoseconds or NANOSECOND_TIME_PRECISION == 9):
         return s.TimeType(3 * field.type.unit)
     if nanoseconds and options.nanoseconds is Nanoseconds.LONG:
@@ -213,17 +212,13 @@ def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
     return s.TimeType(6) if options.times is Times.TIME else s.DayTimeIntervalType()
 
 
-def _timestamp(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
-    assert isinstance(field.type, t.Timestamp)
+def _instant(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
+    assert isinstance(field.type, t.Timestamp | t.Duration)
     if field.type.unit is t.TimeUnit.NANOSECOND and options.nanoseconds is Nanoseconds.LONG:
         return s.LongType()
+    if isinstance(field.type, t.Duration):
+        return s.DayTimeIntervalType()
     return s.TimestampNTZType() if field.type.timezone is None else s.TimestampType()
-
-
-def _duration(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
-    assert isinstance(field.type, t.Duration)
-    as_long = field.type.unit is t.TimeUnit.NANOSECOND and options.nanoseconds is Nanoseconds.LONG
-    return s.LongType() if as_long else s.DayTimeIntervalType()
 
 
 def _list(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
@@ -236,7 +231,8 @@ def _list(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
 
 
 def _arrays_below(options: ReadOptions) -> ReadOptions:
-    """Return the options for elements of lists and maps, whose fields have no metadata to note a vector's numbers."""
+    """Return the options for elements of lists and maps, which are never binary vectors."""
+    # Their Spark types have no metadata for the type of a vector's numbers.
     return options if options.vectors is Vectors.ARRAY else replace(options, vectors=Vectors.ARRAY)
 
 
@@ -272,14 +268,12 @@ def _union(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     return s.StructType([_spark_field(child, name, options, f"{path}.{name}") for child, name in named])
 
 
-def _dictionary(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
-    assert isinstance(field.type, t.Dictionary)
+def _values(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    assert isinstance(field.type, t.RunEndEncoded | t.Dictionary)
+    if isinstance(field.type, t.RunEndEncoded):
+        return spark_type(field.type.values, options, path)
+    # The extension of a dictionary's field belongs to its values.
     return spark_type(replace(field, type=field.type.value), options, path)
-
-
-def _run_ends(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
-    assert isinstance(field.type, t.RunEndEncoded)
-    return spark_type(field.type.values, options, path)
 
 
 def _row(
@@ -323,13 +317,13 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
         ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
     ),
     t.Timestamp: _row(
-        _timestamp,
+        _instant,
         ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range an error; for nanoseconds see `nanoseconds`.", _ROUNDED),
         ("Timestamp without", "timestamp_ntz", "The same local time; otherwise as above.", _ROUNDED),
         ("Timestamp, Time, Duration in ns with nanoseconds=long", "bigint", "The count; the type is in the field's metadata."),
     ),
     t.Duration: _row(
-        _duration,
+        _instant,
         ("Duration", "interval day to second", "Beyond Spark's range an error; for nanoseconds see `nanoseconds`.", _ROUNDED),
     ),
     t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months.")),
@@ -351,19 +345,20 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Map: _row(_map, ("Map", "map", "A duplicate key is an error, and so is a null key.")),
     t.SparseUnion: _row(_union, ("Sparse union", "struct", _UNION)),
     t.DenseUnion: _row(_union, ("Dense union", "struct", _UNION)),
-    t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "the type of the values")),
-    t.Dictionary: _row(_dictionary, ("Dictionary", "the type of the values")),
+    t.RunEndEncoded: _row(_values, ("RunEndEncoded", "the type of the values")),
+    t.Dictionary: _row(_values, ("Dictionary", "the type of the values")),
 }  # fmt: skip
-"""One row for each type class of Arrow."""
+"""By type class of Arrow; a test proves that none is missing."""
 
 
 def to_ddl(schema: Schema) -> str:
-    """Return the columns of a file as Spark reads them: ``"`a` BIGINT, `b` STRING"``. Needs no session."""
+    """Return the columns of a file as Spark reads them, without a session: ``"`a` BIGINT, `b` STRING"``."""
     return ", ".join(f"{_quote(field.name)} {_ddl(field.dataType)}" for field in spark_schema(schema, ReadOptions()))
 
 
 def _ddl(type_: s.DataType) -> str:
-    """Return a type as DDL. `simpleString` leaves out the quotes that names inside of structs need."""
+    """Return a type as DDL."""
+    # `simpleString` leaves out the quotes that names inside of structs need.
     type_ = storage_type(type_)  # DDL has no user-defined types
     if isinstance(type_, s.StructType):
         return f"STRUCT<{', '.join(f'{_quote(field.name)}: {_ddl(field.dataType)}' for field in type_)}>"

@@ -1,12 +1,12 @@
 """Extension types: those that become a Spark type of their own (`EXTENSIONS`), and columns of well-known binary.
 
-GeoArrow notes the coordinate reference system (CRS) of a column in the metadata of its extension type: as PROJJSON, as an
-identifier such as ``EPSG:4326``, or as text of another kind. Spark knows a CRS by a number, its SRID. Only the identifier of a CRS is
-read here, never its parameters; a CRS without one is an error that names it.
+GeoArrow has the coordinate reference system (CRS) of a column in the metadata of its extension type: as PROJJSON, as an
+identifier such as ``EPSG:4326``, or as other text. Spark has a number for each CRS, its SRID. Only the identifier of a
+CRS is read here, never its parameters; a CRS without one is an error that names it.
 
-`GeometryType` and `GeographyType` of PySpark name fewer SRIDs than Spark's JVM knows. For the others the column has
-the type of mixed SRIDs, ``GEOMETRY(ANY)``, and the SRID is in each row. The axes are longitude, latitude (or easting,
-northing) in GeoArrow and in Spark, whatever the CRS says, so that EPSG:4326 and OGC:CRS84 are the same.
+PySpark's `GeometryType` and `GeographyType` have fewer SRIDs than Spark's JVM. For the others the column has the type of
+mixed SRIDs, ``GEOMETRY(ANY)``, and the SRID is in each row. The axes are longitude, latitude (or easting, northing) in
+GeoArrow and in Spark for every CRS, so EPSG:4326 and OGC:CRS84 are the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -32,7 +33,7 @@ EXTENSION_METADATA: Final = "ARROW:extension:metadata"
 
 WKB: Final = "geoarrow.wkb"
 NAMES: Final = (WKB, "ogc.wkb")
-"""Extension types whose values are well-known binary; the second is the older name of the first."""
+"""Extension types whose values are well-known binary; the second is an older name of the first."""
 
 UNKNOWN_SRID: Final = 0
 """Spark's SRID of geometries without a CRS."""
@@ -40,7 +41,7 @@ UNKNOWN_SRID: Final = 0
 _SPEC: Final = "GeoArrow, extension-types.md"
 _STORAGE: Final = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
 _MOST_TEXT: Final = 1 << 20
-"""Characters of an extension's metadata that are read; PROJJSON of a compound CRS has some ten thousand."""
+"""Characters of an extension's metadata that are read; PROJJSON of a compound CRS has about ten thousand."""
 
 _NAMED_SRIDS: Final = {("OGC", "CRS84"): 4326, ("OGC", "CRS83"): 4269, ("OGC", "CRS27"): 4267}
 _NUMBERED: Final = ("EPSG", "ESRI", "SRID")
@@ -51,10 +52,10 @@ _URN: Final = re.compile(r"urn:ogc:def:crs:([A-Za-z]{2,16}):[0-9.]{0,16}:([A-Za-
 _END_OF_WKT: Final = re.compile(
     r"\b(?:ID|AUTHORITY)\[\s*\"([A-Za-z]{2,16})\"\s*,\s*\"?([A-Za-z0-9]{1,16})\"?\s*\]\s*\]\s*$"
 )
-"""The identifier of a whole CRS is the last part of its WKT; those of its parts are inside of other brackets."""
+"""The identifier of a CRS is the last part of its WKT; identifiers of its parts are inside of other brackets."""
 
 _HAS_REGISTRY: Final = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
-"""True if Spark's JVM knows more SRIDs than those that PySpark's types name."""
+"""True if Spark's JVM has more SRIDs than PySpark's types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class SpatialColumn:
 
 
 def spatial_of(field: t.Field, path: str) -> SpatialColumn | None:
-    """Return what the metadata of a field say of its geometries; None if it has none."""
+    """Return the geometries that the metadata of a field describe; None if it has none."""
     if field.extension_name not in NAMES or not isinstance(field.type, _STORAGE):
         return None
     return parse_spatial(dict(field.custom_metadata).get(EXTENSION_METADATA, ""), path)
@@ -86,7 +87,7 @@ def parse_spatial(text: str, path: str) -> SpatialColumn:
     values = _json_object(text, path) if text else {}
     edges = values.get("edges") or "planar"
     if edges not in ("planar", "spherical"):
-        _refuse(f"edges that are {_shown(edges)}; it has planar ones (GEOMETRY) and spherical ones (GEOGRAPHY)", path)
+        _refuse(f"edges that are {_show(edges)}; it has planar ones (GEOMETRY) and spherical ones (GEOGRAPHY)", path)
     crs = values.get("crs")
     if crs is None:
         # Without a CRS a geography has the default one of Spark, Parquet and Iceberg: OGC:CRS84.
@@ -106,7 +107,7 @@ def _json_object(text: str, path: str) -> Mapping[str, Any]:
         values = None
     if not isinstance(values, dict):
         raise InvalidMetadataError(
-            expected=f"metadata of {WKB} that are a JSON object", found=_shown(text), field_path=path, spec=_SPEC
+            expected=f"metadata of {WKB} that are a JSON object", found=_show(text), field_path=path, spec=_SPEC
         )
     return values
 
@@ -117,7 +118,7 @@ def _srid(crs: object, path: str) -> int:
         crs = _json_object(crs, path)
     identifier = _identifier(crs)
     if identifier is None:
-        _refuse(f"SRID for a CRS without an identifier: {_shown(crs)}", path)
+        _refuse(f"SRID for a CRS without an identifier: {_show(crs)}", path)
     authority, code = identifier
     named = _NAMED_SRIDS.get((authority.upper(), code.upper()))
     if named is not None:
@@ -140,6 +141,7 @@ def _identifier(crs: object) -> tuple[str, str] | None:
         return (match[1], match[2]) if match is not None else None
     if not isinstance(crs, dict):
         return None
+    # PROJJSON has `id`, or a list `ids`.
     several = crs.get("ids")
     first = several[0] if isinstance(several, list) and several else None
     id_ = crs.get("id", first)
@@ -149,7 +151,7 @@ def _identifier(crs: object) -> tuple[str, str] | None:
     return (id_["authority"], str(code)) if isinstance(code, str | int) else None
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     named = value.get("name") if isinstance(value, dict) else None
     text = str(named if isinstance(named, str) else value)
     return repr(text if len(text) <= 100 else f"{text[:100]}...")
@@ -162,23 +164,22 @@ def _refuse(what: str, path: str) -> NoReturn:
     )
 
 
-def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
+def spatial_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
     """Return the extension of a column that is written."""
-    metadata_string = metadata.get(EXTENSION_METADATA, "")
-    if metadata.get(EXTENSION_NAME) in NAMES and isinstance(metadata_string, str):
-        # The metadata that it was read with may describe the CRS whole: they are written again if they name the same type.
-        try:
-            fits = parse_spatial(metadata_string, path).spark_type == spark_type
-        except ArrowIpcError:
-            # A user may have edited the metadata; the type says enough.
-            fits = False
-        if fits:
-            return tuple((key, metadata[key]) for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata)
-    return _pairs(_describe(spark_type))
+    text = metadata.get(EXTENSION_METADATA, "")
+    if metadata.get(EXTENSION_NAME) in NAMES and isinstance(text, str):
+        # The metadata that it was read with may have the complete CRS, so they are written again if the type is the same.
+        # A user may have edited them; the type suffices then.
+        with suppress(ArrowIpcError):
+            if parse_spatial(text, path).spark_type == spark_type:
+                return tuple((key, metadata[key]) for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata)
+    described = _describe(spark_type)
+    # extension-types.md: without a key, the metadata are left out.
+    return ((EXTENSION_NAME, WKB), (EXTENSION_METADATA, described)) if described else ((EXTENSION_NAME, WKB),)
 
 
 def _describe(spark_type: s.SpatialType) -> str:
-    """Return the metadata of the extension for a type without a noted CRS; empty without one."""
+    """Return the metadata of the extension for a type; empty without a CRS."""
     is_geography = isinstance(spark_type, s.GeographyType)
     if spark_type.srid == spark_type.MIXED_SRID:
         crs = s.GeographyType.DEFAULT_CRS if is_geography else None
@@ -190,17 +191,12 @@ def _describe(spark_type: s.SpatialType) -> str:
     return json.dumps(described) if described else ""
 
 
-def _pairs(described: str) -> t.CustomMetadata:
-    # extension-types.md: without a key, the metadata are left out.
-    return ((EXTENSION_NAME, WKB), (EXTENSION_METADATA, described)) if described else ((EXTENSION_NAME, WKB),)
-
-
-# The storage of arrow.parquet.variant, whole or shredded.
+# The storage of arrow.parquet.variant, shredded or not.
 #
-# A variant is a struct of ``metadata``, its dictionary of keys, and ``value``, its bytes. Where values are of one
-# type they may be shredded: ``typed_value`` has them as an Arrow array. The elements of a shredded list, and the
-# fields of a shredded object, are structs of ``value`` and ``typed_value`` again (VariantShredding.md). This module
-# says which types are such storage; ``conform/variants.py`` puts the values together.
+# A variant is a struct of ``metadata``, its dictionary of keys, and ``value``, its bytes. Values of one type may be
+# shredded into an Arrow array, ``typed_value``. The elements of a shredded list and the fields of a shredded object are
+# structs of ``value`` and ``typed_value`` again (VariantShredding.md). These functions recognize such storage;
+# ``convert/variants.py`` assembles the values.
 METADATA: Final = "metadata"
 VALUE: Final = "value"
 TYPED: Final = "typed_value"
@@ -217,25 +213,25 @@ def is_variant(type_: t.DataType) -> bool:
     """Return whether a type is the storage of variants, shredded or not."""
     parts = part_types(type_)
     # VariantShredding.md: the metadata may be encoded, because all rows often have the same.
-    if METADATA not in parts or not isinstance(_decoded(parts.pop(METADATA)), _BYTES):
+    if METADATA not in parts or not isinstance(_value_type(parts.pop(METADATA)), _BYTES):
         return False
     return _is_node(parts)
 
 
 def is_shredded(type_: t.DataType) -> bool:
-    """Return whether the values of a variant's storage are partly in columns of their own."""
+    """Return whether a variant's storage has values in Arrow columns."""
     return TYPED in part_types(type_)
 
 
 def part_types(type_: t.DataType) -> dict[str, t.DataType]:
-    """Return the types of a struct's fields by name; nothing if it is not a struct, or has a name twice."""
+    """Return the types of a struct's fields by name; nothing for other types, or if a name occurs twice."""
     fields = type_.fields if isinstance(type_, t.Struct) else ()
     parts = {field.name: field.type for field in fields}
     return parts if len(parts) == len(fields) else {}
 
 
 def check_variant(type_: t.DataType, path: str) -> None:
-    """Check that Spark's variants hold all types of a variant's storage; `path` of the column is for errors."""
+    """Refuse a variant's storage with types that Spark's variants lack; `path` is for errors."""
     typed = part_types(type_).get(TYPED)
     if typed is None:
         return
@@ -252,8 +248,8 @@ def check_variant(type_: t.DataType, path: str) -> None:
         )
 
 
-def shredded_primitive(type_: t.DataType) -> s.DataType | None:
-    """Return the Spark type of the values of a ``typed_value``; None if it is not a primitive of Spark's variants."""
+def primitive_of_typed_value(type_: t.DataType) -> s.DataType | None:
+    """Return the Spark type of a primitive ``typed_value``; None if Spark's variants do not have it."""
     if isinstance(type_, t.Int) and type_.signed:
         return {8: s.ByteType, 16: s.ShortType, 32: s.IntegerType, 64: s.LongType}[type_.bit_width]()
     if isinstance(type_, t.Decimal) and 0 <= type_.scale <= type_.precision <= _MOST_DIGITS:
@@ -269,7 +265,7 @@ def shredded_primitive(type_: t.DataType) -> s.DataType | None:
 
 
 def _is_node(parts: dict[str, t.DataType]) -> bool:
-    """Return whether parts are those of a value: bytes, a shredded type, or both."""
+    """Return whether a struct of these parts is a value: bytes, a shredded type, or both."""
     if not parts or not parts.keys() <= {VALUE, TYPED}:
         return False
     if VALUE in parts and not isinstance(parts[VALUE], _BYTES):
@@ -283,34 +279,34 @@ def _is_typed(type_: t.DataType) -> bool:
     if isinstance(type_, t.Struct):
         fields = part_types(type_)
         return len(fields) == len(type_.fields) and all(_is_node(part_types(field)) for field in fields.values())
-    return shredded_primitive(type_) is not None or _is_missing_in_spark(type_)
+    return primitive_of_typed_value(type_) is not None or _is_missing_in_spark(type_)
 
 
 def _is_missing_in_spark(type_: t.DataType) -> bool:
-    """Return whether a type is one of the variants of Parquet, and not of Spark."""
+    """Return whether Parquet's variants have a type that Spark's lack."""
     if isinstance(type_, t.Timestamp):
         return type_.unit is t.TimeUnit.NANOSECOND
     return type_ == t.Time(_MICROSECOND, 64)
 
 
-def _decoded(type_: t.DataType) -> t.DataType:
+def _value_type(type_: t.DataType) -> t.DataType:
     if isinstance(type_, t.Dictionary):
         return type_.value
     return type_.values.type if isinstance(type_, t.RunEndEncoded) else type_
 
 
-# Timestamps with an offset: a struct of the instant in UTC and of the minutes by which the writer's clock differed from it.
-# A value without an instant is null, one without an offset has none (CanonicalExtensions.rst).
+# Timestamps with an offset: a struct of the instant in UTC and the minutes by which the writer's clock differed from UTC.
+# A value without an instant is null, and its offset may be missing (CanonicalExtensions.rst).
 _MINUTES: Final = t.Int(16, signed=True)
 _NAMES_WITH_OFFSET: Final = ("timestamp", "offset_minutes")
 
 
 def is_with_offset(type_: t.DataType) -> bool:
-    """Return whether a type is the storage of timestamps with an offset, whose offsets may be in a dictionary or runs."""
+    """Return whether a type is the storage of timestamps with an offset; offsets may be encoded."""
     if not isinstance(type_, t.Struct) or tuple(field.name for field in type_.fields) != _NAMES_WITH_OFFSET:
         return False
     instant, minutes = (field.type for field in type_.fields)
-    return isinstance(instant, t.Timestamp) and instant.timezone == "UTC" and _decoded(minutes) == _MINUTES
+    return isinstance(instant, t.Timestamp) and instant.timezone == "UTC" and _value_type(minutes) == _MINUTES
 
 
 def _of_timestamp_with_offset(type_: t.DataType, options: ReadOptions) -> s.DataType:
@@ -324,27 +320,22 @@ def _of_timestamp_with_offset(type_: t.DataType, options: ReadOptions) -> s.Data
 
 @dataclass(frozen=True, slots=True)
 class DocLine:
-    """A line of ``docs/types.md``.
-
-    `lossless` means that default options change no value.
-    """
+    """A line of ``docs/types.md``."""
 
     arrow: str
     spark: str
     meaning: str = ""
-    lossless: bool = True
+    lossless: bool = True  # whether default options change no value
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A row of `EXTENSIONS`: the valid storage of an extension type, and the Spark type that it becomes.
-
-    `check` refuses a storage that Spark's type does not hold; it takes the storage and the path of the column.
-    """
+    """A row of `EXTENSIONS`: the valid storage of an extension type, and its Spark type."""
 
     spark_type: Callable[[t.DataType, ReadOptions], s.DataType]
     is_storage: Callable[[t.DataType], bool]
     lines: tuple[DocLine, ...]
+    # Refuses storage that Spark's type does not hold; takes the storage and the path of the column.
     check: Callable[[t.DataType, str], None] | None = None
 
 
@@ -390,11 +381,11 @@ EXTENSIONS: Final[Mapping[str, Extension]] = {
         check_variant,
     ),
 }  # fmt: skip
-"""By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""
+"""By name: extension types that are converted. Others are read as their storage, as all with ``extensionTypes=storage``."""
 
 
 def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
-    """Return the row of `EXTENSIONS` for a field, or None if it is read as its storage."""
+    """Return the row of a field in `EXTENSIONS`, or None if it is read as its storage."""
     if options.extension_types is ExtensionTypes.STORAGE or not is_extension(field.extension_name, field.type):
         return None
     if is_with_offset(field.type) and options.timestamps_with_offset is TimestampsWithOffset.STRUCT:

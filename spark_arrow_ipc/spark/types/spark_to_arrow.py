@@ -1,8 +1,8 @@
-"""`WRITTEN`: the Arrow type as which every Spark type is written.
+"""`WRITTEN`: the Arrow type of every Spark type that is written.
 
-The reverse of ``spark/types/arrow_to_spark.py``, with types that old Arrow readers know. Every field is nullable. Custom
-metadata that was read from a file is restored (``spark/types/field_metadata.py``), and the types that Arrow has as
-extensions (variant, geometry) get their names.
+The reverse of ``spark/types/arrow_to_spark.py``, with types that old Arrow readers support. Every field is nullable.
+Custom metadata that was read from a file is restored (``spark/types/field_metadata.py``), and types that are extensions
+in Arrow (variant, geometry) get their names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], 
             field_path=path,
         )
     type_ = written(spark_type, path)
-    return t.Field(name, type_, custom_metadata=written_pairs(spark_type, metadata, type_, path))
+    return t.Field(name, type_, custom_metadata=field_pairs(spark_type, metadata, type_, path))
 
 
 def storage_type(spark_type: s.DataType) -> s.DataType:
@@ -49,31 +49,22 @@ def storage_type(spark_type: s.DataType) -> s.DataType:
     return spark_type
 
 
-def written_pairs(
+def field_pairs(
     spark_type: s.DataType, metadata: Mapping[str, Any], written: t.DataType, path: str
 ) -> t.CustomMetadata:
     """Return the custom metadata of the Arrow field of a Spark column."""
     pairs_of = _PAIRS.get(type(storage_type(spark_type)))
     extension_pairs = () if pairs_of is None else pairs_of(storage_type(spark_type), metadata, path)
-    # An extension of the type itself replaces both pairs of one that the column was read with.
-    own_keys = {key for key, _ in extension_pairs}
-    if extension_columns.EXTENSION_NAME in own_keys:
-        own_keys.add(extension_columns.EXTENSION_METADATA)
+    # An extension of the type replaces both pairs of one that the column was read with.
+    replaced = {key for key, _ in extension_pairs}
+    if extension_columns.EXTENSION_NAME in replaced:
+        replaced.add(extension_columns.EXTENSION_METADATA)
     annotations = field_metadata.from_spark(metadata, written)
-    return (*(pair for pair in annotations if pair[0] not in own_keys), *extension_pairs)
+    return (*(pair for pair in annotations if pair[0] not in replaced), *extension_pairs)
 
 
 def _just(type_: t.DataType) -> Callable[[Any, str], t.DataType]:
     return lambda _spark_type, _path: type_
-
-
-def _time(spark_type: s.TimeType, _path: str) -> t.DataType:
-    micro = spark_type.precision <= _MICROSECOND_DIGITS
-    return t.Time(t.TimeUnit.MICROSECOND if micro else t.TimeUnit.NANOSECOND, 64)
-
-
-def _array(spark_type: s.ArrayType, path: str) -> t.DataType:
-    return t.List(arrow_field("item", spark_type.elementType, {}, f"{path}[]"))
 
 
 def _map(spark_type: s.MapType, path: str) -> t.DataType:
@@ -82,11 +73,6 @@ def _map(spark_type: s.MapType, path: str) -> t.DataType:
     # Columnar.rst, "Map": the entries and the keys are not nullable by definition.
     entries = t.Struct((replace(key, nullable=False), value))
     return t.Map(t.Field("entries", entries, nullable=False))
-
-
-def _struct(spark_type: s.StructType, path: str) -> t.DataType:
-    fields = spark_type.fields
-    return t.Struct(tuple(arrow_field(f.name, f.dataType, f.metadata or {}, f"{path}.{f.name}") for f in fields))
 
 
 WRITTEN: Mapping[type[s.DataType], Callable[[Any, str], t.DataType]] = {
@@ -98,25 +84,29 @@ WRITTEN: Mapping[type[s.DataType], Callable[[Any, str], t.DataType]] = {
     s.LongType: _just(t.int64),
     s.FloatType: _just(t.float32),
     s.DoubleType: _just(t.float64),
-    s.DecimalType: lambda spark_type, _path: t.Decimal(spark_type.precision, spark_type.scale),
+    s.DecimalType: lambda type_, _path: t.Decimal(type_.precision, type_.scale),
     s.StringType: _just(t.utf8),
-    # Spark's strings are these with spark.sql.preserveCharVarcharTypeInfo.
+    # With spark.sql.preserveCharVarcharTypeInfo strings are CHAR and VARCHAR.
     s.CharType: _just(t.utf8),
     s.VarcharType: _just(t.utf8),
     s.BinaryType: _just(t.binary),
     s.DateType: _just(t.date32),
-    s.TimeType: _time,
+    s.TimeType: lambda type_, _path: t.Time(
+        t.TimeUnit.MICROSECOND if type_.precision <= _MICROSECOND_DIGITS else t.TimeUnit.NANOSECOND, 64
+    ),
     s.TimestampType: _just(_UTC_TIMESTAMP),
     s.TimestampNTZType: _just(t.Timestamp(t.TimeUnit.MICROSECOND)),
     s.DayTimeIntervalType: _just(t.Duration(t.TimeUnit.MICROSECOND)),
-    s.ArrayType: _array,
+    s.ArrayType: lambda type_, path: t.List(arrow_field("item", type_.elementType, {}, f"{path}[]")),
     s.MapType: _map,
-    s.StructType: _struct,
+    s.StructType: lambda type_, path: t.Struct(
+        tuple(arrow_field(f.name, f.dataType, f.metadata or {}, f"{path}.{f.name}") for f in type_.fields)
+    ),
     s.VariantType: _just(_VARIANT),
     s.GeometryType: _just(t.binary),
     s.GeographyType: _just(t.binary),
 }
-"""By Spark type class: the Arrow type. Spark does not pass absent ones through Arrow."""
+"""By Spark type class. Spark does not pass others through Arrow."""
 
 _CASTS: Mapping[type[s.DataType], str] = {
     s.YearMonthIntervalType: "write its months: cast(c AS interval month), then cast that AS int",
@@ -126,7 +116,7 @@ _CASTS: Mapping[type[s.DataType], str] = {
 
 def _variant_pairs(_spark_type: s.VariantType, metadata: Mapping[str, Any], _path: str) -> t.CustomMetadata:
     pairs = {extension_columns.EXTENSION_NAME: _VARIANT_NAMES[0], extension_columns.EXTENSION_METADATA: ""}
-    if metadata.get(extension_columns.EXTENSION_NAME) in _VARIANT_NAMES:  # as it was read
+    if metadata.get(extension_columns.EXTENSION_NAME) in _VARIANT_NAMES:  # the name that it was read with
         pairs = {key: value for key in pairs if isinstance(value := metadata.get(key), str)}
     return tuple(pairs.items())
 
@@ -135,13 +125,13 @@ _VARIANT_NAMES: Final = ("arrow.parquet.variant", "parquet.variant")
 
 _PAIRS: Mapping[type[s.DataType], Callable[[Any, Mapping[str, Any], str], t.CustomMetadata]] = {
     s.VariantType: _variant_pairs,
-    s.GeometryType: extension_columns.written_pairs,
-    s.GeographyType: extension_columns.written_pairs,
+    s.GeometryType: extension_columns.spatial_pairs,
+    s.GeographyType: extension_columns.spatial_pairs,
 }
-"""By Spark type class: the metadata for parts that the Arrow type lacks."""
+"""By Spark type class: the extension of the Arrow field."""
 
 
-def written_table() -> str:
+def types_table() -> str:
     """Return the Markdown table of `WRITTEN`, for ``docs/types.md``."""
     rows = [f"| {spark} | {arrow} |" for spark, arrow in _LINES]
     return "\n".join(["| Spark | Arrow |", "|---|---|", *rows])

@@ -1,9 +1,9 @@
 """Tensor columns: ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor`` of CanonicalExtensions.rst.
 
-`tensor_of` reads what a field's metadata say and holds it against the storage. A tensor has a *physical* shape, in
-which its values are stored by rows, and a *logical* one, which a permutation makes of it. Spark sees the logical one: a
-struct of a shape and of the values by rows of that shape, so that ``reshape`` of what a row has is right whatever the
-file does. The metadata of the Spark field are those of the logical tensor, which has no permutation.
+`tensor_of` reads a field's metadata and compares them with the storage. A tensor has a *physical* shape, in which its
+values are stored by rows, and a *logical* one, into which a permutation turns it. Spark sees the logical one: a struct
+of a shape and of the values by rows of that shape, so that ``reshape`` is right for every file. The metadata of the Spark
+field describe the logical tensor, which has no permutation.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TensorColumn:
         return self.shape if self.permutation is None else tuple(self.shape[d] for d in self.permutation)
 
     def logical(self) -> TensorColumn:
-        """Return the same tensors as they are once their values are in the logical order."""
+        """Return the same tensors with their values in the logical order."""
         names = self.dim_names
         if self.permutation is not None and names is not None:
             names = tuple(names[d] for d in self.permutation)
@@ -80,12 +80,12 @@ class TensorColumn:
         return {EXTENSION_NAME: name, EXTENSION_METADATA: json.dumps(values, separators=(",", ":"))}
 
     def text(self) -> str:
-        """Return the shape for people, as the option `tensorColumns` takes it: ``2x?x3``."""
+        """Return the shape as in the option `tensorColumns`: ``2x?x3``."""
         return "x".join("?" if size is None else str(size) for size in self.shape)
 
 
 def tensor_of(field: t.Field, path: str) -> TensorColumn | None:
-    """Return what the metadata of a field say of its tensors; None if it has none."""
+    """Return the tensors that the metadata of a field describe; None if it has none."""
     name = field.extension_name
     if name not in NAMES or isinstance(field.type, t.Dictionary | t.RunEndEncoded):
         return None
@@ -113,7 +113,7 @@ _LISTS: Final = (t.List, t.LargeList)
 
 
 def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> TensorColumn:
-    """Parse the metadata of an extension; `dimensions` are those of storage of variable shape, None for ``uniform_shape``."""
+    """Parse the metadata of an extension; `dimensions` of the storage are None for a fixed shape."""
     try:
         values = parse_json(text) if text and len(text) <= _MOST_TEXT else None if text else {}
     except ValueError:
@@ -124,6 +124,7 @@ def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> Ten
     shape = values.get(key)
     if shape is None and name == VARIABLE and dimensions is not None:
         shape = [None] * dimensions
+    # `type` instead of isinstance, because JSON's true and false are not sizes.
     size_types = (int,) if name == FIXED else (int, type(None))
     if not isinstance(shape, list) or not all(type(n) in size_types and (n is None or 0 <= n < 1 << 31) for n in shape):
         _invalid(path, f"{key}, a list of sizes", _cut(text))
@@ -139,7 +140,7 @@ def _permutation(values: Mapping[str, Any], dimensions: int, path: str) -> tuple
     usual = list(range(dimensions))
     if not isinstance(axes, list) or not all(type(d) is int for d in axes) or sorted(axes) != usual:
         _invalid(path, f"a permutation with each of the dimensions 0 to {dimensions - 1} once", _cut(str(axes)))
-    return None if axes == usual else tuple(axes)
+    return None if axes == usual else tuple(axes)  # the identity needs no reordering
 
 
 def _dim_names(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[str, ...] | None:

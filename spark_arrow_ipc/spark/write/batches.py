@@ -76,8 +76,8 @@ def _convert_growing_batches(
 ) -> Iterator[RecordBatch]:
     """Convert batches of fewer columns, or of narrower types, as a read converts the files that are older than others."""
     # Imported late: other writes need nothing of how files are read.
-    from spark_arrow_ipc.spark.conform.conversion import nulls
-    from spark_arrow_ipc.spark.conform.plan import compile_conform
+    from spark_arrow_ipc.spark.convert.conversion import nulls
+    from spark_arrow_ipc.spark.convert.plan import compile_converter
 
     spark_schema = arrow_schema_for(spark_columns.schema)
     grown = [
@@ -86,12 +86,12 @@ def _convert_growing_batches(
         if i >= len(spark_schema) or new != spark_columns.schema.fields[i]
     ]
     target = s.StructType([spark_columns.written.fields[i] for i in grown])
-    conform = compile_conform(spark_schema, target, ReadOptions())
+    converter = compile_converter(spark_schema, target, ReadOptions())
     for batch in batches:
         narrow = written_batch(batch, spark_schema)
         absent = nulls(narrow.num_rows)
         columns = [*narrow.columns, *[absent] * (len(usual) - len(spark_schema))]
-        for i, conversion in zip(grown, conform.conversions, strict=True):
+        for i, conversion in zip(grown, converter.conversions, strict=True):
             with error_context(field_path=usual.fields[i].name):
                 columns[i] = _as_written(bridge.from_pyarrow(conversion.convert(columns[i], None)), usual.fields[i])
         yield RecordBatch(usual, tuple(columns), narrow.num_rows)

@@ -31,7 +31,7 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
 from spark_arrow_ipc.spark.options.values import DictionaryColumns, Layout, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.types import schema_pairs, spark_note
+from spark_arrow_ipc.spark.types import schema_pairs, spark_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
@@ -169,10 +169,12 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
             fields[i] = _encoded(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
-    user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_note.KEY)
+    user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_annotation.KEY)
     in_fields = [field for i, field in enumerate(fields) if i not in positions]
-    annotations = (pair for pair in schema_pairs.noted_pairs(in_files, in_fields) if pair[0] not in dict(user_pairs))
-    pairs = (*user_pairs, *annotations, *spark_note.note_pairs(in_files))
+    annotations = (
+        pair for pair in schema_pairs.pairs_of_annotations(in_files, in_fields) if pair[0] not in dict(user_pairs)
+    )
+    pairs = (*user_pairs, *annotations, *spark_annotation.annotation_pairs(in_files))
     unchanged = not sampled and not pairs and tuple(fields) == usual.fields
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), pairs), sampled, targets)
     partition = PartitionBy(positions) if positions else None
@@ -243,11 +245,10 @@ def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> Sink
     return SinkOptions(
         write,
         min(options.record_batch_rows, _countable_rows(fields)),
-        options.record_batch_bytes,
-        options.max_records_per_file,
-        options.max_file_bytes,
-        options.metadata,
-        _statistics(options),
+        max_file_rows=options.max_records_per_file,
+        max_file_nbytes=options.max_file_bytes,
+        custom_metadata=options.metadata,
+        statistics=_statistics(options),
     )
 
 

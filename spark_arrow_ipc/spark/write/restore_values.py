@@ -352,7 +352,7 @@ def _map(restoring: _Restoring, array: Array, type_: t.Map) -> Array:
 
 
 def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    """Make lists of numbers of binary values, whose bytes they are (``vectors=binary``); `conform` has the reverse."""
+    """Make lists of numbers of binary values, whose bytes they are (``vectors=binary``); `convert` has the reverse."""
     element = vector_element(type_)
     assert element is not None
     width = array_data.dtype_of(element).itemsize

@@ -25,11 +25,11 @@ from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_met
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, listed
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import SchemaCheck
-from spark_arrow_ipc.spark.types import field_metadata, spark_note
+from spark_arrow_ipc.spark.types import field_metadata, spark_annotation
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
-from spark_arrow_ipc.spark.types.field_metadata import is_storage_of, is_vector_note, noted_type, readable
-from spark_arrow_ipc.spark.types.merge import merged_schema
-from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type, written_pairs
+from spark_arrow_ipc.spark.types.field_metadata import is_storage_of, is_vector_annotation, readable, type_of_annotation
+from spark_arrow_ipc.spark.types.merge import merge_schemas
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, field_pairs, storage_type
 from spark_arrow_ipc.spark.write.restore_values import RESTORED
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
@@ -147,11 +147,11 @@ def united_schema(first: tuple[Schema, str], second: tuple[Schema, str]) -> Sche
     A column has the field of the first one, or that of the second where only this has it, or with a wider type.
     """
     sides = [(schema, name, spark_schema(schema, ReadOptions())) for schema, name in (first, second)]
-    merged = merged_schema([(name, struct) for _, name, struct in sides])
+    merged = merge_schemas([(name, struct) for _, name, struct in sides])
     sources = [(schema, struct) for schema, _, struct in sides]
     fields = tuple(replace(_arrow_field(field, sources), nullable=True) for field in merged.fields)
-    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_note.KEY)
-    return Schema(fields, (*pairs, *spark_note.note_pairs(merged)))
+    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_annotation.KEY)
+    return Schema(fields, (*pairs, *spark_annotation.annotation_pairs(merged)))
 
 
 def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructType]]) -> t.Field:
@@ -189,8 +189,8 @@ def check_schema(own: s.StructType, there: s.StructType, path: str, check: Schem
         return None
     try:
         # Merging keeps the columns and types of the first schema, unless the second one adds to them.
-        merged = merged_schema([(_HERE, own), (path, there)])
-        grown = merged_schema([(path, there), (_HERE, own)])
+        merged = merge_schemas([(_HERE, own), (path, there)])
+        grown = merge_schemas([(path, there), (_HERE, own)])
     except ArrowIpcError as error:
         what = f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
         raise _refused(path, what) from error
@@ -277,7 +277,7 @@ def _refused(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
 # the column cannot be converted to, before any task runs; `restore_values` converts.
 #
 # What was in the file comes back exactly, or the column is refused: also where the read may have changed values
-# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`noted_type`).
+# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`type_of_annotation`).
 def restored_schema(spark_schema: s.StructType) -> Schema:
     """Return the Arrow schema of a DataFrame's files, with the noted types."""
     return Schema.of(_restore_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
@@ -292,7 +292,7 @@ def _vector_notes(field: s.StructField) -> s.StructField:
     metadata = dict(field.metadata or {})
     metadata.pop(field_metadata.INEXACT_KEY, None)
     note = metadata.get(field_metadata.TYPE_KEY)
-    is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_note(note)
+    is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_annotation(note)
     # The note of the type that a column is written as anyway says that an extension fits it.
     if not is_vector and not is_storage_of(arrow_field(field.name, field.dataType, {}, field.name).type, note):
         metadata.pop(field_metadata.TYPE_KEY, None)
@@ -319,12 +319,12 @@ def _restore_field(
         type_ = _with_fields(_restore_type(note, usual.type, path), spark_type, path, is_noted=True)
     else:
         type_ = _with_fields(usual.type, spark_type, path, is_noted=False)
-    return t.Field(name, type_, custom_metadata=written_pairs(spark_type, metadata, type_, path))
+    return t.Field(name, type_, custom_metadata=field_pairs(spark_type, metadata, type_, path))
 
 
 def _restore_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.DataType:
     try:
-        type_ = noted_type(note, usual)
+        type_ = type_of_annotation(note, usual)
     except ValueError as error:
         raise _no_way_back(note, usual, path) from error
     if not _can_restore(usual, type_):

@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, Positions, find_column
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, cut_repr, error_context
 from spark_arrow_ipc.spark.types.extension_columns import EXTENSION_METADATA, EXTENSION_NAME
-from spark_arrow_ipc.spark.types.field_metadata import TYPE_KEY, note_of, noted_type
+from spark_arrow_ipc.spark.types.field_metadata import TYPE_KEY, annotation_of, type_of_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
@@ -326,7 +326,7 @@ def _target(
     lists_field = arrow_field(lists.name, lists.dataType, metadata, field.name)
     annotation = _annotated_value(field) if restore_types else None
     if annotation is not None:
-        lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", annotation)))
+        lists.metadata[TYPE_KEY] = annotation_of(t.List(t.Field("item", annotation)))
         lists_field = restored_schema(s.StructType([lists])).fields[0]
     assert isinstance(lists_field.type, t.List)
     type_: t.DataType
@@ -375,7 +375,7 @@ def _noted(field: s.StructField) -> t.DataType | None:
     storage = t.struct([(DATA, lists), (SHAPE, t.list_(t.int32))])
     for usual in (lists, storage):
         try:
-            return noted_type(note, usual)
+            return type_of_annotation(note, usual)
         except ValueError:
             continue
     return None

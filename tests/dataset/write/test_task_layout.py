@@ -67,6 +67,13 @@ def test_files_end_where_they_are_full(staging, options, expected, portion):
     assert [sum(rows) for rows in expected] == [file.rows for file in output.files]
 
 
+def test_record_batches_end_at_their_bytes(staging):
+    output = write_task(staging, [batch(0, 250)], SCHEMA, partition_id=0, options=SinkOptions(record_batch_nbytes=1024))
+    (lengths,) = blocks_of(staging, output)
+    assert max(lengths) <= 1024 // 16 < sum(lengths)
+    assert list(range(250)) == values_of(staging, output)
+
+
 @pytest.mark.parametrize("compression", [None, "lz4"])
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @pytest.mark.parametrize("limit", [6_000, 20_000])

@@ -61,14 +61,14 @@ def test_only_the_columns_that_are_named_are_read(monkeypatch, fake_columns):
     plan = plan_aggregate(
         SCHEMA, ["NAME"], {"n": "count(*)", "ids": "sum(id)", "lists": "count(list)", "again": "max(id)"}, "p"
     )
-    assert ["id", "name", "list"] == plan.asked.names
+    assert ["id", "name", "list"] == plan.columns.names
     assert (1,) == plan.partials.keys
     assert [("count_all", None), ("sum", 0), ("count", 2), ("max", 0)] == [
         (p.function, p.column) for p in plan.partials.parts
     ]
     types = [field.dataType.simpleString() for field in plan.output.fields]
     assert ["string", "bigint", "decimal(38,0)", "bigint", "bigint"] == types
-    assert [] == plan_aggregate(SCHEMA, [], {"n": "count(*)"}, "p").asked.names
+    assert [] == plan_aggregate(SCHEMA, [], {"n": "count(*)"}, "p").columns.names
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.functions import user_function
 from spark_arrow_ipc.spark.functions.user_function import OutputCheck
 from spark_arrow_ipc.spark.options.values import Nanoseconds
@@ -21,12 +21,12 @@ def batch(ids, texts, id_type=None, text_type=None):
 
 def test_columns_go_by_name_and_a_plan_serves_a_run_of_batches(monkeypatch):
     compiled = []
-    compile_conform = user_function.compile_conform
-    monkeypatch.setattr(user_function, "compile_conform", lambda *a: compiled.append(a) or compile_conform(*a))
+    compile_converter = user_function.compile_converter
+    monkeypatch.setattr(user_function, "compile_converter", lambda *a: compiled.append(a) or compile_converter(*a))
     check = OutputCheck(SCHEMA, "f")
     narrow = [batch([1], ["a"], pa.int16(), pa.large_string())] * 3
     made = [piece for each in [*narrow, batch([2], ["b"]), *narrow] for piece in check.convert(each)]
-    assert {expected_arrow_schema(SCHEMA)} == {piece.schema for piece in made}
+    assert {pyarrow_schema(SCHEMA)} == {piece.schema for piece in made}
     assert [1, 1, 1, 2, 1, 1, 1] == [piece["id"][0].as_py() for piece in made]
     assert 3 == len(compiled)
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.spark.functions.map_in_arrow import FunctionMapping, MappedReader, mapped_source
+from spark_arrow_ipc.spark.functions.map_in_arrow import FunctionMapping, MappedReader, mapping_source
 from spark_arrow_ipc.spark.functions.user_function import ship
 
 SCHEMA = s.StructType([s.StructField("a", s.LongType())])
@@ -25,7 +25,7 @@ def test_the_name_is_that_of_all_that_matters():
 
 
 def test_the_class_goes_by_value_and_holds_the_mapping_alone():
-    made = mapped_source(mapping())
+    made = mapping_source(mapping())
     again = cloudpickle.loads(cloudpickle.dumps(made))
     assert made.mapping == again.mapping
     assert made.name() == again.name()

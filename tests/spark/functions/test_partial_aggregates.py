@@ -111,9 +111,9 @@ def test_few_partial_rows_are_held(monkeypatch):
 def grouped_rows(monkeypatch):
     """A list of the numbers of rows that are grouped at once."""
     made = []
-    reduced = partial_aggregates._Inputs.reduced
+    reduced = partial_aggregates._Inputs.reduce
     monkeypatch.setattr(
-        partial_aggregates._Inputs, "reduced", lambda inputs: made.append(inputs.table.num_rows) or reduced(inputs)
+        partial_aggregates._Inputs, "reduce", lambda inputs: made.append(inputs.table.num_rows) or reduced(inputs)
     )
     return made
 

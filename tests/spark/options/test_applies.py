@@ -13,7 +13,7 @@ from spark_arrow_ipc.spark.options.options import (
     WRITING,
     check_compacted,
     check_streamed,
-    misapplied,
+    find_misapplied,
     parse_read,
     parse_stream,
     parse_write,
@@ -73,7 +73,7 @@ def expect_mode(given, *names):
 
 
 def count(given, _sources):
-    if any(misapplied(parse_read({"path": "/data", **given}), READING, Use.COUNT)):
+    if any(find_misapplied(parse_read({"path": "/data", **given}), READING, Use.COUNT)):
         raise OptionError("left to tasks")
 
 

@@ -47,23 +47,26 @@ DECLARED = {
 
 @pytest.mark.parametrize("attribute", DECLARED)
 def test_a_declaration(attribute):
-    (option,) = declare.declared(Declared)[attribute]
+    (option,) = declare.options_by_attribute(Declared)[attribute]
     value = getattr(Declared(), attribute)
     assert DECLARED[attribute] == (option.name, value, option.default, option.expected, option.example)
 
 
 def test_declarations_keep_their_order():
-    assert list(DECLARED) == list(declare.declared(Declared)) == [field.name for field in fields(Declared)]
+    assert list(DECLARED) == list(declare.options_by_attribute(Declared)) == [field.name for field in fields(Declared)]
 
 
 def test_one_attribute_may_have_the_value_of_one_of_two_options():
-    paths, columns = declare.declared(ReadOptions)["paths"], declare.declared(ReadOptions)["columns"]
+    paths, columns = (
+        declare.options_by_attribute(ReadOptions)["paths"],
+        declare.options_by_attribute(ReadOptions)["columns"],
+    )
     assert (["path", "paths"], ["columns"]) == ([o.name for o in paths], [o.name for o in columns])
 
 
 @pytest.mark.parametrize("cls", [ReadOptions, SparkWriteOptions])
 def test_an_absent_option_has_the_value_of_its_default(cls):
-    for attribute, options in declare.declared(cls).items():
+    for attribute, options in declare.options_by_attribute(cls).items():
         for option in options:
             if option.default is not None:
                 assert option.parse(option.default) == getattr(cls(), attribute)

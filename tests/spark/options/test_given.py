@@ -67,7 +67,11 @@ WRITE_ERRORS = {
     ),
     "batch_size": (
         {"batch_size": "10"},
-        "there is no option batch_size for writing; the options recordBatchRows and recordBatchBytes",
+        "there is no option batch_size for writing; the option recordBatchRows bounds a record batch",
+    ),
+    "recordBatchBytes": (
+        {"recordBatchBytes": "1m"},
+        "there is no option recordBatchBytes for writing; the option recordBatchRows bounds",
     ),
     "codec": ({"codec": "zstd"}, "there is no option codec for writing; the option compression names the codec"),
     "replaceWhere": (

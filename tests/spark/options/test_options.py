@@ -71,7 +71,6 @@ WRITES = {
     "compression": ({"compression": "ZSTD", "compressionLevel": "-3"}, {"compression": CompressionType.ZSTD, "compression_level": -3}),
     "no compression": ({"compression": "none"}, {"compression": None}),
     "recordBatchRows": ({"recordBatchRows": "10"}, {"record_batch_rows": 10}),
-    "recordBatchBytes": ({"recordBatchBytes": "1m"}, {"record_batch_bytes": 1 << 20}),
     "statistics": ({"statistics": "all"}, {"statistics": Statistics.ALL}),
     "statistics of some": ({"statistics": "a, b.c"}, {"statistics": ("a", ("b", "c"))}),
     "partitionOverwriteMode": ({"partitionOverwriteMode": "DYNAMIC"}, {"partition_overwrite_mode": PartitionOverwriteMode.DYNAMIC}),

@@ -113,7 +113,7 @@ MISTAKES = {
     "a number as a flag": (options.read, {"mergeSchema": 1}, "mergeSchema takes bool, and was given 1 of type int; as a string: true"),
     "a flag as a number": (options.read, {"minPartitionNum": True}, "minPartitionNum takes int, and was given True of type bool"),
     "None": (options.read, {"where": None}, "where takes str, and was given None of type NoneType"),
-    "a fraction": (options.write, {"recordBatchBytes": 1e6}, r"takes int \| str, and was given 1000000.0 of type float"),
+    "a fraction": (options.write, {"maxFileBytes": 1e6}, r"takes int \| str, and was given 1000000.0 of type float"),
     "too small": (options.write, {"recordBatchRows": 0}, "recordBatchRows must be a whole number of at least 1, and is '0'"),
     "a set of columns": (options.read, {"columns": {"a"}}, "columns takes .* and was given {'a'} of type set"),
     "columns by number": (options.read, {"columns": [1]}, "columns takes"),

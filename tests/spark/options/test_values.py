@@ -40,7 +40,7 @@ def test_tensor_columns_that_are_none(string):
 @pytest.mark.parametrize("string", ["", "a", "a:?", "a:0", "a:2x3", "a:-1", "a.:2", "a:2147483648", "a:2,"])
 def test_fixed_size_lists_that_are_none(string):
     with pytest.raises(ValueError):
-        values.fixed_size_lists(string)
+        values.list_sizes(string)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, check_clash, metadata_schema
 
 MODIFIED_NS = 1_767_323_045_123_456_789
@@ -58,7 +58,7 @@ def test_the_modification_time_is_exact_to_the_microsecond():
 
 
 def test_columns_have_the_types_that_spark_expects():
-    expected = expected_arrow_schema(metadata_schema())
+    expected = pyarrow_schema(metadata_schema())
     rows = rows_of((2, 1), 0, 3)
     columns = [column.array(rows, name) for name, column in METADATA_COLUMNS.items()]
     assert 3 == pa.RecordBatch.from_arrays(columns, schema=expected).num_rows

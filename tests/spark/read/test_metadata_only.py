@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, SchemaMismatchError
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import metadata_only
 from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader
@@ -71,7 +71,7 @@ def test_byte_offsets_are_those_that_pyarrow_reads_at(lake):
 
 def test_batches_have_the_schema_that_spark_asked_for(lake):
     for schema in (BLOCK_SCHEMA, only("rows"), only("statistics", "path")):
-        assert {expected_arrow_schema(schema)} == {batch.schema for batch in read(reader_of(lake, schema))}
+        assert {pyarrow_schema(schema)} == {batch.schema for batch in read(reader_of(lake, schema))}
 
 
 def test_files_are_shared_by_tasks(lake, monkeypatch):

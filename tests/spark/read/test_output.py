@@ -9,7 +9,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, metadata_schema
 from spark_arrow_ipc.spark.read.reader import compile_output
 from spark_arrow_ipc.spark.read.where import Where
@@ -22,11 +22,11 @@ ROWS = RowsOf(FileRange("/a.arrow", 1, 1), 0, ScannedBatch(RecordBatch(Schema(()
 
 
 def batch_of(schema):
-    return pa.RecordBatch.from_pydict({name: VALUES[name] for name in schema.names}, expected_arrow_schema(schema))
+    return pa.RecordBatch.from_pydict({name: VALUES[name] for name in schema.names}, pyarrow_schema(schema))
 
 
 def finish(asked, where=None):
-    """Spark's batch of a conformed one, for a schema with columns of OWN and perhaps `_block`."""
+    """Spark's batch of a converted one, for a schema with columns of OWN and perhaps `_block`."""
     schema = s.StructType([BLOCK if name == "_block" else OWN[name] for name in asked])
     own = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
     added = [name for name in asked if name in METADATA_COLUMNS]
@@ -35,9 +35,9 @@ def finish(asked, where=None):
         parsed = Where.parse(where, own, metadata=True)
         missing = [path[0] for path in parsed.missing]
         selection = parsed.bind(own, [field for field in (*OWN.fields, *EXTRA.fields) if field.name in missing], None)
-    conformed = batch_of(s.StructType([*own.fields, *(() if selection is None else selection.extra)]))
-    batch = compile_output(schema, own, added, conformed.schema, selection)(conformed, ROWS)
-    return conformed, expected_arrow_schema(schema), batch
+    converted = batch_of(s.StructType([*own.fields, *(() if selection is None else selection.extra)]))
+    batch = compile_output(schema, own, added, converted.schema, selection)(converted, ROWS)
+    return converted, pyarrow_schema(schema), batch
 
 
 ORDERS = [*itertools.permutations(["a", "b", "_block"]), ("b",), ("_block",), ("_block", "a")]
@@ -64,8 +64,8 @@ def test_batches_have_sparks_schema_and_the_rows_that_match(order, where, kept):
 
 
 def test_a_batch_that_needs_nothing_is_not_touched():
-    conformed, _, batch = finish(["a", "b"])
-    assert conformed is batch
+    converted, _, batch = finish(["a", "b"])
+    assert converted is batch
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=",".join)

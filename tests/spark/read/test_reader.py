@@ -23,7 +23,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark import session_settings
-from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema
+from spark_arrow_ipc.spark.convert import compile_converter, pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read import reader as reader_module
 from spark_arrow_ipc.spark.read import where
@@ -76,7 +76,7 @@ def test_the_partitions_of_a_plan_give_each_row_once(lake, name, splits):
     reader = reader_of(lake, **options, **splits)
     found = batches(reader)
     assert sorted(expected) == ids(found)
-    schema = expected_arrow_schema(read_spark_schema(parse_read({"path": str(lake), **options})))
+    schema = pyarrow_schema(read_spark_schema(parse_read({"path": str(lake), **options})))
     assert names == schema.names
     assert {schema} == {batch.schema for batch in found}
 
@@ -162,7 +162,7 @@ def test_rows_are_numbered_by_block_and_file_also_in_parts_of_files(lake):
 def test_a_schema_of_ones_own_selects_and_casts_partitions(lake):
     schema = s.StructType([s.StructField("k", s.StringType()), s.StructField("id", s.LongType())])
     found = batches(reader_of(lake, schema))
-    assert {expected_arrow_schema(schema)} == {batch.schema for batch in found}
+    assert {pyarrow_schema(schema)} == {batch.schema for batch in found}
     assert {"1", "2"} == {value for batch in found for value in batch["k"].to_pylist()}
 
 
@@ -184,7 +184,7 @@ def test_conversions_are_compiled_once_for_files_that_follow_with_one_schema(tmp
         write(tmp_path / f"{i}.arrow", pa.table(columns))
     compiled = []
     monkeypatch.setattr(
-        reader_module, "compile_conform", lambda *given: compiled.append(given) or compile_conform(*given)
+        reader_module, "compile_converter", lambda *given: compiled.append(given) or compile_converter(*given)
     )
     asked = s.StructType([s.StructField(column, s.LongType()) for column in sorted(files[0])])
     one_task = {"minPartitionNum": "1"} | ({} if where is None else {"where": where})

@@ -55,7 +55,7 @@ class Read:
     """A read of a table, in its steps, with what each asked for."""
 
     def __init__(self, storage, columns, monkeypatch, **options):
-        monkeypatch.setattr(ReadOptions, "opened_storage", storage)
+        monkeypatch.setattr(ReadOptions, "path_storage", storage)
         self.storage = storage
         self.reader = ArrowIpcDataSource({"path": ROOT, **options}).reader(ddl(columns))
 

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream
 from stream_queries import Query, drop
 
 from spark_arrow_ipc.errors import NoFilesError, StreamOffsetError, UnsupportedError
-from spark_arrow_ipc.spark.conform import plan as conversion_plan
+from spark_arrow_ipc.spark.convert import plan as conversion_plan
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read import stream_schema

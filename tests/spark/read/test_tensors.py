@@ -11,7 +11,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import NoFilesError, NoTensorError, OptionError
 from spark_arrow_ipc.ipc.tensors import read as tensor_rows
-from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.convert import pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
@@ -35,7 +35,7 @@ def read(path, schema=None, **options):
     reader = ArrowIpcBatchReader(schema, parsed)
     reader, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
     found = [batch for partition in partitions for batch in reader.read(partition)]
-    assert {expected_arrow_schema(schema)} >= {batch.schema for batch in found}
+    assert {pyarrow_schema(schema)} >= {batch.schema for batch in found}
     return [tuple(row.values()) for batch in found for row in batch.to_pylist()], len(partitions)
 
 

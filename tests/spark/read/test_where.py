@@ -326,7 +326,7 @@ def test_local_times_and_dates_beside_instants_are_spark_s_where_clocks_change(s
     for batch in (near, far_from_clocks(near, day)):
         assert batch.num_rows > 20
         with cases.set_in(spark, name, {}):
-            expected = cases.spark_rows(spark, SimpleNamespace(file=batch, conformed=batch), predicates)
+            expected = cases.spark_rows(spark, SimpleNamespace(file=batch, converted=batch), predicates)
         refused.append(0)
         for predicate, theirs in zip(predicates, expected, strict=True):
             try:

@@ -7,7 +7,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark.conform.plan import EXTENDED, LEAVES, NESTED
+from spark_arrow_ipc.spark.convert.plan import EXTENDED, LEAVES, NESTED
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.types import arrow_to_spark, extension_columns

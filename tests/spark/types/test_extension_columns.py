@@ -10,7 +10,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
 from spark_arrow_ipc.spark.types import extension_columns
-from spark_arrow_ipc.spark.types.extension_columns import SpatialColumn, parse_spatial, spatial_of, written_pairs
+from spark_arrow_ipc.spark.types.extension_columns import SpatialColumn, parse_spatial, spatial_of, spatial_pairs
 
 GEOPANDAS = Path(__file__).parents[2] / "geo_data/geopandas.arrows"
 NAME, METADATA = "ARROW:extension:name", "ARROW:extension:metadata"
@@ -151,7 +151,7 @@ WRITTEN = [
 def test_what_is_written(type_, noted, expected, monkeypatch):
     monkeypatch.setattr(extension_columns, "_HAS_REGISTRY", True)
     metadata = {} if noted is None else {NAME: "geoarrow.wkb", METADATA: noted}
-    pairs = dict(written_pairs(type_, metadata, "c"))
+    pairs = dict(spatial_pairs(type_, metadata, "c"))
     assert "geoarrow.wkb" == pairs.pop(NAME)
     wanted = noted if expected is None else expected
     assert ({METADATA: wanted} if wanted else {}) == pairs

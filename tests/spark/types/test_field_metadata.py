@@ -8,7 +8,7 @@ from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
-from spark_arrow_ipc.spark.types.field_metadata import note_of
+from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 
 METADATA = {
     "none": (t.field("c", t.int8), {}),
@@ -18,7 +18,7 @@ METADATA = {
     ),
     "Arrow's own": (
         t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "my.own", "a": "b"}),
-        {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": note_of(t.int8)},
+        {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": annotation_of(t.int8)},
     ),
     "a value that is not UTF-8": (
         t.field("c", t.int8, custom_metadata={"sha": b"\xff\0", "a": "b"}),
@@ -26,7 +26,7 @@ METADATA = {
     ),
     "a pickled extension type": (
         t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "arrow.py_extension_type", "ARROW:extension:metadata": b"\x80\x04"}),
-        {"ARROW:extension:name": "arrow.py_extension_type", "arrow.custom_metadata": [{"key": "ARROW:extension:metadata", "base64": "gAQ="}], "arrow.type": note_of(t.int8)},
+        {"ARROW:extension:name": "arrow.py_extension_type", "arrow.custom_metadata": [{"key": "ARROW:extension:metadata", "base64": "gAQ="}], "arrow.type": annotation_of(t.int8)},
     ),
     "Spark's own": (
         t.field("c", t.utf8, custom_metadata={"SPARK::metadata::json": '{"comment": "x", "n": [1, 2], "__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}', "a": "b"}),
@@ -59,9 +59,9 @@ METADATA = {
             ("é", "struct<é:char(3)>", False), ("1", "struct<1:char(3)>", False), ("a:int,b", "struct<a:int,b:char(3)>", False),
         )
     },
-    "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
+    "a widened type": (t.field("c", t.uint8), {"arrow.type": annotation_of(t.uint8)}),
     "nullability alone is not noted": (t.field("c", t.list_(t.field("item", t.int8, nullable=False))), {}),
-    "another name of an item": (t.field("c", t.list_(t.field("x", t.int8))), {"arrow.type": note_of(t.list_(t.field("x", t.int8)))}),
+    "another name of an item": (t.field("c", t.list_(t.field("x", t.int8))), {"arrow.type": annotation_of(t.list_(t.field("x", t.int8)))}),
 }  # fmt: skip
 
 
@@ -79,8 +79,8 @@ PAIRS = [
     ("keys that Spark acts on", {"spark.watermarkDelayMs": 1, "CURRENT_DEFAULT": "1", "__metadata_col": "x"}, t.int8, {}),
     ("keys of Spark, which the note of the schema has", {"comment": "x", "ml_attr": {"vals": ["a"]}}, t.int8, {}),
     ("keys of Spark and others of the file", {"comment": "x", "arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": '{"__a":1}'}, {"key": "a", "value": "b"}]}, t.int8, {"a": "b", "SPARK::metadata::json": '{"__a":1}'}),
-    ("an extension on its storage", {**EXTENSION, "arrow.type": note_of(UUID)}, UUID, EXTENSION),
-    ("an extension on another storage", {**EXTENSION, "arrow.type": note_of(UUID)}, t.utf8, {}),
+    ("an extension on its storage", {**EXTENSION, "arrow.type": annotation_of(UUID)}, UUID, EXTENSION),
+    ("an extension on another storage", {**EXTENSION, "arrow.type": annotation_of(UUID)}, t.utf8, {}),
     ("an extension of ours without a note", EXTENSION, UUID, EXTENSION),
     ("another extension without a note", {"ARROW:extension:name": "my.own"}, UUID, {}),
     ("another of Arrow's own", {"ARROW:other": "x"}, t.int8, {"ARROW:other": "x"}),

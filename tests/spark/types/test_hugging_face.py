@@ -10,8 +10,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hugging_face import METADATA_KEY as KEY
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
-from spark_arrow_ipc.spark.types.merge import merged_schema
-from spark_arrow_ipc.spark.types.schema_pairs import FEATURE_KEY, feature_pairs, noted_features
+from spark_arrow_ipc.spark.types.merge import merge_schemas
+from spark_arrow_ipc.spark.types.schema_pairs import FEATURE_KEY, feature_pairs, split_features
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 LABEL = {"names": ["neg", "pos"], "_type": "ClassLabel"}
@@ -47,7 +47,7 @@ NOTED = [
 @pytest.mark.parametrize("case", [case[1:] for case in NOTED], ids=[case[0] for case in NOTED])
 def test_what_arrow_types_do_not_say_is_noted(case):
     pairs, expected = case
-    assert expected == {name: json.loads(note) for name, note in noted_features(tuple(pairs)).items()}
+    assert expected == {name: json.loads(note) for name, note in split_features(tuple(pairs)).items()}
 
 
 def of_file(*pairs):
@@ -91,7 +91,7 @@ def test_what_a_user_makes_of_a_note_is_no_feature(note):
 
 def test_files_that_disagree_merge_without_a_feature():
     one, other, plain = of_file(pair(label=LABEL)), of_file(pair(label={**LABEL, "names": ["pos", "neg"]})), of_file()
-    assert FEATURE_KEY in merged_schema([("a", one), ("b", one)])["label"].metadata
-    assert FEATURE_KEY not in merged_schema([("a", one), ("b", other)])["label"].metadata
-    assert FEATURE_KEY not in merged_schema([("a", plain), ("b", one)])["label"].metadata
-    assert FEATURE_KEY not in merged_schema([("a", one), ("b", plain)])["label"].metadata
+    assert FEATURE_KEY in merge_schemas([("a", one), ("b", one)])["label"].metadata
+    assert FEATURE_KEY not in merge_schemas([("a", one), ("b", other)])["label"].metadata
+    assert FEATURE_KEY not in merge_schemas([("a", plain), ("b", one)])["label"].metadata
+    assert FEATURE_KEY not in merge_schemas([("a", one), ("b", plain)])["label"].metadata

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError
-from spark_arrow_ipc.spark.types.merge import merged_schema
+from spark_arrow_ipc.spark.types.merge import merge_schemas
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -14,7 +14,7 @@ def ddl(text):
 
 
 def merged(*texts):
-    return merged_schema((f"/{i}.arrow", ddl(text)) for i, text in enumerate(texts))
+    return merge_schemas((f"/{i}.arrow", ddl(text)) for i, text in enumerate(texts))
 
 
 MERGED = {
@@ -67,6 +67,6 @@ def test_a_name_that_may_stand_for_two_columns_is_an_error():
 def test_metadata_goes_with_the_type_it_tells_of():
     narrow = s.StructType([s.StructField("a", s.IntegerType(), metadata={"ARROW:type": "uint16"})])
     wide = s.StructType([s.StructField("a", s.LongType(), metadata={"ARROW:type": "uint32"})])
-    assert {"ARROW:type": "uint32"} == merged_schema([("/0", narrow), ("/1", wide)])["a"].metadata
-    assert {"ARROW:type": "uint32"} == merged_schema([("/0", wide), ("/1", narrow)])["a"].metadata
-    assert {"ARROW:type": "uint16"} == merged_schema([("/0", narrow), ("/1", narrow)])["a"].metadata
+    assert {"ARROW:type": "uint32"} == merge_schemas([("/0", narrow), ("/1", wide)])["a"].metadata
+    assert {"ARROW:type": "uint32"} == merge_schemas([("/0", wide), ("/1", narrow)])["a"].metadata
+    assert {"ARROW:type": "uint16"} == merge_schemas([("/0", narrow), ("/1", narrow)])["a"].metadata

@@ -13,8 +13,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
-from spark_arrow_ipc.spark.types.merge import merged_schema
-from spark_arrow_ipc.spark.types.schema_pairs import OTHERS_KEY, note_key
+from spark_arrow_ipc.spark.types.merge import merge_schemas
+from spark_arrow_ipc.spark.types.schema_pairs import OTHERS_KEY, annotation_key
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
@@ -73,15 +73,15 @@ def test_columns_that_become_directories_are_not_spoken_of():
 
 
 @pytest.mark.parametrize("note", [7, "{", "7", "{}", '{"pairs":7}', '{"pairs":[["a"]],"columns":[]}', '{"entry":7}'])
-@pytest.mark.parametrize("key", [OTHERS_KEY, note_key("pandas"), note_key("geo")])
+@pytest.mark.parametrize("key", [OTHERS_KEY, annotation_key("pandas"), annotation_key("geo")])
 def test_what_a_user_makes_of_a_note_says_nothing(key, note):
     assert {} == kept(s.StructType([s.StructField("a", s.LongType(), metadata={key: note})]))
 
 
 def test_files_that_disagree_merge_without_what_they_say():
     one, other = seen(("owner", "me")), seen(("owner", "you"))
-    assert {"owner": "me"} == kept(merged_schema([("x", one), ("y", one)]))
-    assert {} == kept(merged_schema([("x", one), ("y", other)]))
+    assert {"owner": "me"} == kept(merge_schemas([("x", one), ("y", one)]))
+    assert {} == kept(merge_schemas([("x", one), ("y", other)]))
 
 
 # --- pandas

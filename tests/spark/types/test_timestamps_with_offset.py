@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conform_batches import conformed
+from convert_batches import converted
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
@@ -52,7 +52,7 @@ COUNTS = {unit: [0, -1, 7, 1_772_350_200 * per, -1_772_350_200 * per - 1, 1, 2, 
 @pytest.mark.parametrize("unit", PER_SECOND)
 def test_text_is_that_of_python(unit, encode):
     array = column(COUNTS[unit], MINUTES, unit, encode=encode)
-    made = conformed(array, AS_TEXT, metadata=NAMED)
+    made = converted(array, AS_TEXT, metadata=NAMED)
     assert [
         shown(count, minutes, unit) for count, minutes in zip(COUNTS[unit], MINUTES, strict=True)
     ] == made.to_pylist()
@@ -75,14 +75,14 @@ ENDS = [
 def test_text_has_years_of_four_digits(count, minutes, expected):
     array = column([0, count], [0, minutes], "s")
     if expected is not None:
-        assert expected == conformed(array, AS_TEXT, metadata=NAMED).to_pylist()[1]
+        assert expected == converted(array, AS_TEXT, metadata=NAMED).to_pylist()[1]
         return
     with pytest.raises(UnsupportedError, match=rf"field c: .*{count} s and {minutes} minutes in slot 1; read it with"):
-        conformed(array, AS_TEXT, metadata=NAMED)
+        converted(array, AS_TEXT, metadata=NAMED)
     hidden = pa.StructArray.from_buffers(
         array.type, 2, [pa.py_buffer(b"\1")], children=[array.field(0), array.field(1)]
     )
-    assert ["1970-01-01T00:00:00Z", None] == conformed(hidden, AS_TEXT, metadata=NAMED).to_pylist()
+    assert ["1970-01-01T00:00:00Z", None] == converted(hidden, AS_TEXT, metadata=NAMED).to_pylist()
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,20 +96,20 @@ def test_a_part_may_be_null(rows):
     """Without an instant the value is null; without an offset it has none (CanonicalExtensions.rst)."""
     start = 4 - len(rows)
     seven = EPOCH + timedelta(microseconds=7)
-    assert [EPOCH, None, None, seven][start:] == conformed(rows, metadata=NAMED).to_pylist()
+    assert [EPOCH, None, None, seven][start:] == converted(rows, metadata=NAMED).to_pylist()
     expected = ["1970-01-01T00:00:00.000000Z", None, None, "1969-12-31T23:00:00.000007-01:00"]
-    assert expected[start:] == conformed(rows, AS_TEXT, metadata=NAMED).to_pylist()
-    assert rows.to_pylist() == conformed(rows, IN_PARTS, metadata=NAMED).to_pylist()
+    assert expected[start:] == converted(rows, AS_TEXT, metadata=NAMED).to_pylist()
+    assert rows.to_pylist() == converted(rows, IN_PARTS, metadata=NAMED).to_pylist()
 
 
 def test_it_is_what_it_is_inside_of_others():
     inside = pa.ListArray.from_arrays([0, 1, 4], PARTS)
     field = pa.field("item", PARTS.type, metadata=NAMED)
     array = pa.Array.from_buffers(pa.list_(field), 2, inside.buffers()[:2], children=[PARTS])
-    assert [[EPOCH], [None, None, EPOCH + timedelta(microseconds=7)]] == conformed(array).to_pylist()
+    assert [[EPOCH], [None, None, EPOCH + timedelta(microseconds=7)]] == converted(array).to_pylist()
     whole = PARTS.take(pa.array([3, 3, 2]))
     coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, 2], pa.int8()), whole)
-    assert [EPOCH + timedelta(microseconds=7)] * 2 + [None] == conformed(coded, metadata=NAMED).to_pylist()
+    assert [EPOCH + timedelta(microseconds=7)] * 2 + [None] == converted(coded, metadata=NAMED).to_pylist()
 
 
 NANOSECONDS = column([1999, -1], [60, 0], "ns")
@@ -122,7 +122,7 @@ BY_OPTIONS = [
 
 @pytest.mark.parametrize(("given", "expected"), [case[1:] for case in BY_OPTIONS], ids=[case[0] for case in BY_OPTIONS])
 def test_nanoseconds(given, expected):
-    assert expected == conformed(NANOSECONDS, given, metadata=NAMED).to_pylist()
+    assert expected == converted(NANOSECONDS, given, metadata=NAMED).to_pylist()
 
 
 OTHERS = {
@@ -136,8 +136,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("fields", OTHERS.values(), ids=OTHERS)
 def test_another_storage_is_read_as_what_it_is(fields):
-    assert [None] == conformed(pa.array([None], pa.struct(fields)), metadata=NAMED).to_pylist()
-    assert pa.types.is_struct(conformed(pa.array([None], pa.struct(fields)), metadata=NAMED).type)
+    assert [None] == converted(pa.array([None], pa.struct(fields)), metadata=NAMED).to_pylist()
+    assert pa.types.is_struct(converted(pa.array([None], pa.struct(fields)), metadata=NAMED).type)
 
 
 COLUMNS = {"plain_us": "us", "plain_s": "s", "dictionary_ns": "ns", "runs_ms": "ms"}

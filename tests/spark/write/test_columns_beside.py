@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
 from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import pyarrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import relative
@@ -103,7 +103,7 @@ def struct(ddl):
 
 
 def row(schema, values):
-    types = expected_arrow_schema(schema)
+    types = pyarrow_schema(schema)
     return pa.record_batch([pa.array([value], type_) for value, type_ in zip(values, types.types, strict=True)], types)
 
 

@@ -11,7 +11,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 from spark_arrow_ipc.spark.options.values import DictionaryColumns
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.types.field_metadata import note_of
+from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
@@ -100,7 +100,7 @@ def test_auto_goes_on_as_text_where_the_values_become_many(monkeypatch):
 
 
 def test_auto_thinks_of_strings_and_binaries_at_the_top_that_are_no_extension():
-    metadata = {"arrow.type": note_of(t.utf8), "ARROW:extension:name": "arrow.json"}
+    metadata = {"arrow.type": annotation_of(t.utf8), "ARROW:extension:name": "arrow.json"}
     fields = [
         s.StructField("s", s.StringType()), s.StructField("b", s.BinaryType()), s.StructField("i", s.IntegerType()),
         s.StructField("l", s.ArrayType(s.StringType())), s.StructField("j", s.StringType(), metadata=metadata),

@@ -12,7 +12,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import Nanoseconds, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import spark_to_arrow
-from spark_arrow_ipc.spark.types.merge import merged_schema
+from spark_arrow_ipc.spark.types.merge import merge_schemas
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 S, MS, US, NS = t.TimeUnit
@@ -91,7 +91,7 @@ def test_a_merged_column_is_as_exact_as_its_parts():
     parts = [spark_column(from_pylist.array([], t.Timestamp(unit, "UTC")), FLOOR)[0] for unit in (US, NS)]
     for order in (parts, parts[::-1]):
         with pytest.raises(UnsupportedError, match="nanoseconds=floor"):
-            plan_write(merged_schema([("a", order[0]), ("b", order[1])]), RESTORE)
+            plan_write(merge_schemas([("a", order[0]), ("b", order[1])]), RESTORE)
 
 
 def test_without_the_option_the_widened_type_stays():

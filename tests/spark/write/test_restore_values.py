@@ -19,7 +19,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
-from spark_arrow_ipc.spark.types.field_metadata import note_of, noted_type, storage
+from spark_arrow_ipc.spark.types.field_metadata import annotation_of, storage, type_of_annotation
 from spark_arrow_ipc.spark.write import restore_values
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
@@ -185,8 +185,8 @@ def test_under_a_null_anything_may_lie(case):
 def test_the_note_of_a_type_is_read_back(type_):
     schema, _ = spark_column(from_pylist.array([], type_))
     usual = plan_write(schema, SparkWriteOptions()).columns.usual.fields[0].type
-    note = note_of(type_)
-    assert note == note_of(noted_type(note, usual))
+    note = annotation_of(type_)
+    assert note == annotation_of(type_of_annotation(note, usual))
 
 
 def test_batches_of_one_column_share_their_dictionary():

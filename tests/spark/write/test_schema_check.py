@@ -10,7 +10,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, existing_schema
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
@@ -102,7 +102,7 @@ def write(path, ddl, *columns, overwrite=False, **options):
     """Write one row as Spark does; a column for each value."""
     schema = struct(ddl)
     writer = ArrowIpcBatchWriter.plan(schema, str(path), parse_write(options), overwrite=overwrite)
-    types = expected_arrow_schema(schema)
+    types = pyarrow_schema(schema)
     batch = pa.record_batch(
         [pa.array([value], type_) for value, type_ in zip(columns, types.types, strict=True)], types
     )

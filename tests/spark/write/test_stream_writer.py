@@ -13,7 +13,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError, SchemaMismatchError
-from spark_arrow_ipc.spark.conform.conversion import expected_arrow_schema
+from spark_arrow_ipc.spark.convert.conversion import pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 
@@ -196,7 +196,7 @@ MORE = s.StructType([*SCHEMA.fields, s.StructField("extra", s.StringType())])
 def add_columns(path, schema=MORE, **options):
     """Write a row as a batch job that adds columns, or other ones."""
     job = ArrowIpcBatchWriter.plan(schema, str(path), parse_write(options), overwrite=False)
-    types = expected_arrow_schema(schema)
+    types = pyarrow_schema(schema)
     row = pa.record_batch([pa.array([None], type_) for type_ in types.types], types)
     job.commit([job.write(iter([row]))])
 

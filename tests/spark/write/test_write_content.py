@@ -14,7 +14,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.types.field_metadata import note_of
+from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 
 D = decimal.Decimal
 UTC = dt.UTC
@@ -199,7 +199,7 @@ def test_a_note_is_dropped_as_the_error_says(spark, tmp_path):
 
 
 def test_a_value_beyond_its_restored_type_is_an_error_that_names_the_column(spark, tmp_path):
-    frame = spark.sql("SELECT cast(300 AS smallint) AS c").withMetadata("c", {"arrow.type": note_of(t.uint8)})
+    frame = spark.sql("SELECT cast(300 AS smallint) AS c").withMetadata("c", {"arrow.type": annotation_of(t.uint8)})
     with pytest.raises(Exception, match=r"field c: .*uint8.*found 300"):
         write(frame, tmp_path / "out", restoreTypes="true")
     assert [] == files_of(tmp_path / "out")
