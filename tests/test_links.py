@@ -447,7 +447,7 @@ ORIGINS = {
         "LocalStorage.delete_all": DOOR,
         "LocalStorage.delete_tree": DOOR,
         "LocalStorage.delete_directory_if_empty": DOOR,
-        "LocalStorage._deleted_on_error": OWN_NAME,
+        "LocalStorage._delete_on_error": OWN_NAME,
     },
     "storage/object_store.py": {
         "ObjectStorage.check_put_if_absent": NO_LINKS,

@@ -83,7 +83,7 @@ def run_cat(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     empty: Schema | None = None
     is_printed = False
-    for source in files.named_by(arguments, columns=True):
+    for source in files.list_inputs(arguments, columns=True):
         if not left:
             break
         with error_context(path=source.path), closing(_tables(source, chosen)) as tables:
@@ -128,7 +128,7 @@ def run_tail(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     last_rows: list[tuple[Schema, RecordBatch]] = []
     schema = None
-    for source in reversed(list(files.named_by(arguments, columns=True))):
+    for source in reversed(list(files.list_inputs(arguments, columns=True))):
         with error_context(path=source.path):
             schema, batches = _last_rows(source, chosen, left)
         last_rows += ((schema, batch) for batch in batches)
@@ -214,7 +214,7 @@ class RowSample:
 def run_sample(arguments: argparse.Namespace) -> int:
     """Print the chosen rows, in the order of the files."""
     chosen = Chosen.of(arguments)
-    sources = list(files.named_by(arguments, columns=True))
+    sources = list(files.list_inputs(arguments, columns=True))
     sample = RowSample(arguments.rows, arguments.seed)
     starts = [0]
     for source in sources:
@@ -337,7 +337,7 @@ def _count_all(
     def refused(_: str, error: ArrowIpcError | OSError) -> None:
         errors.append(error)
 
-    for source in files.named_by(arguments, refused=refused):
+    for source in files.list_inputs(arguments, refused=refused):
         try:
             result = earlier.get(source.file) if source.file is not None else None
             if result is None:

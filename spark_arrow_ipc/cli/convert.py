@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.files import STDIN
-from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, fitted, json_lines, one_table
+from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, fit_columns, json_lines, one_table
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -249,7 +249,7 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     form = arguments.source_format or _ENDINGS.get(files.ending_of(arguments.paths[0]), "arrow")
     chosen = Chosen.of(arguments)
     if form not in _READERS:
-        sources = list(files.named_by(arguments, columns=True))
+        sources = list(files.list_inputs(arguments, columns=True))
     elif chosen.columns is not None or chosen.where is not None:
         raise UnsupportedError("--columns and --where choose from Arrow files; convert first, then choose")
     else:
@@ -257,4 +257,4 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     if arguments.target != STDIN:
         files.check_target(arguments, arguments.target, sources)
     with _open_other(form, arguments.paths) if form in _READERS else one_table(sources, chosen) as table:
-        yield table if chosen.is_whole(sources) else fitted(table)
+        yield table if chosen.is_whole(sources) else fit_columns(table)

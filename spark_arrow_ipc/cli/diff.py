@@ -106,7 +106,7 @@ def run_diff(arguments: argparse.Namespace) -> int:
     print(
         terminal.json_line(_to_json(difference))
         if arguments.json
-        else "\n".join(terminal.fitted(_describe(difference, arguments)))
+        else "\n".join(terminal.fit_lines(_describe(difference, arguments)))
     )
     return int(difference.is_any)
 

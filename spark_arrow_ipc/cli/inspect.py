@@ -61,7 +61,7 @@ def read_served(source: Input) -> ServedTable:
     schema = read_served_schema(source.path, token=files.server_token())
     with Chosen(()).open_rows(source) as rows:
         metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
-    return ServedTable(location.shown, _bodies(location), _parts(location), schema, metadata, batches)
+    return ServedTable(location.without_tags, _bodies(location), _parts(location), schema, metadata, batches)
 
 
 def _bodies(location: Location) -> str:
@@ -94,7 +94,7 @@ def run_inspect(arguments: argparse.Namespace) -> int:
     """Print the outline of each file; return 1 if a file cannot be read."""
     refused = files.Refusals()
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
-    for i, source in enumerate(files.named_by(arguments, refused=refused)):
+    for i, source in enumerate(files.list_inputs(arguments, refused=refused)):
         try:
             lines = _lines(source, most, as_json=arguments.json)
         except (ArrowIpcError, OSError) as error:
@@ -223,7 +223,7 @@ def _sizes(outline: FileOutline) -> Iterator[str]:
     every = (*outline.record_batches, *outline.dictionaries)
     metadata, bodies = (sum(getattr(b.block, part) for b in every) for part in ("metadata_nbytes", "body_nbytes"))
     yield f"  bodies of {terminal.count(bodies, 'byte')}, their metadata {terminal.count(metadata, 'byte')}"
-    measured, body_nbytes, uncompressed_nbytes = outline.measured
+    measured, body_nbytes, uncompressed_nbytes = outline.sizes_of_measured
     if measured and body_nbytes:
         which = (
             "" if measured == len(every) else f", in {measured:,} of {terminal.count(len(every), 'batch', 'batches')}"

@@ -221,7 +221,7 @@ def _parts(layout: FileLayout) -> Iterator[tuple[int, int, str, str, str]]:
         about = f"{name}: {terminal.count(group.rows, 'row')}, {_size(stop - start)}{_compression(sizes)}, from byte {start:,}"
         label = name if group.first == group.last else f"{group.first:,}…"
         parts.append((start, stop, _colour(layout, sizes), about, label))
-    for start, stop in _runs(dictionaries, [place[0] for place in places]):
+    for start, stop in _runs(dictionaries, [number for number, *_ in places]):
         parts.append(
             (start, stop, _DICTIONARY, f"dictionaries: {_size(stop - start)}, from byte {start:,}", "dictionaries")
         )
@@ -387,7 +387,7 @@ def layout_arguments(parser: argparse.ArgumentParser) -> None:
 def run_layout(arguments: argparse.Namespace) -> int:
     """Write the picture of one file."""
     target = arguments.target
-    sources = list(files.named_by(arguments))
+    sources = list(files.list_inputs(arguments))
     if len(sources) != 1:
         raise OptionError(f"a picture is of one file, and the paths stand for {len(sources):,}; name one of them")
     form = "html" if target == STDIN else files.format_of(target, _ENDINGS, "give another name")

@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
-            with terminal.shown():
+            with terminal.show_progress():
                 status = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -27,7 +27,7 @@ from spark_arrow_ipc.cli.shared.rows import (
     add_row_arguments,
     check_same_schema,
     columns_argument,
-    fitted,
+    fit_columns,
     of_schema,
     one_table,
     positive,
@@ -107,7 +107,7 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
     chosen, metadata = Chosen.of(arguments), files.MetadataCount()
     with (
         one_table(sources, chosen) as read,
-        nullcontext(read if chosen.is_whole(sources) and arguments.sort_by is None else fitted(read)) as table,
+        nullcontext(read if chosen.is_whole(sources) and arguments.sort_by is None else fit_columns(read)) as table,
         create_with_statistics(
             target,
             table.schema,
@@ -118,7 +118,7 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
         ) as writer,
     ):
         batches = _arrange(arguments, replace(table, batches=metadata.read(table.batches)))
-        written, rows = files.write_all(writer, metadata.written(batches))
+        written, rows = files.write_all(writer, metadata.count_written(batches))
     metadata.complain(target)
     print(f"{printable(target)}: {_rows_in_batches(rows, written)}")
     return 0
@@ -128,7 +128,7 @@ def _inputs(arguments: argparse.Namespace) -> list[Input]:
     """Check the name of the target, list the files to read, and check that none of them is the target."""
     files.check_ending(arguments, arguments.target)
     files.check_target(arguments, arguments.target, ())
-    sources = list(files.named_by(arguments, columns=True))
+    sources = list(files.list_inputs(arguments, columns=True))
     files.check_target(arguments, arguments.target, sources)
     return sources
 
@@ -142,12 +142,12 @@ def _arrange(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatc
     batches: Iterable[RecordBatch] = table.batches
     rows, nbytes = arguments.batch_rows, arguments.batch_bytes
     if arguments.sort_by is not None:
-        batches = _sorted(arguments, table, arguments.sort_by, rows or _SORTED_ROWS)
+        batches = _sort_rows(arguments, table, arguments.sort_by, rows or _SORTED_ROWS)
         rows = None if nbytes is None else rows
     return rechunk(batches, rows=rows, nbytes=nbytes, joined_nbytes=ipc.Limits().max_batch_bytes)
 
 
-def _sorted(
+def _sort_rows(
     arguments: argparse.Namespace, table: Table, names: Sequence[int | str], rows: int
 ) -> Iterator[RecordBatch]:
     with error_context(asked_by="--sort-by"):
@@ -172,7 +172,7 @@ def run_concat(arguments: argparse.Namespace) -> int:
         most = ipc.Limits().max_batch_bytes
         read = metadata.read(_batches(sources, schema))
         batches = rechunk(read, rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
-        written, rows = files.write_all(writer, metadata.written(batches))
+        written, rows = files.write_all(writer, metadata.count_written(batches))
     metadata.complain(target)
     print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {terminal.count(len(sources), 'file')}")
     return 0
@@ -204,9 +204,9 @@ def run_split(arguments: argparse.Namespace) -> int:
     target = arguments.target
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
-    sources = list(files.named_by(arguments, columns=True))
+    sources = list(files.list_inputs(arguments, columns=True))
     with one_table(sources, Chosen.of(arguments)) as read:
-        table = fitted(read)
+        table = fit_columns(read)
         storage.make_directory(storage.resolve(target))
         with _Parts(arguments, storage, table) as parts:
             for batch in _cut_batches(arguments, table.batches):

@@ -34,7 +34,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
     """Print each schema once, with the number of its files; return 1 if a file cannot be read."""
     refused = files.Refusals()
     paths_of: dict[Schema, list[str]] = {}
-    for source in files.named_by(arguments, refused=refused):
+    for source in files.list_inputs(arguments, refused=refused):
         try:
             with error_context(path=source.path):
                 paths_of.setdefault(read_schema(source), []).append(source.path)
@@ -138,10 +138,10 @@ def _bounds(column: ColumnStatistics, rows: Sequence[int]) -> tuple[str, ...]:
 
 
 def _shown(value: Raw | None, type_: t.DataType) -> str:
-    return "-" if value is None else terminal.cut(str(shown_value(value, type_)))
+    return "-" if value is None else terminal.cut(str(format_bound(value, type_)))
 
 
-def shown_value(value: Raw | None, type_: t.DataType) -> Any:
+def format_bound(value: Raw | None, type_: t.DataType) -> Any:
     """Return a bound in the unit of its type as a value for people."""
     return to_text(array_of([value], type_))[0]
 
@@ -150,7 +150,7 @@ def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
     """Convert statistics for `json.dumps`; bounds are strings."""
 
     def strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
-        return [None if value is None else str(shown_value(value, type_)) for value in values]
+        return [None if value is None else str(format_bound(value, type_)) for value in values]
 
     return {
         "row_counts": list(statistics.row_counts),

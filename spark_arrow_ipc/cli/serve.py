@@ -18,7 +18,7 @@ from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.dissociated import UNIX
 from spark_arrow_ipc.ipc.dissociated.location import Selection, parse_address
-from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource, file_version, selected_batches
+from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource, file_version, select_batches
 from spark_arrow_ipc.ipc.dissociated.server import KEEP_NBYTES
 from spark_arrow_ipc.ipc.dissociated.shared_memory import SharedMemory
 from spark_arrow_ipc.storage.local import LOCAL
@@ -108,7 +108,7 @@ class _ServedInput:
     @contextmanager
     def open(self, selection: Selection) -> Iterator[Table]:
         """Open the file."""
-        batches_of = partial(selected_batches, selection=selection)
+        batches_of = partial(select_batches, selection=selection)
         with Chosen(selection.columns).open_rows(self._source, batches_of) as rows:
             yield Table(rows.schema, rows.batches)
 
@@ -131,7 +131,7 @@ def _size(text: str) -> int:
 def _sources(arguments: argparse.Namespace) -> dict[str, TableSource]:
     """Map each ticket to its file. A ticket is the path below a given directory, or the given path."""
     sources: dict[str, TableSource] = {}
-    for source in files.named_by(arguments, columns=True):
+    for source in files.list_inputs(arguments, columns=True):
         ticket = source.path if source.below is None else source.below
         if ticket in sources:
             raise OptionError(

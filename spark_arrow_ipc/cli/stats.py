@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.kernels.order import DistinctValues, has_order
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.schema import shown_value
+from spark_arrow_ipc.cli.schema import format_bound
 from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, BufferSizes, read_outline
@@ -147,7 +147,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
     sizes: ColumnSizes | None = None
     reference: tuple[str, Schema] | None = None
     rows = 0
-    for source in files.named_by(arguments, columns=True):
+    for source in files.list_inputs(arguments, columns=True):
         with error_context(path=source.path), chosen.open_rows(source) as opened:
             if reference is None:
                 reference = source.path, opened.schema
@@ -157,7 +157,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
         if chosen.where is None and not source.is_served:
             read_outline(source.openable(), see=sizes.add)
-    assert sizes is not None, "named_by yields a file, or raises"
+    assert sizes is not None, "list_inputs yields a file, or raises"
     has_sizes = chosen.where is None
     if arguments.arrow is not None:
         assert reference is not None
@@ -168,7 +168,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
         for column in columns:
             print(terminal.json_line(_to_json(column, rows, sizes if has_sizes else None)))
     else:
-        print("\n".join(terminal.fitted(_describe(columns, rows, sizes if has_sizes else None))))
+        print("\n".join(terminal.fit_lines(_describe(columns, rows, sizes if has_sizes else None))))
     return 0
 
 
@@ -296,13 +296,13 @@ def _distinct_text(column: _Column) -> str:
 def _bound_text(bound: Bound, column: _Column) -> str:
     if bound is None or column.leaf is None:
         return "-"
-    return terminal.cut(str(shown_value(bound[0], column.leaf.type)), 30) + ("" if bound[1] else "...")
+    return terminal.cut(str(format_bound(bound[0], column.leaf.type)), 30) + ("" if bound[1] else "...")
 
 
 def _to_json(column: _Column, rows: int, sizes: ColumnSizes | None) -> dict[str, Any]:
     def text(bound: Bound) -> str | None:
         assert column.leaf is not None or bound is None
-        return None if bound is None or column.leaf is None else str(shown_value(bound[0], column.leaf.type))
+        return None if bound is None or column.leaf is None else str(format_bound(bound[0], column.leaf.type))
 
     size = None if sizes is None else sizes.of_column(column.top)
     return {

@@ -170,7 +170,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
         # A signed URL is refused because its signature would be shown.
         tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
-    for source in files.named_by(arguments, refused=report):
+    for source in files.list_inputs(arguments, refused=report):
         tell(examine(source, values=arguments.values))
     return 1 if bad else 0
 

@@ -269,13 +269,13 @@ class BatchesAhead:
             return None
         head_nbytes = min(max(block.metadata_nbytes, _HEADER_NBYTES), block.nbytes)
         (head,) = yield [(block.byte_offset, head_nbytes)]
-        ranges = [(start, nbytes) for start, nbytes in self._wanted(block, head) if start + nbytes > head_nbytes]
+        ranges = [(start, nbytes) for start, nbytes in self._ranges_of(block, head) if start + nbytes > head_nbytes]
         places = [(block.byte_offset + start, nbytes) for start, nbytes in ranges]
         parts = (yield places) if places else ()
         starts = [block.byte_offset, *(start for start, _ in places)]
         return number + 1, Fetched(self._source, starts, [head, *parts])
 
-    def _wanted(self, block: Block, head: memoryview) -> list[tuple[int, int]]:
+    def _ranges_of(self, block: Block, head: memoryview) -> list[tuple[int, int]]:
         """Return the ranges that a batch's columns need, from its first byte on; none if its header is broken."""
         try:
             metadata = head[: block.metadata_nbytes]

@@ -364,7 +364,7 @@ class FileReader(BatchReader):
         source = self._with_headers(numbers)
         return [self._read_header(source, i, self._checksums(i) if verified else None).length for i in numbers]
 
-    def wanted_nbytes(self, i: int) -> int:
+    def nbytes_to_read(self, i: int) -> int:
         """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""
         block = self._block(i)
         with self._at(i, block):

@@ -180,7 +180,7 @@ class Writer:
         if self._unified is not None:
             columns = self._unified.unify(self._plan, columns)
         encoded = self._encode(self._plan, columns, batch.num_rows, self._compressor)
-        if within is not None and self._finished_nbytes(encoded) > within:
+        if within is not None and self._nbytes_when_closed(encoded) > within:
             if self._unified is not None:
                 self._unified.forget(lengths)
             return False
@@ -194,7 +194,7 @@ class Writer:
         self._rows.append(batch.num_rows)
         return True
 
-    def _finished_nbytes(self, encoded: EncodedBatch) -> int:
+    def _nbytes_when_closed(self, encoded: EncodedBatch) -> int:
         """Estimate the bytes of the file with one more batch."""
         nbytes = self.nbytes + len(encode_message(self._version, encoded)) + encoded.nbytes + 2 * self._schema_nbytes
         nbytes += _BLOCK_NBYTES * (1 + sum(map(len, self._blocks.values())))

@@ -211,7 +211,7 @@ def missing(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "No such file", path)
 
 
-def replaced(path: str, thing: str = "file") -> FileChangedError:
+def replacement_error(path: str, thing: str = "file") -> FileChangedError:
     """Return the error of a file that is another one than a listing said."""
     return FileChangedError(f"the {thing} was replaced after it was listed; read the path again", path=path)
 

@@ -88,7 +88,9 @@ class ExactReads:
         data = self.read_up_to(byte_offset, nbytes)
         if len(data) != nbytes:
             end = byte_offset + len(data)
-            raise truncated(nbytes, len(data), byte_offset, end if self.nbytes is None else min(end, self.nbytes))
+            raise truncation_error(
+                nbytes, len(data), byte_offset, end if self.nbytes is None else min(end, self.nbytes)
+            )
         return data
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
@@ -111,7 +113,7 @@ def new_buffer(nbytes: int) -> memoryview:
     return np.empty(-(-nbytes // step) * step, np.uint8).data[:nbytes]
 
 
-def truncated(nbytes: int, read: int, byte_offset: int, end: int) -> TruncatedError:
+def truncation_error(nbytes: int, read: int, byte_offset: int, end: int) -> TruncatedError:
     """Return the error for a file that ends before the requested bytes."""
     return TruncatedError(
         expected=f"{nbytes:,} bytes",
@@ -288,7 +290,7 @@ _BUFFER_NBYTES: Final = 1 << 13
 """Small buffers are combined into writes of this size; larger ones are written as they are."""
 
 
-def named_file(descriptor: int, path: str) -> BinaryIO:
+def open_named(descriptor: int, path: str) -> BinaryIO:
     """Return the file of a descriptor that is open for writing."""
     return io.BufferedWriter(_NamedFile(descriptor, "wb", path), _BUFFER_NBYTES)
 
@@ -352,18 +354,18 @@ class GrowingSource(FileSource):
         try:
             named = os.stat(self.path)
         except FileNotFoundError:
-            raise _changed("the file was removed while it was read", self.path) from None
+            raise _change_error("the file was removed while it was read", self.path) from None
         if (named.st_dev, named.st_ino) != (state.st_dev, state.st_ino):
-            raise _changed("another file has taken the place of the one that is read", self.path)
+            raise _change_error("another file has taken the place of the one that is read", self.path)
         if state.st_size < max(position, nbytes):
             words = f"it was cut to {state.st_size:,} bytes, after {max(position, nbytes):,} had been read"
-            raise _changed(words, self.path)
+            raise _change_error(words, self.path)
         if self._mark is None or self._mark[0] != position:
             self._mark = position, mark_before(self, position)
         if state.st_size == nbytes:
             return False
         if mark_before(self, position) != self._mark[1]:
-            raise _changed(f"the bytes before byte {position:,}, which were read, are others now", self.path)
+            raise _change_error(f"the bytes before byte {position:,}, which were read, are others now", self.path)
         self.nbytes = state.st_size
         return True
 
@@ -374,5 +376,5 @@ def mark_before(source: ByteSource, position: int) -> int:
     return zlib.crc32(source.read_up_to(start, position - start))
 
 
-def _changed(words: str, path: str) -> FileChangedError:
+def _change_error(words: str, path: str) -> FileChangedError:
     return FileChangedError(f"{words}; a file that is followed is only appended to. Open it again", path=path)

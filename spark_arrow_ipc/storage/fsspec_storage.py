@@ -32,7 +32,7 @@ from spark_arrow_ipc.storage.base import (
     check_small,
     missing,
     one_line,
-    replaced,
+    replacement_error,
     unknown_option,
 )
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -276,7 +276,7 @@ class FsspecStorage(ReadOnlyStorage):
         names = _BEFORE_AT.get(scheme)
         clean = clean_url(
             text,
-            place="a host or first directory",
+            authority="a host or first directory",
             may_name=lambda user: names is not None and names.fullmatch(user) is not None,
         )
         if "::" in text:
@@ -318,7 +318,7 @@ class FsspecStorage(ReadOnlyStorage):
         """Return the bytes of a file. One request or two."""
         status = self._file(path)
         if listed is not None and has_changed(listed, status):
-            raise replaced(path)
+            raise replacement_error(path)
         return RemoteSource(partial(self._fill, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:

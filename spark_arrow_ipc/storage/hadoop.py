@@ -15,7 +15,14 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
-from spark_arrow_ipc.storage.base import Connections, ReadOnlyStorage, StorageOptions, check_small, one_line, replaced
+from spark_arrow_ipc.storage.base import (
+    Connections,
+    ReadOnlyStorage,
+    StorageOptions,
+    check_small,
+    one_line,
+    replacement_error,
+)
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, connect, load_fs
 from spark_arrow_ipc.storage.paths import (
@@ -54,7 +61,7 @@ class HadoopStorage(ReadOnlyStorage):
         text = os.fspath(path)
         if place_of(text) is not Place.HADOOP:
             raise UnsupportedError(ONE_KIND, path=text)
-        return clean_url(text, place="a host", may_name=lambda _: False, default=_DEFAULT)
+        return clean_url(text, authority="a host", may_name=lambda _: False, default=_DEFAULT)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of a path, or None if nothing is there. One call of the namenode, three if nothing is."""
@@ -93,7 +100,7 @@ class HadoopStorage(ReadOnlyStorage):
         if status is None:
             raise _missing(path)
         if listed is not None and (listed.nbytes, listed.mtime_ns) != (status.nbytes, status.mtime_ns):
-            raise replaced(path)
+            raise replacement_error(path)
         return HadoopSource(self._fetch(file, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:

@@ -85,8 +85,8 @@ class HadoopSource(RemoteSource):
     def close(self) -> None:
         """Let go of the file; reading afterwards is an error."""
         super().close()
-        self._fetch = _closed
+        self._fetch = _raise_closed
 
 
-def _closed(_start: int, _into: memoryview) -> None:
+def _raise_closed(_start: int, _into: memoryview) -> None:
     raise ValueError("the file is closed")

@@ -22,8 +22,8 @@ from spark_arrow_ipc.storage import beneath, failpoint
 from spark_arrow_ipc.storage.byte_source import (
     ByteSource,
     FileSource,
-    named_file,
     open_mapped,
+    open_named,
     scratch_file,
     sync_named,
 )
@@ -139,7 +139,7 @@ class LocalStorage:
         """Create a file exclusively; its directory must exist."""
         with self._at(path) as (name, directory):
             descriptor = os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=directory)
-        return named_file(descriptor, path)
+        return open_named(descriptor, path)
 
     def scratch_file(self, directory: str) -> BinaryIO:
         """Return an unnamed file on the file system of a directory, which must exist."""
@@ -156,7 +156,7 @@ class LocalStorage:
         """Write a small file under another name and rename it."""
         for attempt in range(_ATTEMPTS):
             temporary = _temporary(scratch or os.path.dirname(path))
-            with self._deleted_on_error(temporary):
+            with self._delete_on_error(temporary):
                 self._write(temporary, [data], durable=durable)
                 try:
                     self.publish(temporary, path)
@@ -170,7 +170,7 @@ class LocalStorage:
         """Write a small file under another name and link it to its own."""
         temporary = _temporary(os.path.dirname(path))
         half = len(data) // 2
-        with self._deleted_on_error(temporary):
+        with self._delete_on_error(temporary):
             self._write(temporary, [data[:half], data[half:]], durable=durable, is_record=True)
             failpoint.hit("C3.written")
             linked = self._link(temporary, path)  # fails if the name exists, on network storage too
@@ -349,7 +349,7 @@ class LocalStorage:
                 self.sync_file(file)
 
     @contextmanager
-    def _deleted_on_error(self, path: str) -> Iterator[None]:
+    def _delete_on_error(self, path: str) -> Iterator[None]:
         try:
             yield
         except BaseException:

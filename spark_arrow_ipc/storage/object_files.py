@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.storage.base import StorageOptions, missing, one_line, replaced
+from spark_arrow_ipc.storage.base import StorageOptions, missing, one_line, replacement_error
 from spark_arrow_ipc.storage.object_options import load_obstore
 from spark_arrow_ipc.storage.object_reach import no_connection
 
@@ -198,7 +198,7 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
     except FileNotFoundError:
         raise missing(path) from None
     except exceptions.PreconditionError:
-        raise replaced(path, "object") from None
+        raise replacement_error(path, "object") from None
     except exceptions.NotSupportedError as error:
         raise UnsupportedError(_one_line(error, options), path=path) from None
     except (exceptions.BaseError, OSError) as error:
@@ -206,7 +206,7 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
             raise  # one of ours: those of the library's writers have no number
         if not isinstance(error, exceptions.AlreadyExistsError) and _status(error) == "412":
             # While a body that broke off was resumed.
-            raise replaced(path, "object") from None
+            raise replacement_error(path, "object") from None
         raise _builtin(error, path, _one_line(error, options)) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
@@ -227,7 +227,7 @@ def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
         raise OSError(errno.EIO, _NO_BUCKET, path) from None
 
 
-def repeated(call: Callable[[], _T]) -> _T:
+def repeat(call: Callable[[], _T]) -> _T:
     """Call, and once more where the reply broke off.
 
     The library repeats most requests itself, but none whose reply had begun, and no bulk deletion that was not answered
@@ -242,7 +242,7 @@ def repeated(call: Callable[[], _T]) -> _T:
     return call()
 
 
-def copied(call: Callable[[], None], repetitions: int) -> bool:
+def copy_with_repeats(call: Callable[[], None], repetitions: int) -> bool:
     """Ask for a copy until the store has made it; return whether an earlier request may still be under way.
 
     The library repeats no copies (`connect`), so that this is known.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.base import PREFIX, StorageOptions, one_line, unknown_option
 from spark_arrow_ipc.storage.object_reach import address_of, check_reachable
-from spark_arrow_ipc.storage.object_values import check_endpoint, checked
+from spark_arrow_ipc.storage.object_values import check_endpoint, parse_value
 from spark_arrow_ipc.storage.paths import StoreKind, kind_of, split_url
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
 
     root, kind = split_url(path)[0], kind_of(path)
     groups = _group(options, kind)
-    if copies:  # they take long, and `copied` repeats them itself
+    if copies:  # they take long, and `copy_with_repeats` repeats them itself
         groups.client["timeout"] = _COPY_TIMEOUT
         groups.retry["max_retries"] = 0
     if kind is StoreKind.MEMORY:
@@ -154,21 +154,21 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
 
     address = address_of(groups.store, _ENDPOINTS[kind])
     if address is not None:
-        _made(make, options, kind)  # first, as it finds misspelt options
+        _make_store(make, options, kind)  # first, as it finds misspelt options
         check_reachable(*address, path, groups.client, repetitions(options))
     if kind is not StoreKind.S3:
-        store = _made(make, options, kind)
+        store = _make_store(make, options, kind)
         if not _others_know(groups.store, kind):
             _check_role(kind)
         return store
     if not _has_any(groups.store, "region", "default_region") and (region := _region()) is not None:
         groups.store["region"] = region
-    store = _made(make, options, kind)  # first, as it finds misspelt options
+    store = _make_store(make, options, kind)  # first, as it finds misspelt options
     provider = _credential_provider(groups)
     if provider is None:
         return store
     arguments["credential_provider"] = provider
-    return _made(make, options, kind)
+    return _make_store(make, options, kind)
 
 
 def _web_server(path: str, root: str, groups: _Groups, options: StorageOptions) -> ObjectStore:
@@ -179,7 +179,7 @@ def _web_server(path: str, root: str, groups: _Groups, options: StorageOptions) 
         groups.client.setdefault("allow_http", True)
     check_reachable(root, "", path, groups.client, repetitions(options))
     make: Any = HTTPStore
-    return _made(
+    return _make_store(
         lambda: cast("ObjectStore", make(root, client_options=groups.client, retry_config=groups.retry)),
         options,
         StoreKind.HTTP,
@@ -197,7 +197,7 @@ def _group(options: StorageOptions, kind: StoreKind) -> _Groups:
     for name, value in options:
         if not value.isprintable() and _LINES.search(name) is None:
             raise OptionError(f"the option {PREFIX}{name} holds a line break or another character that is not printed")
-        for_library: Any = checked(name, value)
+        for_library: Any = parse_value(name, value)
         if name in _CLIENT_OPTIONS:
             groups.client[name] = for_library
         elif name in _RETRY_OPTIONS:
@@ -291,7 +291,7 @@ def _check(holds: bool, options: StorageOptions, kind: StoreKind) -> None:
         raise _unknown(options[0][0], kind)
 
 
-def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreKind) -> ObjectStore:
+def _make_store(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreKind) -> ObjectStore:
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 
     try:

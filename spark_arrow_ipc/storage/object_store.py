@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.base import Connections, RemoteSource, RemoteStorage, StorageOptions, check_small, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_files import WRITER, ObjectUpload, copied, object_errors, repeated, write_errors
+from spark_arrow_ipc.storage.object_files import (
+    WRITER,
+    ObjectUpload,
+    copy_with_repeats,
+    object_errors,
+    repeat,
+    write_errors,
+)
 from spark_arrow_ipc.storage.object_options import connect, load_obstore, repetitions
 from spark_arrow_ipc.storage.paths import StoreKind, join_url, kind_of, name_of, object_path, real_url, split_url
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
@@ -92,7 +99,7 @@ class ObjectStorage(RemoteStorage):
             with self._errors(directory):
                 return load_obstore().list_with_delimiter(store, prefix=key or None)
 
-        listing = repeated(list_objects)
+        listing = repeat(list_objects)
         prefixes = set(listing["common_prefixes"])
         for prefix in prefixes:
             yield Status(join_url(root, prefix), Kind.DIRECTORY)
@@ -202,7 +209,7 @@ class ObjectStorage(RemoteStorage):
             with self._errors(staged):
                 load_obstore().copy(store, key, split_url(final)[1])
 
-        return copied(copy, max(1, repetitions(self.options)))
+        return copy_with_repeats(copy, max(1, repetitions(self.options)))
 
     def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
         """Refuse: no object is ever moved away."""
@@ -217,7 +224,7 @@ class ObjectStorage(RemoteStorage):
                 load_obstore().delete(store, key)
 
         with suppress(FileNotFoundError):
-            repeated(delete)
+            repeat(delete)
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """Delete objects, 1,000 a request; missing ones do not matter."""
@@ -240,7 +247,7 @@ class ObjectStorage(RemoteStorage):
                 return [meta["path"] for page in load_obstore().list(store, prefix=key or None) for meta in page]
 
         # Listed whole first: a page after a deletion may begin behind what is left.
-        self.delete_all([join_url(root, key_below) for key_below in repeated(keys)])
+        self.delete_all([join_url(root, key_below) for key_below in repeat(keys)])
 
     def _at(self, path: str, *, copies: bool = False) -> tuple[ObjectStore, str]:
         """Return the connection and the key of a path."""
@@ -265,7 +272,7 @@ class ObjectStorage(RemoteStorage):
                 pages = load_obstore().list(store, prefix=key, chunk_size=1)
                 return any(meta["path"] != key for page in pages for meta in page)
 
-        return Status(path, Kind.DIRECTORY) if repeated(is_prefix) else None
+        return Status(path, Kind.DIRECTORY) if repeat(is_prefix) else None
 
     def _fetch(self, path: str, nbytes: int, version: str) -> Callable[[int, memoryview], None]:
         store, key = self._at(path)
@@ -310,7 +317,7 @@ class ObjectStorage(RemoteStorage):
                 load_obstore().delete(store, keys)
 
         try:
-            repeated(delete)
+            repeat(delete)
         except (FileNotFoundError, UnsupportedError):  # a store that deletes one by one, and has not all of them
             with ThreadPoolExecutor(_DELETE_THREADS) as pool:
                 list(pool.map(lambda key: self.delete(join_url(root, key)), keys))

@@ -38,7 +38,7 @@ _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3
 _MOST_SECONDS: Final = 365 * 86_400.0
 
 
-def checked(name: str, value: str) -> str | bool | int | timedelta:
+def parse_value(name: str, value: str) -> str | bool | int | timedelta:
     """Return the value of an option, by its name without the prefix, as the library takes it."""
     rule = _RULES.get(_PREFIXES.sub("", name.lower()))
     if rule is None:

@@ -62,10 +62,10 @@ def has_query(path: str) -> bool:
     return match is not None and _QUERY[match[1].lower() in _WEB].search(f"{match[2]}{match[3]}") is not None
 
 
-def clean_url(path: str, *, place: str, may_name: Callable[[str], bool], default: str = "") -> str:
+def clean_url(path: str, *, authority: str, may_name: Callable[[str], bool], default: str = "") -> str:
     """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
 
-    `place` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password;
+    `authority` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password;
     `default` is what stands there where nothing does.
     """
     match = _URL.fullmatch(path)
@@ -88,7 +88,7 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool], default
         )
     host = host or (default if key.startswith(SEPARATOR) else "")
     if not host:
-        raise OptionError(expected=f"{place} after {scheme}://", found=cut_repr(path))
+        raise OptionError(expected=f"{authority} after {scheme}://", found=cut_repr(path))
     parts = [part for part in key.split("/") if part]
     if {".", ".."} & set(parts):
         raise OptionError(expected="a path without . and .. in it", found=cut_repr(path))
@@ -181,7 +181,7 @@ def object_path(path: str | os.PathLike[str]) -> str:
     scheme = scheme_of(text)
     if scheme is None:
         raise UnsupportedError(ONE_KIND, path=text)
-    cleaned = clean_url(text, place="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
+    cleaned = clean_url(text, authority="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
     if _CONTROL.search(cleaned):
         raise OptionError(
             "the path has a tab, line end or other control character, and the client of object stores takes none of them: "

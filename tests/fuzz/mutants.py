@@ -347,7 +347,7 @@ def _read_joined(content):
     with ipc.open(content, validation="structural", limits=targets.LIMITS) as opened:
         if isinstance(opened, ipc.FileReader):
             for number in range(len(opened)):
-                opened.wanted_nbytes(number)
+                opened.nbytes_to_read(number)
                 cut = opened.batch_rows(number)
                 if cut is not None and cut.num_rows:
                     cut.read(0, 1)

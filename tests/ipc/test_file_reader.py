@@ -50,7 +50,7 @@ def test_a_header_is_read_without_its_body():
 def test_wanted_bytes_are_what_is_read(columns):
     file = Recorder(wide("file"))
     with ipc.open(file, columns=columns) as reader:
-        known = reader.wanted_nbytes(1)
+        known = reader.nbytes_to_read(1)
         file.reads.clear()
         reader.read_batch(1)
     assert known == sum(nbytes for _, nbytes in file.reads)

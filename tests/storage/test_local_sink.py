@@ -18,7 +18,7 @@ from spark_arrow_ipc.dataset.write import WriteMode, partitioned_task
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
 from spark_arrow_ipc.dataset.write.task import write_task
-from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS, named_file
+from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS, open_named
 from spark_arrow_ipc.storage.local import LOCAL
 
 SCHEMA = Schema.of([types.field("k", types.int32), types.field("n", types.int64)])
@@ -51,7 +51,7 @@ def by_partitions(staging):
 
 def test_an_error_of_write_has_the_name_of_the_file(tmp_path):
     """The kernel's own device that is always full."""
-    file = named_file(os.open("/dev/full", os.O_WRONLY), "/data/x.arrow")
+    file = open_named(os.open("/dev/full", os.O_WRONLY), "/data/x.arrow")
     with pytest.raises(
         OSError, match=r"No space left on device after 0 bytes of this file, with [\d,]+ bytes free"
     ) as caught:

@@ -4,7 +4,7 @@ import obstore
 import pytest
 
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
-from spark_arrow_ipc.storage.object_files import missing, object_errors, repeated
+from spark_arrow_ipc.storage.object_files import missing, object_errors, repeat
 
 SECRET = "hunter2-very-secret"
 of = obstore.exceptions
@@ -81,7 +81,7 @@ def test_a_call_is_made_again_where_its_reply_broke_off(text, calls):
         raise OSError(5, text, "s3://b/a")
 
     with pytest.raises(OSError, match="s3://b/a"):
-        repeated(call)
+        repeat(call)
     assert calls == len(made)
 
 
@@ -94,4 +94,4 @@ def test_the_second_answer_counts():
             raise answer
         return answer
 
-    assert "fine" == repeated(call)
+    assert "fine" == repeat(call)

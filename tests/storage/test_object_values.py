@@ -7,7 +7,7 @@ import pytest
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage import object_options
 from spark_arrow_ipc.storage.object_options import _CLIENT_OPTIONS, _STORE_OPTIONS, connect
-from spark_arrow_ipc.storage.object_values import _RULES, check_endpoint, checked
+from spark_arrow_ipc.storage.object_values import _RULES, check_endpoint, parse_value
 from spark_arrow_ipc.storage.paths import StoreKind
 
 SECRET = "hunter2-very-secret"
@@ -63,7 +63,7 @@ WRONG = [
 @pytest.mark.parametrize(("name", "value", "message"), WRONG, ids=[f"{name}={value}" for name, value, _ in WRONG])
 def test_a_wrong_value_is_one_sentence_with_the_option(name, value, message):
     with pytest.raises(OptionError) as caught:
-        checked(name, value)
+        parse_value(name, value)
     text = str(caught.value)
     assert f"the option storage.{name} {message}" in text
     assert SECRET not in text
@@ -98,7 +98,7 @@ RIGHT = [
 
 @pytest.mark.parametrize(("name", "value", "expected"), RIGHT, ids=[f"{name}={value}" for name, value, _ in RIGHT])
 def test_a_right_value_is_as_the_library_takes_it(name, value, expected):
-    assert expected == checked(name, value)
+    assert expected == parse_value(name, value)
 
 
 @pytest.mark.parametrize("value", ["minio:9000", f"http://user:{SECRET}@minio:9000"])

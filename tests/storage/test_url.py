@@ -7,7 +7,7 @@ from spark_arrow_ipc.storage.paths import clean_url, split_url, url_scheme
 
 
 def clean(path, may_name=lambda _: True):
-    return clean_url(path, place="a host", may_name=may_name)
+    return clean_url(path, authority="a host", may_name=may_name)
 
 
 @pytest.mark.parametrize(

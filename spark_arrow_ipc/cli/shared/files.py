@@ -146,7 +146,7 @@ def each_input(
             yield Input(path)
             continue
         try:
-            listed = list(_listed(path, recursive=recursive, columns=columns, storage=storage))
+            listed = list(_list_path(path, recursive=recursive, columns=columns, storage=storage))
         except (ArrowIpcError, OSError) as error:
             if refused is None:
                 raise
@@ -155,7 +155,7 @@ def each_input(
         yield from count_files(listed)
 
 
-def named_by(
+def list_inputs(
     arguments: argparse.Namespace, *, columns: bool = False, refused: Refused | None = None
 ) -> Iterator[Input]:
     """Yield the files that the arguments of a command name (`each_input`)."""
@@ -196,7 +196,7 @@ def _seekable(stdin: BinaryIO) -> BinaryIO:
     return copied
 
 
-def _listed(path: str, *, recursive: bool, columns: bool, storage: Sequence[tuple[str, str]]) -> Iterator[Input]:
+def _list_path(path: str, *, recursive: bool, columns: bool, storage: Sequence[tuple[str, str]]) -> Iterator[Input]:
     tree = list_tree([path], storage=storage_at(path, storage), hugging_face=True)
     partitioning = _partitioning(tree, recursive=recursive, columns=columns)
     if (warning := partitioning.warning()) is not None:
@@ -405,7 +405,7 @@ class MetadataCount:
             self._left += _rows_with_metadata(batch)
             yield batch
 
-    def written(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    def count_written(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         """Yield the batches to write, which are made of those that were read."""
         for batch in batches:
             self._left -= _rows_with_metadata(batch)

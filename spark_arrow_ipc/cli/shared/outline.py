@@ -93,7 +93,7 @@ class FileOutline:
         return tuple(sorted({batch.compression or "none" for batch in (*self.record_batches, *self.dictionaries)}))
 
     @property
-    def measured(self) -> tuple[int, int, int]:
+    def sizes_of_measured(self) -> tuple[int, int, int]:
         """Number, body bytes and uncompressed bytes of the measured batches."""
         every = (*self.record_batches, *self.dictionaries)
         sizes = [(b.block.body_nbytes, b.uncompressed_nbytes) for b in every if b.uncompressed_nbytes is not None]
@@ -155,10 +155,12 @@ def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int
         if not nbytes or not 0 <= start <= body_nbytes - nbytes:
             yield 0
         else:
-            yield nbytes if header.compression is None else _uncompressed_size(source, body_offset + start, nbytes)
+            yield (
+                nbytes if header.compression is None else _read_uncompressed_nbytes(source, body_offset + start, nbytes)
+            )
 
 
-def _uncompressed_size(source: ByteSource, byte_offset: int, nbytes: int) -> int:
+def _read_uncompressed_nbytes(source: ByteSource, byte_offset: int, nbytes: int) -> int:
     # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
     prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
     declared = uncompressed_nbytes(prefix)
@@ -219,8 +221,8 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
 
 def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Message, Block]]:
     byte_offset = 0
-    while (found := read_stream_message(source, byte_offset, limits)) is not None:
-        flatbuffer, body_offset = found
+    while (start := read_stream_message(source, byte_offset, limits)) is not None:
+        flatbuffer, body_offset = start
         with error_context(byte_offset=byte_offset):
             message = decode_message(flatbuffer, limits)
             # The body is not read, but its last byte must exist: a stream has no footer that proves it.
@@ -346,7 +348,7 @@ class Group:
     # int64, shape ``(3, columns)``: see `FILE`
     columns: Int64s
 
-    def joined(self, other: Group) -> Group:
+    def merge(self, other: Group) -> Group:
         """Return this group and the next one as one."""
         return Group(
             self.first,
@@ -407,13 +409,13 @@ class _Collector:
     def _append(self, one: Group) -> None:
         last = self.groups[-1] if self.groups else None
         if last is not None and last.last - last.first + 1 < self.size:
-            self.groups[-1] = last.joined(one)
+            self.groups[-1] = last.merge(one)
         else:
             self.groups.append(one)
         self.number += 1
         if len(self.groups) > _MOST_GROUPS:
             pairs = [self.groups[i : i + 2] for i in range(0, len(self.groups), 2)]
-            self.groups = [pair[0] if len(pair) == 1 else pair[0].joined(pair[1]) for pair in pairs]
+            self.groups = [pair[0] if len(pair) == 1 else pair[0].merge(pair[1]) for pair in pairs]
             self.size *= 2
 
 

@@ -136,8 +136,8 @@ class Chosen:
         """
         columns = ChosenColumns(source, self)
         if source.is_served:
-            asked = self.columns if self.where is None else None
-            with ipc.connect(source.path, columns=asked, token=files.server_token()) as served:
+            columns_to_read = self.columns if self.where is None else None
+            with ipc.connect(source.path, columns=columns_to_read, token=files.server_token()) as served:
                 if self.where is None:
                     yield Rows(served, served.schema, count_rows(served))
                 else:
@@ -206,7 +206,7 @@ class ChosenColumns:
                 part = batch.slice(start, min(CONSTANT_SLOTS, batch.num_rows - start))
                 of_path = self._partition.add(RecordBatch(Schema(()), (), part.num_rows))
                 columns = (*part.columns, *of_path.columns)
-                needed = [columns[place] for place in self._places]
+                needed = [columns[position] for position in self._places]
                 ordered, compared = tuple(needed[: len(self.schema)]), tuple(needed[len(self.schema) :])
                 reordered = RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
                 if self._matching is None:
@@ -264,7 +264,7 @@ def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
         yield Table(rows.schema, files.foreign_metadata(rows.reader.custom_metadata), batches())
 
 
-def fitted(table: Table) -> Table:
+def fit_columns(table: Table) -> Table:
     """Return a table whose schema says nothing of rows and columns that are not all those of one file."""
     schema = fit_pairs(table.schema)
     return Table(schema, table.pairs, of_schema(schema, table.batches))
@@ -363,7 +363,7 @@ def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
 
     def flush() -> None:
         lines = terminal.table(head, held, align) if head else [""] * (1 + len(held))
-        print("\n".join(terminal.fitted(lines[1:] if printed else lines)))
+        print("\n".join(terminal.fit_lines(lines[1:] if printed else lines)))
 
     try:
         for portion in portions:
@@ -408,13 +408,13 @@ def _json_lines(schema: Schema, portions: Iterator[RecordBatch]) -> Iterator[str
 
 def _unique(names: tuple[str, ...]) -> list[str]:
     """Make names unique, because a JSON object has one value for each name."""
-    taken: dict[str, None] = {}
+    used_names: dict[str, None] = {}
     for name in names:
         unique, number = name, 1
-        while unique in taken:
+        while unique in used_names:
             unique, number = f"{name}_{number}", number + 1
-        taken[unique] = None
-    return list(taken)
+        used_names[unique] = None
+    return list(used_names)
 
 
 def _to_json(value: Any) -> Any:

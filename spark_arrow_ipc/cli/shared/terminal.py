@@ -57,7 +57,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -
     return [f"  {line}".rstrip() for line in lines]
 
 
-def fitted(lines: Iterable[str]) -> Iterator[str]:
+def fit_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a table, cut to the width of the terminal if stdout is one; elsewhere as they are."""
     if not sys.stdout.isatty():
         yield from lines
@@ -146,7 +146,7 @@ _current: list[Progress] = []
 
 
 @contextmanager
-def shown() -> Iterator[None]:
+def show_progress() -> Iterator[None]:
     """Show the progress of what runs inside, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield

@@ -148,7 +148,7 @@ def _read_share_and_rows(
         reader = ipc.open_file(source, columns=options.read.columns, limits=options.read.limits)
         if wants_share:
             with suppress(*_UNREADABLE):
-                share = reader.wanted_nbytes(0) / max(1, reader.blocks[0].nbytes)
+                share = reader.nbytes_to_read(0) / max(1, reader.blocks[0].nbytes)
         for i in large:
             with suppress(*_UNREADABLE):
                 batch = reader.batch_rows(i)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.bytes.source import storage_options
-from spark_arrow_ipc.storage.byte_source import ByteSource, FileSource, named_file
+from spark_arrow_ipc.storage.byte_source import ByteSource, FileSource, open_named
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, check_local, is_remote, join, name_of, parent
@@ -80,7 +80,7 @@ class PathSink:
         directory, name = os.path.split(path)
         self._staged = path if self._direct else os.path.join(directory, f".{name}.{uuid.uuid4().hex}.staged")
         new = os.O_TRUNC if self._direct else os.O_CREAT | os.O_EXCL
-        self.file: BinaryIO = named_file(os.open(self._staged, os.O_WRONLY | os.O_CLOEXEC | new, 0o666), path)
+        self.file: BinaryIO = open_named(os.open(self._staged, os.O_WRONLY | os.O_CLOEXEC | new, 0o666), path)
 
     def finish(self, prove: Callable[[ByteSource], None]) -> None:
         """Close the file, call `prove` on what it holds, and rename it over any file of its name."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
-from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, FileSource, truncated
+from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, FileSource, truncation_error
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import check_local, is_remote
 
@@ -74,7 +74,7 @@ class ForwardSource(ExactReads):
         while self._position < byte_offset:
             skipped = self._next(min(byte_offset - self._position, _PIECE_NBYTES))
             if not skipped:
-                raise truncated(nbytes, 0, byte_offset, self._position)
+                raise truncation_error(nbytes, 0, byte_offset, self._position)
         return self._next(nbytes)
 
     def _next(self, nbytes: int) -> memoryview:

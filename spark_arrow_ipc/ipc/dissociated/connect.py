@@ -290,8 +290,8 @@ class DissociatedReader(BatchReader):
         number = self._counts[message.kind]
         self._counts[message.kind] += 1
         with error_context(block_kind=message.kind.noun, block_number=number):
-            place = self._stream.place(message, arrived.body)
-            return self._decoder.decode(message, place, number)
+            body_place = self._stream.place(message, arrived.body)
+            return self._decoder.decode(message, body_place, number)
 
     def close(self) -> None:
         """Close the connection. Batches that were read stay valid."""
@@ -351,7 +351,7 @@ class Stream:
     def place(self, message: Message, body: TaggedBody) -> AnyPlace:
         """Return where the buffers of a body are."""
         if body.body_type is BodyType.BUFFERS:
-            return self._listed(message, body.data)
+            return self._list_buffers(message, body.data)
         nbytes = message.body_nbytes
         if len(body.data) not in (nbytes, nbytes + -nbytes % BODY_ALIGNMENT):
             raise InvalidBodyError(expected=f"a body of {nbytes:,} bytes", found=f"{len(body.data):,}")
@@ -361,7 +361,7 @@ class Stream:
         """Close the connections."""
         self._closing.close()
 
-    def _listed(self, message: Message, data: memoryview) -> BufferList:
+    def _list_buffers(self, message: Message, data: memoryview) -> BufferList:
         if self._shared is None:
             raise InvalidFramingError(expected="shared memory before a list of its buffers", found="none")
         header = message.header
@@ -379,7 +379,7 @@ class Stream:
     def _receive(self) -> None:
         due_from = self._metadata_from if self._arrivals.needs_metadata else self._bodies_from
         if due_from not in self._open:
-            raise self._arrivals.truncated()
+            raise self._arrivals.truncation_error()
         connection = self._readable()
         frame = connection.receive(self._check)
         if frame is None:

@@ -169,13 +169,13 @@ class Connection:
         """Receive into `data`, or for a small one into what is read ahead; return the bytes put into `data`."""
         left = deadline - time.monotonic()
         if left <= 0:
-            raise self._timed_out()
+            raise self._timeout_error()
         self._socket.settimeout(left)
         into = data if len(data) >= _AHEAD_NBYTES else memoryview(bytearray(_AHEAD_NBYTES))
         try:
             nbytes = self._receive_into(into)
         except TimeoutError as error:
-            raise self._timed_out() from error
+            raise self._timeout_error() from error
         if into is data:
             return nbytes
         chunk_nbytes = min(nbytes, len(data))
@@ -196,7 +196,7 @@ class Connection:
             raise InvalidFramingError(expected="one descriptor", found="several")
         return nbytes
 
-    def _timed_out(self) -> TimeoutError:
+    def _timeout_error(self) -> TimeoutError:
         return TimeoutError(
             f"{self.address}: the server sent less than {PROGRESS_NBYTES:,} bytes of what is due in {self._timeout:g} "
             "s; see whether it is stuck, or give more time (timeout=...)"
@@ -309,7 +309,7 @@ class Arrivals:
         self._next = (sequence + 1) & MAX_UINT32
         return Arrived(sequence, message, body)
 
-    def truncated(self) -> InvalidFramingError:
+    def truncation_error(self) -> InvalidFramingError:
         """Return the error of a connection that ends before the stream does."""
         if self._end is None:
             ending = f"the connection ends, without an end of stream, while message {self._next:,} is still to come"

@@ -89,8 +89,8 @@ WHOLE: Final = Selection()
 SCHEMA_ALONE: Final = Selection(of=0)
 
 
-def _invalid(expected: str, found: str) -> InvalidFramingError:
-    return InvalidFramingError(expected=expected, found=found, spec=_PARTS_SPEC)
+def _invalid(expected: str, actual: str) -> InvalidFramingError:
+    return InvalidFramingError(expected=expected, found=actual, spec=_PARTS_SPEC)
 
 
 _SCHEMES: Final = (TCP, UNIX)
@@ -147,7 +147,7 @@ class Location:
         return f"{self.address}?{'&'.join(pairs)}" if pairs else self.address
 
     @property
-    def shown(self) -> str:
+    def without_tags(self) -> str:
         """The address, the ticket and the part: what an error, a log or a column of Spark may show."""
         ticket = None if self.ticket is None else "ticket=" + quote(self.ticket, safe="/")
         part = None if self.part is None else f"part={self.part}&of={self.of}"

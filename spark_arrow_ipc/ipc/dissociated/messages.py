@@ -80,7 +80,7 @@ class FileTable:
     def open(self, selection: Selection) -> Iterator[Table]:
         """Open the file."""
         with open_any(self._openable, columns=selection.columns, limits=self._limits) as reader:
-            yield Table(reader.schema, selected_batches(reader, selection), _message_metadata(reader))
+            yield Table(reader.schema, select_batches(reader, selection), _message_metadata(reader))
 
     def version(self) -> Hashable | None:
         """Return identity, size and times of a path, or a constant for bytes, which do not change."""
@@ -144,7 +144,7 @@ class FunctionTable:
         return None
 
 
-def selected_batches(reader: FileReader | StreamReader, selection: Selection) -> Iterable[RecordBatch]:
+def select_batches(reader: FileReader | StreamReader, selection: Selection) -> Iterable[RecordBatch]:
     """Return the record batches of a part; a stream that cannot seek has none. Reads the headers before it."""
     if selection.of == 1:
         return reader
@@ -325,10 +325,10 @@ def _encode(table: Table, options: WriteOptions) -> Iterator[tuple[Outgoing, Int
 class StreamedTable:
     """A table that is read and encoded for a client, a record batch at a time, and kept for the next ones if it fits."""
 
-    def __init__(self, source: TableSource, options: WriteOptions, kept: Kept[Outgoing]) -> None:
+    def __init__(self, source: TableSource, options: WriteOptions, cache: Kept[Outgoing]) -> None:
         self._source = source
         self._options = options
-        self._kept = kept
+        self._cache = cache
 
     @property
     def selects(self) -> bool:
@@ -342,8 +342,8 @@ class StreamedTable:
             yield from self._read(selection)
             return
         key = id(self), selection, version
-        messages = self._kept.find(key)
-        yield from self._kept.record(key, self._read(selection)) if messages is None else messages
+        messages = self._cache.find(key)
+        yield from self._cache.record(key, self._read(selection)) if messages is None else messages
 
     def _read(self, selection: Selection) -> Iterator[Outgoing]:
         with self._source.open(selection) as table:
@@ -412,11 +412,11 @@ class SharedTable:
         if not numbers:
             return (0,)
         begin, end = self._batches[numbers[0]], self._batches[numbers[-1]] + 1
-        before = [place for place in self._dictionaries if place < begin]
+        before = [number for number in self._dictionaries if number < begin]
         if not self._nests:
             # As `StreamIndex.start`: of nested ones an outer value refers to the inner dictionary in force when it came.
-            begins = {self._dictionaries[place][0]: place for place in before if not self._dictionaries[place][1]}
-            before = [place for place in before if place >= begins.get(self._dictionaries[place][0], 0)]
+            begins = {self._dictionaries[number][0]: number for number in before if not self._dictionaries[number][1]}
+            before = [number for number in before if number >= begins.get(self._dictionaries[number][0], 0)]
         return [0, *before, *range(begin, end)]
 
 

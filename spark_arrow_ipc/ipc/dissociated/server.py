@@ -111,10 +111,10 @@ class Server:
         return location.with_ticket(encoded).uri
 
     @property
-    def lent_nbytes(self) -> int:
+    def nbytes_in_use(self) -> int:
         """The bytes of shared memory that clients hold."""
         with self._lock:
-            return sum(session.lent_nbytes for session in self._sessions)
+            return sum(session.nbytes_in_use for session in self._sessions)
 
     @property
     def num_clients(self) -> int:

@@ -127,7 +127,7 @@ class Session:
         self._inbox = Inbox(MAX_TICKET_NBYTES)
         self._lent: Counter[int] = Counter()
         self._nbytes: dict[int, int] = {}
-        self.lent_nbytes = 0
+        self.nbytes_in_use = 0
         """The bytes of shared memory that the client holds: of each buffer once, however often it was sent."""
         self._request: _Request | None = None
         self._is_trusted = service.token is None
@@ -175,7 +175,7 @@ class Session:
             self._is_open = False
             self._socket.close()
         self._lent.clear()
-        self.lent_nbytes = 0
+        self.nbytes_in_use = 0
 
     def _serve(self) -> None:
         request = self._await_request()
@@ -227,20 +227,20 @@ class Session:
         new = {start: nbytes for start, nbytes in pairs if nbytes and start not in self._lent}
         added = sum(new.values())
         credit = self._service.credit_nbytes
-        if credit is not None and self.lent_nbytes + added > credit:
+        if credit is not None and self.nbytes_in_use + added > credit:
             return False
         self._lent.update(start for start, nbytes in pairs if nbytes)
         self._nbytes.update(new)
-        self.lent_nbytes += added
+        self.nbytes_in_use += added
         return True
 
     def _linger(self) -> None:
         """Wait until the client goes: it may hold shared memory, and gives it back bit by bit."""
         deadline = time.monotonic() + self._service.timeout
         while time.monotonic() < deadline and self._poll(select.POLLIN, deadline):
-            before = self.lent_nbytes
+            before = self.nbytes_in_use
             self._take_in()
-            if self.lent_nbytes < before:  # any other frame gives no more time
+            if self.nbytes_in_use < before:  # any other frame gives no more time
                 deadline = time.monotonic() + self._service.timeout
         raise _Gone("the client neither went nor gave anything back in time")
 
@@ -307,7 +307,7 @@ class Session:
                 self._lent[offset] = count - 1
             else:
                 del self._lent[offset]
-                self.lent_nbytes -= self._nbytes.pop(offset)
+                self.nbytes_in_use -= self._nbytes.pop(offset)
 
     def _send_descriptor(self, descriptor: int) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [descriptor]))

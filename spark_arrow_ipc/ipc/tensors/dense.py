@@ -121,7 +121,7 @@ def shape_text(shape: tuple[int, ...], dim_names: tuple[str, ...]) -> str:
     return f"[{', '.join(parts)}]"
 
 
-def strided_view(data: memoryview, type_: ValueType, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray:
+def view_with_strides(data: memoryview, type_: ValueType, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray:
     """Return an array over bytes, which are enough for the shape and strides. O(dimensions).
 
     The stride of a dimension of fewer than two cells says nothing: where numpy could not take it, as it leads out of
@@ -139,9 +139,9 @@ def strided_view(data: memoryview, type_: ValueType, shape: tuple[int, ...], str
 _SPEC: Final = "SparseTensor.fbs"
 
 
-def broken(field: str, expected: str, found: str) -> NoReturn:
+def broken(field: str, expected: str, actual: str) -> NoReturn:
     """Raise an `InvalidBodyError` that names a part of an index."""
-    raise InvalidBodyError(expected=expected, found=found, field_path=field, spec=_SPEC)
+    raise InvalidBodyError(expected=expected, found=actual, field_path=field, spec=_SPEC)
 
 
 def index_array(field: str, array: NDArray, dimensions: int) -> NDArray:
@@ -158,7 +158,7 @@ def integer_type(array: NDArray) -> t.Int:
     return t.Int(8 * array.itemsize, array.dtype.kind == "i")
 
 
-def narrowed(array: NDArray, type_: t.Int) -> NDArray:
+def narrow_integers(array: NDArray, type_: t.Int) -> NDArray:
     """Return an index in a type, whose values must fit."""
     check_index_type(type_, "index_type")
     most = np.iinfo(dtype_of(type_)).max

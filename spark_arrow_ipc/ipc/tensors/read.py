@@ -41,7 +41,7 @@ from spark_arrow_ipc.ipc.messages.tensor import (
     TensorMessage,
     decode_tensor_message,
 )
-from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian, strided_view
+from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian, view_with_strides
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
@@ -91,7 +91,7 @@ class StoredTensor:
         nbytes = 0 if 0 in slab else width + sum((n - 1) * s for n, s in zip(slab, strides, strict=True))
         with self.place():
             byte_offset = self.body_offset + header.data.byte_offset + (start * strides[axis] if nbytes else 0)
-            return strided_view(self.source.read_at(byte_offset, nbytes), header.type, slab, strides)
+            return view_with_strides(self.source.read_at(byte_offset, nbytes), header.type, slab, strides)
 
 
 def read_tensor(
@@ -196,20 +196,20 @@ class _Body:
     def __init__(self, data: memoryview) -> None:
         self._data = data
 
-    def bytes_of(self, place: BufferPlace) -> memoryview:
-        return self._data[place.byte_offset : place.byte_offset + place.length]
+    def bytes_of(self, extent: BufferPlace) -> memoryview:
+        return self._data[extent.byte_offset : extent.byte_offset + extent.length]
 
-    def values(self, place: BufferPlace, type_: t.DataType, count: int) -> NDArray:
+    def values(self, extent: BufferPlace, type_: t.DataType, count: int) -> NDArray:
         """Return the first `count` values of a buffer."""
         dtype = little_endian(type_)
-        stop = place.byte_offset + count * dtype.itemsize
-        return np.frombuffer(self._data[place.byte_offset : stop], dtype)
+        stop = extent.byte_offset + count * dtype.itemsize
+        return np.frombuffer(self._data[extent.byte_offset : stop], dtype)
 
 
 def _decode(message: TensorMessage, data: memoryview) -> Tensor | SparseTensor:
     header, body = message.header, _Body(data)
     if isinstance(header, TensorHeader):
-        values = strided_view(body.bytes_of(header.data), header.type, header.shape, header.strides)
+        values = view_with_strides(body.bytes_of(header.data), header.type, header.shape, header.strides)
         return Tensor(values, header.dim_names, message.custom_metadata)
     make, parts = _INDICES[type(header.index)](header, header.index, body)
     return make(
@@ -241,8 +241,8 @@ def _decode_csx(header: SparseTensorHeader, index: CsxIndexHeader, body: _Body) 
 def _decode_csf(_: SparseTensorHeader, index: CsfIndexHeader, body: _Body) -> _Parts:
     return CsfTensor, {
         "axis_order": index.axis_order,
-        "indptr": tuple(body.values(place, index.indptr_type, place.length) for place in index.indptr),
-        "indices": tuple(body.values(place, index.indices_type, place.length) for place in index.indices),
+        "indptr": tuple(body.values(extent, index.indptr_type, extent.length) for extent in index.indptr),
+        "indices": tuple(body.values(extent, index.indices_type, extent.length) for extent in index.indices),
     }
 
 

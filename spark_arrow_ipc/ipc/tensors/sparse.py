@@ -28,7 +28,7 @@ from spark_arrow_ipc.ipc.tensors.dense import (
     full_dim_names,
     index_array,
     integer_type,
-    narrowed,
+    narrow_integers,
     read_only_values,
     shape_text,
     value_type,
@@ -219,7 +219,7 @@ class CooTensor(SparseTensor):
             shape=dense.shape,
             values=dense[tuple(coordinates.T)].reshape(-1),
             dim_names=dim_names,
-            indices=narrowed(coordinates, index_type),
+            indices=narrow_integers(coordinates, index_type),
             is_canonical=True,
         )
 
@@ -268,8 +268,8 @@ class _CompressedMatrix(SparseTensor):
             shape=dense.shape,
             values=dense[tuple(ordered.T)],
             dim_names=dim_names,
-            indptr=narrowed(np.concatenate([[0], np.cumsum(counts)]), index_type),
-            indices=narrowed(ordered[:, 1 - cls.axis], index_type),
+            indptr=narrow_integers(np.concatenate([[0], np.cumsum(counts)]), index_type),
+            indices=narrow_integers(ordered[:, 1 - cls.axis], index_type),
         )
 
     @property
@@ -387,8 +387,8 @@ class CsfTensor(SparseTensor):
             values=dense[tuple(coordinates[by_level].T)].reshape(-1),
             dim_names=dim_names,
             axis_order=axis_order,
-            indices=tuple(narrowed(a, index_type) for a in indices),
-            indptr=tuple(narrowed(a, index_type) for a in indptr),
+            indices=tuple(narrow_integers(a, index_type) for a in indices),
+            indptr=tuple(narrow_integers(a, index_type) for a in indptr),
         )
 
     @property

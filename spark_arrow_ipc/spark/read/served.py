@@ -44,9 +44,9 @@ def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
     location = parse_location(uri)
     of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
-        return [ServedPart(uri, location.shown)]
+        return [ServedPart(uri, location.without_tags)]
     cut = (replace(location, part=part, of=of) for part in range(of))
-    return [ServedPart(part.uri, part.shown) for part in cut]
+    return [ServedPart(part.uri, part.without_tags) for part in cut]
 
 
 def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:

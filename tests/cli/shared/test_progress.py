@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from spark_arrow_ipc.cli.shared import terminal as module
-from spark_arrow_ipc.cli.shared.terminal import Progress, advance, count_files, shown
+from spark_arrow_ipc.cli.shared.terminal import Progress, advance, count_files, show_progress
 
 ERASE = "\r\x1b[K"
 
@@ -51,7 +51,7 @@ def test_what_is_printed_erases_the_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(module, "_AFTER_SECONDS", 0)
     monkeypatch.setattr(module, "_EVERY_SECONDS", 0)
-    with shown():
+    with show_progress():
         assert ["a"] == list(count_files(["a"]))
         print("a row")
         advance(2)
@@ -65,6 +65,6 @@ def test_without_a_terminal_there_is_none(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(module, "_AFTER_SECONDS", 0)
-    with shown():
+    with show_progress():
         advance(1)
     assert "" == stream.getvalue()

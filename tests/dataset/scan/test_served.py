@@ -29,7 +29,7 @@ def test_parts_are_planned_without_a_server(uri, parts, expected):
     planned = plan_parts(uri, parts)
     found = [parse_location(part.uri) for part in planned]
     assert expected == [(location.part, location.of) for location in found]
-    assert [location.shown for location in found] == [part.path for part in planned]
+    assert [location.without_tags for location in found] == [part.path for part in planned]
     assert "want" not in repr(planned)
 
 

@@ -90,7 +90,7 @@ def test_nothing_is_whole_before_its_end():
         arrivals = Arrivals(ipc.Limits())
         feed(arrivals, whole()[:length])
         assert not arrivals.is_finished
-        assert "read it again" in str(arrivals.truncated())
+        assert "read it again" in str(arrivals.truncation_error())
 
 
 REFUSED = [

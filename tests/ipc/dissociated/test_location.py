@@ -92,4 +92,4 @@ SHOWN = [
 
 @pytest.mark.parametrize(("uri", "shown"), SHOWN)
 def test_what_is_shown_has_no_tags(uri, shown):
-    assert shown == parse_location(uri).shown
+    assert shown == parse_location(uri).without_tags

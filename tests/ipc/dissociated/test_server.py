@@ -212,7 +212,7 @@ def test_killed_clients_leave_nothing(tmp_path):
         while first.num_clients or second.num_clients:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        assert (0, 0) == (first.lent_nbytes, second.lent_nbytes)
+        assert (0, 0) == (first.nbytes_in_use, second.nbytes_in_use)
         for uri in uris:  # both serve on
             with ipc.connect(uri) as reader:
                 assert 1 == len(list(reader))

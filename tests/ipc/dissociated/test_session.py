@@ -163,33 +163,33 @@ def test_what_is_lent_is_counted_until_it_is_given_back(shared):
     for number, (tag, data) in bodies.items():
         toy.body(headers[number], tag, data)
     assert 3 == len(toy.offsets)
-    until(lambda: shared.lent_nbytes == 3 * 8000)
+    until(lambda: shared.nbytes_in_use == 3 * 8000)
     values = [np.frombuffer(toy.region, np.int64, 1000, offset) for offset in toy.offsets]
     assert all(np.array_equal(np.arange(1000), v) for v in values)
     toy.socket.sendall(frame(TAGGED, struct.pack("<2Q", *toy.offsets[:2]), toy.free_data))
-    until(lambda: shared.lent_nbytes == 8000)
+    until(lambda: shared.nbytes_in_use == 8000)
     toy.socket.sendall(frame(TAGGED, struct.pack("<2Q", toy.offsets[2], toy.offsets[2]), toy.free_data))
     assert "offsets that were lent" in reason_of(toy)
-    until(lambda: shared.num_clients == 0 == shared.lent_nbytes)
+    until(lambda: shared.num_clients == 0 == shared.nbytes_in_use)
 
 
 def test_a_client_that_goes_gives_all_back(shared):
     toy = client(shared)
     toy.read()
-    until(lambda: shared.lent_nbytes == 3 * 8000)
+    until(lambda: shared.nbytes_in_use == 3 * 8000)
     toy.close()
-    until(lambda: shared.num_clients == 0 == shared.lent_nbytes)
+    until(lambda: shared.num_clients == 0 == shared.nbytes_in_use)
 
 
 def test_our_client_gives_back_what_it_drops(shared):
     with ipc.connect(shared.uri_of("t")) as reader:
         batches = list(reader)
-        until(lambda: shared.lent_nbytes == 3 * 8000)
+        until(lambda: shared.nbytes_in_use == 3 * 8000)
         del batches[0]
-        until(lambda: shared.lent_nbytes == 2 * 8000)
+        until(lambda: shared.nbytes_in_use == 2 * 8000)
         kept = batches[0].columns[0].buffers[1]
         del batches
-        until(lambda: shared.lent_nbytes == 8000)
+        until(lambda: shared.nbytes_in_use == 8000)
         assert 8000 == len(kept)
     until(lambda: shared.num_clients == 0)
 
@@ -363,7 +363,7 @@ def test_a_thousand_connects_and_drops_leave_nothing(tmp_path, memory):
         del kept
         # Some may wait to be accepted while no client is left.
         until(lambda: (0, started) == (server.num_clients, descriptors()))
-        assert (0, 1) == (server.lent_nbytes, mappings(server))
+        assert (0, 1) == (server.nbytes_in_use, mappings(server))
         region = Path(server._region.handle.path)
         assert region.exists() == (memory == "named")
     assert not region.exists()

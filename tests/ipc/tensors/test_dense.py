@@ -7,7 +7,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.ipc.tensors.dense import ascends, check_inside, integer_type, narrowed, strided_view
+from spark_arrow_ipc.ipc.tensors.dense import ascends, check_inside, integer_type, narrow_integers, view_with_strides
 
 
 def test_a_tensor_says_what_it_is():
@@ -54,7 +54,7 @@ VIEWS = [
     ("shape", "strides", "expected"), [case[1:] for case in VIEWS], ids=[case[0] for case in VIEWS]
 )
 def test_strides(shape, strides, expected):
-    view = strided_view(memoryview(bytes(range(6))), t.uint8, shape, strides)
+    view = view_with_strides(memoryview(bytes(range(6))), t.uint8, shape, strides)
     assert (shape, expected) == (view.shape, view.tolist())
 
 
@@ -71,7 +71,7 @@ def test_types_of_indices(dtype):
     array = np.zeros((2, 1), dtype)
     check_inside("a", array, (1,))
     assert integer_type(array) == t.Int(8 * array.itemsize, dtype[0] == "i")
-    assert array.dtype == narrowed(array.astype(np.int64), integer_type(array)).dtype
+    assert array.dtype == narrow_integers(array.astype(np.int64), integer_type(array)).dtype
 
 
 def test_an_empty_index_is_inside_of_everything():
