@@ -1,18 +1,18 @@
 """``arrowipc convert``: convert between Arrow files, streams, Parquet, CSV and JSON lines.
 
-The formats follow from the names, or from ``--from`` and ``--to``. Arrow and JSON lines are written by this package;
-Parquet and CSV, and JSON lines that are read, by pyarrow, which is imported when one is asked for: these formats are
-not ours. Record batches cross without a copy by the Arrow PyCapsule interface, one at a time, and what pyarrow gives
-is checked as a file is.
+The formats follow from the names, or from ``--from`` and ``--to``. This package reads and writes Arrow, and writes JSON
+lines; pyarrow does the rest, and is imported only then. Record batches cross by the Arrow C data interface, one at a time
+and without a copy, and those from pyarrow are checked as a file is.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -46,83 +46,56 @@ _ENDINGS: Final = {
 
 _WAY: Final = "give another name, or say the format by --to"
 
+_MODULES: Final = {"parquet": "pyarrow.parquet", "csv": "pyarrow.csv", "jsonl": "pyarrow.json"}
+"""By format that pyarrow reads: its module."""
 
-# ---- pyarrow's formats
 
-
-def _pyarrow() -> Any:
+@contextmanager
+def _pyarrow(form: str, doing: str, path: str | None = None) -> Iterator[tuple[Any, Any]]:
+    """Import pyarrow and its module of a format, and turn its errors into ours."""
     try:
         import pyarrow as pa
+
+        module = import_module(_MODULES[form])
     except ModuleNotFoundError as error:
         raise UnsupportedError(
             f"Parquet, CSV and JSON lines that are read need pyarrow ({error}): pip install pyarrow"
         ) from error
-    return pa
-
-
-@contextmanager
-def _named(pa: Any, path: str | None, doing: str) -> Iterator[None]:
-    """Turn pyarrow's errors into ours."""
     try:
         with error_context(path=path):
-            yield
-    except pa.ArrowNotImplementedError as error:
-        raise UnsupportedError(f"pyarrow cannot {doing}: {error}", path=path) from error
-    except pa.ArrowInvalid as error:
-        raise InvalidArrowError(f"pyarrow cannot {doing}: {error}", path=path) from error
+            yield pa, module
     except pa.ArrowException as error:
-        raise ArrowIpcError(f"pyarrow cannot {doing}: {error}", path=path) from error
+        is_unsupported = isinstance(error, pa.ArrowNotImplementedError)
+        kind = InvalidArrowError if isinstance(error, pa.ArrowInvalid) else ArrowIpcError
+        raise (UnsupportedError if is_unsupported else kind)(f"pyarrow cannot {doing}: {error}", path=path) from error
 
 
-def _read_parquet(source: Any) -> tuple[Any, Iterator[Any]]:
-    import pyarrow.parquet as pq
-
-    if source is sys.stdin.buffer:
-        source = _pyarrow().BufferReader(source.read())
-    file = pq.ParquetFile(source)
-    return file.schema_arrow, file.iter_batches()
-
-
-def _read_csv(source: Any) -> tuple[Any, Iterator[Any]]:
-    import pyarrow.csv
-
-    reader = pyarrow.csv.open_csv(source)
-    return reader.schema, iter(reader)
-
-
-def _read_json(source: Any) -> tuple[Any, Iterator[Any]]:
-    import pyarrow.json
-
-    table = pyarrow.json.read_json(source)
-    return table.schema, iter(table.to_batches())
-
-
-_READERS: Final[Mapping[str, Callable[[Any], tuple[Any, Iterator[Any]]]]] = {
-    "parquet": _read_parquet,
-    "csv": _read_csv,
-    "jsonl": _read_json,
-}
-"""By format: opens a path or a file object; returns its schema and record batches."""
-
-
-@contextmanager
-def _open_other(form: str, paths: Sequence[str]) -> Iterator[Table]:
-    """Open files of one schema; they are read while the batches are iterated."""
-    pa = _pyarrow()
+def _read_other(form: str, paths: Sequence[str]) -> Table:
+    """Open files of one schema, which are read while the batches are iterated."""
     doing = f"read it as {form}"
-    sources = [sys.stdin.buffer if path == STDIN else path for path in paths]
-    with _named(pa, paths[0], doing):
-        schema, batches_of_first = _READERS[form](sources[0])
 
-    def batches() -> Iterator[Any]:
+    def open_one(pa: Any, module: Any, path: str) -> tuple[Any, Iterable[Any]]:
+        source = sys.stdin.buffer if path == STDIN else path
+        if form == "parquet":
+            # A pipe cannot seek, and Parquet is read from its end.
+            file = module.ParquetFile(pa.BufferReader(sys.stdin.buffer.read()) if path == STDIN else path)
+            return file.schema_arrow, file.iter_batches()
+        reader = module.open_csv(source) if form == "csv" else module.read_json(source).to_reader()
+        return reader.schema, reader
+
+    # The first file is opened before anything is written, so that a bad one leaves no target.
+    with _pyarrow(form, doing, paths[0]) as (pa, module):
+        schema, first = open_one(pa, module, paths[0])
+
+    def batches() -> Iterator[RecordBatch]:
         for number, path in enumerate(paths):
-            with _named(pa, path, doing):
-                other, read = _READERS[form](sources[number]) if number else (schema, batches_of_first)
+            with _pyarrow(form, doing, path) as (pa, module):
+                other, read = open_one(pa, module, path) if number else (schema, first)
                 if other != schema:
                     raise SchemaMismatchError(f"its schema is not that of {paths[0]}: {other}", path=path)
                 yield from map(RecordBatch.from_arrow, read)
 
-    yield Table(Schema.from_arrow(schema), (), batches())
+    return Table(Schema.from_arrow(schema), (), batches())
 
 
 def _plain_schema(pa: Any, schema: pa.Schema) -> pa.Schema:
@@ -140,36 +113,15 @@ def _plain_schema(pa: Any, schema: pa.Schema) -> pa.Schema:
     return pa.schema(plain)
 
 
-def _write_csv(sink: BinaryIO, table: Table, _: str, __: str) -> int:
-    pa = _pyarrow()
-    import pyarrow.csv
-
-    with _named(pa, None, "write csv"):
-        schema = _plain_schema(pa, pa.schema(table.schema))
-        with pyarrow.csv.CSVWriter(sink, schema) as writer:
-            return _write_batches(writer, (pa.record_batch(batch).cast(schema) for batch in table.batches))
-
-
-def _write_parquet(sink: BinaryIO, table: Table, _: str, compression: str) -> int:
-    pa = _pyarrow()
-    import pyarrow.parquet as pq
-
-    with (
-        _named(pa, None, "write parquet"),
-        pq.ParquetWriter(sink, pa.schema(table.schema), compression=compression or "zstd") as writer,
-    ):
-        return _write_batches(writer, map(pa.record_batch, table.batches))
-
-
-def _write_batches(writer: Any, batches: Iterator[Any]) -> int:
-    rows = 0
-    for batch in batches:
-        writer.write_batch(batch)
-        rows += batch.num_rows
-    return rows
-
-
-# ---- our formats
+def _write_other(sink: BinaryIO, table: Table, form: str, compression: str) -> int:
+    with _pyarrow(form, f"write {form}") as (pa, module):
+        schema, batches = pa.schema(table.schema), map(pa.record_batch, table.batches)
+        if form == "parquet":
+            with module.ParquetWriter(sink, schema, compression=compression or "zstd") as writer:
+                return files.write_all(writer, batches)[1]
+        schema = _plain_schema(pa, schema)
+        with module.CSVWriter(sink, schema) as writer:
+            return files.write_all(writer, (batch.cast(schema) for batch in batches))[1]
 
 
 def _write_arrow(sink: BinaryIO, table: Table, form: str, compression: str) -> int:
@@ -178,33 +130,27 @@ def _write_arrow(sink: BinaryIO, table: Table, form: str, compression: str) -> i
     with create(sink, table.schema, options, schema_metadata=pairs) as writer:
         if form == "file":
             writer.custom_metadata.update(table.pairs)
-        _, rows = files.write_all(writer, table.batches)
-    return rows
+        return files.write_all(writer, table.batches)[1]
 
 
 def _write_json(sink: BinaryIO, table: Table, _: str, __: str) -> int:
     rows = 0
-    for line in json_lines(table.schema, table.batches):
+    for rows, line in enumerate(json_lines(table.schema, table.batches), 1):  # noqa: B007 - the last one is the answer
         sink.write(line.encode() + b"\n")
-        rows += 1
     return rows
 
 
 _WRITERS: Final[Mapping[str, Callable[[BinaryIO, Table, str, str], int]]] = {
     "file": _write_arrow,
     "stream": _write_arrow,
-    "parquet": _write_parquet,
-    "csv": _write_csv,
+    "parquet": _write_other,
+    "csv": _write_other,
     "jsonl": _write_json,
 }
 """By format: writes a table with a compression, which may be empty for the default; returns the rows."""
 
-
 _WITHOUT_BATCHES: Final = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON"}
 """Formats without record batches, and their names."""
-
-
-# ---- the command
 
 
 def convert_arguments(parser: argparse.ArgumentParser) -> None:
@@ -212,7 +158,7 @@ def convert_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write; - for stdout")
     parser.add_argument(
-        "--from", dest="source_format", choices=("arrow", *_READERS),
+        "--from", dest="source_format", choices=("arrow", *_MODULES),
         help="the format to read; by default that of the first name's ending",
     )  # fmt: skip
     parser.add_argument(
@@ -233,7 +179,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
     target = arguments.target
     to = arguments.target_format or ("jsonl" if target == STDIN else files.format_of(target, _ENDINGS, _WAY))
     metadata = files.MetadataCount()
-    with _source(arguments) as table, files.open_target(arguments, target) as sink:
+    with _open_sources(arguments) as table, files.open_target(arguments, target) as sink:
         batches = metadata.read(table.batches) if to in _WITHOUT_BATCHES else table.batches
         rows = _WRITERS[to](sink, replace(table, batches=batches), to, arguments.compression)
     if target != STDIN:
@@ -243,12 +189,12 @@ def run_convert(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _source(arguments: argparse.Namespace) -> Iterator[Table]:
+def _open_sources(arguments: argparse.Namespace) -> Iterator[Table]:
     if arguments.target != STDIN:
-        files.check_target(arguments, arguments.target, ())
+        files.check_target(arguments, arguments.target, ())  # before inputs are listed, which may take long
     form = arguments.source_format or _ENDINGS.get(files.ending_of(arguments.paths[0]), "arrow")
     chosen = Chosen.of(arguments)
-    if form not in _READERS:
+    if form not in _MODULES:
         sources = list(files.list_inputs(arguments, columns=True))
     elif chosen.columns is not None or chosen.where is not None:
         raise UnsupportedError("--columns and --where choose from Arrow files; convert first, then choose")
@@ -256,5 +202,6 @@ def _source(arguments: argparse.Namespace) -> Iterator[Table]:
         sources = list(map(files.Input, arguments.paths))
     if arguments.target != STDIN:
         files.check_target(arguments, arguments.target, sources)
-    with _open_other(form, arguments.paths) if form in _READERS else one_table(sources, chosen) as table:
+    opened = nullcontext(_read_other(form, arguments.paths)) if form in _MODULES else one_table(sources, chosen)
+    with opened as table:
         yield table if chosen.is_whole(sources) else fit_columns(table)

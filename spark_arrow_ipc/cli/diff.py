@@ -1,16 +1,16 @@
 """``arrowipc diff``: compare the schemas and rows of two tables.
 
 Without a key, row 1 is compared with row 1: both tables are read once, a record batch at a time. With ``--key`` rows
-that have the same key are compared, wherever they are, and both tables are in memory. Values are compared without their
-encoding: a dictionary of strings equals the strings.
+of one key are compared, and both tables are in memory. `arrow.equality` compares values without their encoding: a dictionary
+of strings equals the strings.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -80,13 +80,8 @@ class _Difference:
         return bool(self.schema or self.differing or self.only_a or self.only_b)
 
 
-@dataclass(frozen=True, slots=True)
-class _Common:
-    """The columns that can be compared: their names, and their positions in each table."""
-
-    names: tuple[str, ...]
-    in_a: tuple[int, ...]
-    in_b: tuple[int, ...]
+_Common: TypeAlias = list[tuple[str, int, int]]
+"""The columns that can be compared: their name, and their positions in A and B."""
 
 
 def run_diff(arguments: argparse.Namespace) -> int:
@@ -97,95 +92,82 @@ def run_diff(arguments: argparse.Namespace) -> int:
         for path in (arguments.a, arguments.b)
     ]
     with one_table(sides[0], chosen) as a, one_table(sides[1], chosen) as b:
-        common, sentences = _common(a.schema, b.schema)
+        common, sentences = _compare_schemas(a.schema, b.schema)
         difference = _Difference(sentences)
         if arguments.key is None:
-            _by_position(difference, a, b, common, arguments.limit)
+            _compare_by_position(difference, a, b, common, arguments.limit)
         else:
-            _by_key(difference, a, b, common, arguments)
-    print(
-        terminal.json_line(_to_json(difference))
-        if arguments.json
-        else "\n".join(terminal.fit_lines(_describe(difference, arguments)))
-    )
+            _compare_by_key(difference, a, b, common, arguments)
+    if arguments.json:
+        shown = [
+            {"row": row, "column": column, "a": None if x is None else str(x), "b": None if y is None else str(y)}
+            for row, column, x, y in difference.shown
+        ]
+        print(terminal.json_line(asdict(difference) | {"shown": shown}))
+    else:
+        print("\n".join(terminal.fit_lines(_describe(difference, arguments))))
     return int(difference.is_any)
 
 
-def _common(a: Schema, b: Schema) -> tuple[_Common, list[str]]:
+def _compare_schemas(a: Schema, b: Schema) -> tuple[_Common, list[str]]:
     """Return the columns of both, and sentences about what differs."""
-    of_a, of_b = _places(a), _places(b)
-    sentences = [f"only A has the column {name}: {a.fields[i].type}" for (name, _), i in _beside(of_a, of_b)]
-    sentences += [f"only B has the column {name}: {b.fields[i].type}" for (name, _), i in _beside(of_b, of_a)]
-    names, in_a, in_b = [], [], []
-    for key, i in of_a.items():
-        j = of_b.get(key)
-        if j is None:
-            continue
-        ours, theirs = a.fields[i], b.fields[j]
+    of_a, of_b = _positions(a), _positions(b)
+    sentences = [f"only A has the column {key[0]}: {a.fields[i].type}" for key, i in of_a.items() if key not in of_b]
+    sentences += [f"only B has the column {key[0]}: {b.fields[i].type}" for key, i in of_b.items() if key not in of_a]
+    common = []
+    for key in (shared := [key for key in of_a if key in of_b]):
+        ours, theirs = a.fields[of_a[key]], b.fields[of_b[key]]
         if ours.type != theirs.type:
             sentences.append(f"{key[0]} is {ours.type} in A, {theirs.type} in B")
         elif ours.nullable != theirs.nullable:
-            sentences.append(
-                f"{key[0]} is {'' if ours.nullable else 'not '}nullable in A, {'' if theirs.nullable else 'not '}in B"
-            )
+            in_a, in_b = ("" if field.nullable else "not " for field in (ours, theirs))
+            sentences.append(f"{key[0]} is {in_a}nullable in A, {in_b}in B")
         if alike(ours.type) == alike(theirs.type):
-            names.append(key[0])
-            in_a.append(i)
-            in_b.append(j)
-    shared = [key for key in of_a if key in of_b]
+            common.append((key[0], of_a[key], of_b[key]))
     if shared != [key for key in of_b if key in of_a]:
         sentences.append("the columns are in another order")
     if sorted(a.custom_metadata) != sorted(b.custom_metadata):
         sentences.append("the custom metadata of the schemas differs")
-    return _Common(tuple(names), tuple(in_a), tuple(in_b)), sentences
+    return common, sentences
 
 
-def _places(schema: Schema) -> dict[tuple[str, int], int]:
-    """Return the position of each column by its name, and how many of that name come before it."""
-    places: dict[tuple[str, int], int] = {}
-    times: dict[str, int] = {}
+def _positions(schema: Schema) -> dict[tuple[str, int], int]:
+    """Return the position of each column by its name and the number of earlier columns of that name."""
+    positions: dict[tuple[str, int], int] = {}
+    times: Counter[str] = Counter()
     for i, name in enumerate(schema.names):
-        places[name, times.get(name, 0)] = i
-        times[name] = times.get(name, 0) + 1
-    return places
+        positions[name, times[name]] = i
+        times[name] += 1
+    return positions
 
 
-def _beside(
-    places: dict[tuple[str, int], int], other: dict[tuple[str, int], int]
-) -> Iterator[tuple[tuple[str, int], int]]:
-    return ((key, i) for key, i in places.items() if key not in other)
+def _compare_by_position(difference: _Difference, a: Table, b: Table, common: _Common, limit: int) -> None:
+    """Compare row 1 with row 1: pairs of slices of equally many rows, and the number of rows that remain."""
+    sources = [(batch for batch in table.batches if batch.num_rows) for table in (a, b)]
+    ours, theirs = (next(source, None) for source in sources)
 
+    def name_of(row: int) -> str:
+        return f"row {difference.rows_a + row:,}"
 
-def _by_position(difference: _Difference, a: Table, b: Table, common: _Common, most: int) -> None:
-    for ours, theirs in _align(difference, a, b):
-        rows = np.arange(ours.num_rows)
-        names = partial(_row_name, difference.rows_a - ours.num_rows)
-        _compare(difference, (ours, rows), (theirs, rows), common, name_of=names, most=most)
+    while ours is not None and theirs is not None:
+        rows = np.arange(min(ours.num_rows, theirs.num_rows))
+        _compare(difference, (ours, rows), (theirs, rows), common, name_of=name_of, limit=limit)
+        difference.rows_a += len(rows)
+        ours, theirs = (
+            batch.slice(len(rows)) if batch.num_rows > len(rows) else next(source, None)
+            for batch, source in zip((ours, theirs), sources, strict=True)
+        )
+    difference.rows_a, difference.rows_b = (
+        difference.rows_a + sum(batch.num_rows for batch in (first, *source) if batch is not None)
+        for first, source in zip((ours, theirs), sources, strict=True)
+    )
     difference.only_a = max(difference.rows_a - difference.rows_b, 0)
     difference.only_b = max(difference.rows_b - difference.rows_a, 0)
 
 
-def _row_name(start: int, row: int) -> str:
-    return f"row {start + int(row):,}"
-
-
-def _align(difference: _Difference, a: Table, b: Table) -> Iterator[tuple[RecordBatch, RecordBatch]]:
-    """Yield pairs of equally many rows; count the rows of both, and the rest of the longer one."""
-    sources = (batch for batch in a.batches if batch.num_rows), (batch for batch in b.batches if batch.num_rows)
-    held = [next(source, None) for source in sources]
-    while held[0] is not None and held[1] is not None:
-        rows = min(held[0].num_rows, held[1].num_rows)
-        difference.rows_a += rows
-        difference.rows_b += rows
-        yield held[0].slice(0, rows), held[1].slice(0, rows)
-        for i, batch in enumerate(held):
-            assert batch is not None
-            held[i] = batch.slice(rows) if batch.num_rows > rows else next(sources[i], None)
-    difference.rows_a += sum(batch.num_rows for batch in (held[0], *sources[0]) if batch is not None)
-    difference.rows_b += sum(batch.num_rows for batch in (held[1], *sources[1]) if batch is not None)
-
-
-def _by_key(difference: _Difference, a: Table, b: Table, common: _Common, arguments: argparse.Namespace) -> None:
+def _compare_by_key(
+    difference: _Difference, a: Table, b: Table, common: _Common, arguments: argparse.Namespace
+) -> None:
     with error_context(asked_by="--key"):
         keys = [[position for (position,) in resolve_exactly(table.schema.fields, arguments.key)] for table in (a, b)]
     for i, j in zip(*keys, strict=True):
@@ -194,7 +176,7 @@ def _by_key(difference: _Difference, a: Table, b: Table, common: _Common, argume
                 f"the key {a.schema.names[i]} is {a.schema.fields[i].type} in A, {b.schema.fields[j].type} in B; keys must "
                 "have one type"
             )
-    ours, theirs = _whole(a), _whole(b)
+    ours, theirs = _read_all(a), _read_all(b)
     matches = match_rows([ours.columns[i] for i in keys[0]], [theirs.columns[j] for j in keys[1]])
 
     def name_of(batch: RecordBatch, columns: Sequence[int], row: int) -> str:
@@ -205,7 +187,7 @@ def _by_key(difference: _Difference, a: Table, b: Table, common: _Common, argume
     difference.only_a, difference.only_b = len(matches.only_a), len(matches.only_b)
     _compare(
         difference, (ours, matches.in_a), (theirs, matches.in_b), common,
-        name_of=lambda pair: name_of(ours, keys[0], int(matches.in_a[pair])), most=arguments.limit,
+        name_of=lambda pair: name_of(ours, keys[0], int(matches.in_a[pair])), limit=arguments.limit,
     )  # fmt: skip
     for batch, rows, columns, side in ((ours, matches.only_a, keys[0], "A"), (theirs, matches.only_b, keys[1], "B")):
         difference.shown += (
@@ -213,36 +195,30 @@ def _by_key(difference: _Difference, a: Table, b: Table, common: _Common, argume
         )
 
 
-def _whole(table: Table) -> RecordBatch:
+def _read_all(table: Table) -> RecordBatch:
     batches = list(table.batches)
-    if not batches:
-        return RecordBatch.from_pylist([], table.schema)
     try:
-        return concat_batches(batches)
+        return concat_batches(batches) if batches else RecordBatch.from_pylist([], table.schema)
     except ValueError as error:
         raise UnsupportedError(f"the rows cannot be matched together: {error}; choose some by --where") from error
 
 
 def _compare(
-    difference: _Difference, of_a: _Rows, of_b: _Rows, common: _Common, *, name_of: Callable[[int], str], most: int
+    difference: _Difference, of_a: _Rows, of_b: _Rows, common: _Common, *, name_of: Callable[[int], str], limit: int
 ) -> None:
     """Compare pairs of rows, column by column."""
     (a, rows_a), (b, rows_b) = of_a, of_b
     any_differs = np.zeros(len(rows_a), np.bool_)
-    for name, i, j in zip(common.names, common.in_a, common.in_b, strict=True):
+    for name, i, j in common:
         differs = differ(a.columns[i], rows_a, b.columns[j], rows_b)
-        any_differs |= differs
-        count = int(np.count_nonzero(differs))
-        if not count:
+        if not (count := int(np.count_nonzero(differs))):
             continue
+        any_differs |= differs
         difference.columns[name] = difference.columns.get(name, 0) + count
-        pairs = np.flatnonzero(differs)[: max(most - len(difference.shown), 0)]
-        one = take_rows(a.select([i]), rows_a[pairs]).columns[0]
-        other = take_rows(b.select([j]), rows_b[pairs]).columns[0]
-        difference.shown += (
-            (name_of(pair), name, ours, theirs)
-            for pair, ours, theirs in zip(pairs, to_text(one), to_text(other), strict=True)
-        )
+        pairs = np.flatnonzero(differs)[: max(limit - len(difference.shown), 0)]
+        one = to_text(take_rows(a.select([i]), rows_a[pairs]).columns[0])
+        other = to_text(take_rows(b.select([j]), rows_b[pairs]).columns[0])
+        difference.shown += ((name_of(int(p)), name, x, y) for p, x, y in zip(pairs, one, other, strict=True))
     difference.differing += int(np.count_nonzero(any_differs))
 
 
@@ -254,38 +230,22 @@ def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterato
         return
     yield from (f"schema: {terminal.cut(sentence, 300)}" for sentence in difference.schema)
     parts = [(difference.differing, "differ"), (difference.only_a, "only in A"), (difference.only_b, "only in B")]
-    counted = ", ".join(f"{count:,} {words}" for count, words in parts if count)
-    yield f"rows: {counted or 'no difference'}"
+    yield f"rows: {', '.join(f'{count:,} {words}' for count, words in parts if count) or 'no difference'}"
     if difference.columns:
         columns = ", ".join(f"{terminal.cut(name, 60)} {count:,}" for name, count in difference.columns.items())
         yield f"differing rows by column: {columns}"
     if difference.shown:
         rows = [
-            (terminal.cut(name, 60), terminal.cut(column, 60), *_texts(column, a, b))
-            for name, column, a, b in difference.shown
+            # A row that one side lacks has no values; other pairs of nulls are those of two children of a union.
+            (
+                terminal.cut(row, 60),
+                terminal.cut(column, 60),
+                *(map(_text, (a, b)) if column in difference.columns else ("", "")),
+            )
+            for row, column, a, b in difference.shown
         ]
         yield from terminal.table(("row", "column", "A", "B"), rows)
 
 
-def _texts(column: str, a: Any, b: Any) -> tuple[str, str]:
-    return ("", "") if column.startswith("only in ") and a is b is None else (_text(a), _text(b))
-
-
 def _text(value: Any) -> str:
     return "null" if value is None else terminal.cut(str(value), 60)
-
-
-def _to_json(difference: _Difference) -> dict[str, Any]:
-    return {
-        "schema": difference.schema,
-        "rows_a": difference.rows_a,
-        "rows_b": difference.rows_b,
-        "differing": difference.differing,
-        "only_a": difference.only_a,
-        "only_b": difference.only_b,
-        "columns": difference.columns,
-        "shown": [
-            {"row": row, "column": column, "a": None if a is None else str(a), "b": None if b is None else str(b)}
-            for row, column, a, b in difference.shown
-        ],
-    }
