@@ -4,78 +4,31 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.cli.schema import (
     describe_fields,
-    describe_statistics,
     field_json,
     pairs_json,
-    statistics_json,
     without_statistics,
 )
 from spark_arrow_ipc.cli.shared import files, tensors, terminal
 from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, read_outline
-from spark_arrow_ipc.cli.shared.rows import Chosen
+from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments
+from spark_arrow_ipc.cli.stats import MOST_DISTINCT, print_statistics, statistics_json
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
-from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, printable
+from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, OptionError, printable
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
-from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
+from spark_arrow_ipc.ipc.dissociated.location import parse_location
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Handle
-
-
-@dataclass(frozen=True, slots=True)
-class ServedTable:
-    """A server's table without its values."""
-
-    # Address, ticket and part: the URI without its tags
-    path: str
-    # The place of the bodies, in words
-    bodies: str
-    # The ways to read it, in words
-    parts: str
-    schema: Schema
-    custom_metadata: CustomMetadata
-    batches: tuple[RecordBatch, ...]
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
-        return sum(batch.num_rows for batch in self.batches)
-
-
-def read_served(source: Input) -> ServedTable:
-    """Read a table's schema and the rows of its record batches. Bodies travel only from servers that know no parts."""
-    location = parse_location(source.path)
-    schema = read_served_schema(source.path, token=files.server_token())
-    with Chosen(()).open_rows(source) as rows:
-        metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
-    return ServedTable(location.without_tags, _bodies(location), _parts(location), schema, metadata, batches)
-
-
-def _bodies(location: Location) -> str:
-    if location.remote_handle is None:
-        return "through the socket"
-    return f"in shared memory ({Handle.decode(location.remote_handle).kind})"
-
-
-def _parts(location: Location) -> str:
-    if location.want_part is None:
-        return "the server reads it out whole only"
-    advised = "" if location.of is None else f", of={location.of} as the URI has it"
-    return f"can be read in parts, and by columns{advised}"
-
 
 _SHOWN_BATCHES = 20
 """Batches that are shown without ``--all`` and ``--json``."""
@@ -84,19 +37,37 @@ _SHOWN_BATCHES = 20
 def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc inspect``."""
     files.add_path_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line for each file or, with --stats, column"
+    )
     parser.add_argument(
         "--all", action="store_true", help=f"all batches, not only the first {_SHOWN_BATCHES}; --json has them always"
     )
+    parser.add_argument(
+        "--stats", action="store_true",
+        help="nulls, bounds, distinct values and bytes of each column of all files together; the options below are for it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scan", action="store_true",
+        help=f"read the values of files with statistics too, which counts distinct values (up to {MOST_DISTINCT:,})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--arrow", metavar="FILE", help="write an Arrow file of Arrow's statistics schema, and print nothing"
+    )
+    add_row_arguments(parser)
 
 
 def run_inspect(arguments: argparse.Namespace) -> int:
-    """Print the outline of each file; return 1 if a file cannot be read."""
+    """Print the metadata of each file; return 1 if a file cannot be read."""
+    if arguments.stats:
+        return print_statistics(arguments)
+    if arguments.scan or any(each is not None for each in (arguments.arrow, arguments.columns, arguments.where)):
+        raise OptionError("--scan, --arrow, --columns and --where are options of --stats; add it, or leave them out")
     refused = files.Refusals()
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
     for i, source in enumerate(files.list_inputs(arguments, refused=refused)):
         try:
-            lines = _lines(source, most, as_json=arguments.json)
+            lines = list(_lines(source, most, as_json=arguments.json))
         except (ArrowIpcError, OSError) as error:
             refused(source.path, error)
             continue
@@ -107,8 +78,7 @@ def run_inspect(arguments: argparse.Namespace) -> int:
 def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
     """Return the text to print about a file, which holds a table or tensors, or about a server's table."""
     if source.is_served:
-        table = read_served(source)
-        return [terminal.json_line(_remote_to_json(table))] if as_json else _describe_served(table, most)
+        return _remote_lines(source, most, as_json=as_json)
     try:
         outline = read_outline(source.openable(), measure=most)
     except NoTableError:
@@ -144,7 +114,11 @@ def describe(outline: FileOutline, source: Input, most: int | None = None) -> It
     yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
     statistics = _statistics(outline, source)
     if statistics is not None:
-        yield from describe_statistics(statistics)
+        yield ""
+        yield f"statistics: {terminal.count(len(statistics.columns), 'column')}, of each record batch; --stats shows them"
+        if statistics.dropped:
+            paths = ", ".join(".".join(path) for path in statistics.dropped)
+            yield f"  without statistics for lack of space: {terminal.cut(paths, 200)}"
     yield from _dictionaries(outline, most)
     yield from _record_batches(outline, most)
 
@@ -161,39 +135,48 @@ def _schema_metadata(schema: Schema) -> Iterator[str]:
     yield from _pairs("custom metadata of the schema", schema.custom_metadata)
 
 
-def _describe_served(table: ServedTable, most: int | None) -> Iterator[str]:
-    """Yield the lines of the text output of a server's table."""
-    yield printable(table.path)
-    yield f"  Dissociated IPC, bodies {table.bodies}, {table.schema.endianness.name.lower()}-endian"
-    batches = terminal.count(len(table.batches), "record batch", "record batches")
-    yield f"  {terminal.count(table.num_rows, 'row')} in {batches}"
-    yield f"  {table.parts}"
-    yield from _schema(table.schema)
-    yield from _schema_metadata(table.schema)
-    yield from _pairs("custom metadata of the schema's message", table.custom_metadata)
-    if table.batches:
+def _remote_lines(source: Input, most: int | None, *, as_json: bool) -> Iterator[str]:
+    """Yield the lines about a server's table. Only servers that know no parts send the bodies of its record batches."""
+    location = parse_location(source.path)
+    schema = read_served_schema(source.path, token=files.server_token())
+    with Chosen(()).open_rows(source) as rows:
+        metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
+    num_rows = sum(batch.num_rows for batch in batches)
+    bodies = "through the socket"
+    if location.remote_handle is not None:
+        bodies = f"in shared memory ({Handle.decode(location.remote_handle).kind})"
+    if as_json:
+        yield terminal.json_line({
+            "path": location.without_tags,
+            "format": "dissociated",
+            "bodies": bodies,
+            "num_rows": num_rows,
+            "schema": _schema_json(schema),
+            "custom_metadata": pairs_json(metadata),
+            "record_batches": [
+                {"length": batch.num_rows, "custom_metadata": pairs_json(batch.custom_metadata)} for batch in batches
+            ],
+        })  # fmt: skip
+        return
+    yield printable(location.without_tags)
+    yield f"  Dissociated IPC, bodies {bodies}, {schema.endianness.name.lower()}-endian"
+    yield f"  {terminal.count(num_rows, 'row')} in {terminal.count(len(batches), 'record batch', 'record batches')}"
+    if location.want_part is None:
+        yield "  the server reads it out whole only"
+    else:
+        advised = "" if location.of is None else f", of={location.of} as the URI has it"
+        yield f"  can be read in parts, and by columns{advised}"
+    yield from _schema(schema)
+    yield from _schema_metadata(schema)
+    yield from _pairs("custom metadata of the schema's message", metadata)
+    if batches:
         yield ""
         yield "record batches:"
-        rows = [(str(i), f"{batch.num_rows:,}") for i, batch in enumerate(table.batches[:most])]
-        yield from terminal.table(("#", "rows"), rows, terminal.RIGHT * 2)
-        yield from _rest(len(table.batches), most)
-        for i, batch in enumerate(table.batches[:most]):
+        lines = [(str(i), f"{batch.num_rows:,}") for i, batch in enumerate(batches[:most])]
+        yield from terminal.table(("#", "rows"), lines, terminal.RIGHT * 2)
+        yield from _rest(len(batches), most)
+        for i, batch in enumerate(batches[:most]):
             yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
-
-
-def _remote_to_json(table: ServedTable) -> dict[str, Any]:
-    """Convert a server's table for `json.dumps`; nothing is truncated or escaped."""
-    return {
-        "path": table.path,
-        "format": "dissociated",
-        "bodies": table.bodies,
-        "num_rows": table.num_rows,
-        "schema": _schema_json(table.schema),
-        "custom_metadata": pairs_json(table.custom_metadata),
-        "record_batches": [
-            {"length": batch.num_rows, "custom_metadata": pairs_json(batch.custom_metadata)} for batch in table.batches
-        ],
-    }
 
 
 def _partition(source: Input) -> Iterator[str]:

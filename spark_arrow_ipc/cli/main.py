@@ -42,7 +42,6 @@ COMMANDS: Mapping[str, Command] = {
     "tail": Command("print the last rows of files", "cat"),
     "sample": Command("print rows of files at random, the same ones for a seed", "cat"),
     "schema": Command("print the schemas of files, also as Spark DDL", "schema"),
-    "stats": Command("print nulls, bounds, distinct values and bytes of each column", "stats"),
     "count": Command("count the rows of files, by their headers alone", "cat"),
     "concat": Command("write the rows of several files of one schema as one file", "rewrite"),
     "diff": Command("compare the schemas and rows of two tables", "diff"),

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
 from spark_arrow_ipc.cli.shared.rows import needs_spark, read_schema
-from spark_arrow_ipc.dataset.predicate.expressions import Raw
-from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics, Totals
+from spark_arrow_ipc.dataset.statistics.format import KEY
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, ROW_COUNTS_KEY
 
@@ -75,7 +72,7 @@ def _ddl(schema: Schema) -> str:
     return to_ddl(schema)
 
 
-# ---- fields and statistics, as tables for people and as JSON
+# ---- fields, as tables for people and as JSON
 
 
 def describe_fields(fields: Sequence[t.Field]) -> Iterator[str]:
@@ -109,62 +106,3 @@ def pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
     """Return a footer's metadata without statistics and checksums, which are not for people."""
     return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY, ROW_COUNTS_KEY})
-
-
-def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
-    """Yield the lines of a table that sums up all record batches for each column."""
-    yield ""
-    yield f"statistics: {terminal.count(len(statistics.columns), 'column')}, of each record batch"
-    rows = [
-        (
-            terminal.cut(".".join(path)),
-            f"{sum(column.null_counts):,}",
-            "-" if None in column.nan_counts else f"{sum(map(int, filter(None, column.nan_counts))):,}",
-            *_bounds(column, statistics.row_counts),
-        )
-        for path, column in statistics.columns.items()
-    ]
-    yield from terminal.table(
-        ("column", "nulls", "NaNs", "least", "greatest"), rows, terminal.LEFT + terminal.RIGHT * 2
-    )
-    if statistics.dropped:
-        yield f"  without statistics for lack of space: {terminal.cut(', '.join('.'.join(path) for path in statistics.dropped), 200)}"
-
-
-def _bounds(column: ColumnStatistics, rows: Sequence[int]) -> tuple[str, ...]:
-    totals = Totals()
-    totals.add(column, rows)
-    return tuple(_shown(None if end is None else end[0], column.type) for end in (totals.least, totals.greatest))
-
-
-def _shown(value: Raw | None, type_: t.DataType) -> str:
-    return "-" if value is None else terminal.cut(str(format_bound(value, type_)))
-
-
-def format_bound(value: Raw | None, type_: t.DataType) -> Any:
-    """Return a bound in the unit of its type as a value for people."""
-    return to_text(array_of([value], type_))[0]
-
-
-def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
-    """Convert statistics for `json.dumps`; bounds are strings."""
-
-    def strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
-        return [None if value is None else str(format_bound(value, type_)) for value in values]
-
-    return {
-        "row_counts": list(statistics.row_counts),
-        "columns": [
-            {
-                "path": list(path),
-                "null_counts": list(column.null_counts),
-                "nan_counts": list(column.nan_counts),
-                "least": strings(column.least, column.type),
-                "least_exact": list(column.least_exact),
-                "greatest": strings(column.greatest, column.type),
-                "greatest_exact": list(column.greatest_exact),
-            }
-            for path, column in statistics.columns.items()
-        ],
-        "dropped": [list(path) for path in statistics.dropped],
-    }

@@ -18,7 +18,7 @@ CASES = [
     ("commands", "he", ["head"]),
     ("several commands", "co", ["completion", "concat", "convert", "copy", "count"]),
     ("an option", "head --wh", ["--where"]),
-    ("options after a path", "stats lake/ --s", ["--scan", "--storage"]),
+    ("options after a path", "inspect lake/ --s", ["--scan", "--stats", "--storage"]),
     ("the words of an option", "rewrite --compression z", ["zstd"]),
     ("the words of an argument", "completion z", ["zsh"]),
     ("no words of an option that takes any", "head --columns ", []),

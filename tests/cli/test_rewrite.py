@@ -161,12 +161,12 @@ def test_partition_columns_are_kept(capsys, source, tmp_path):
         (tmp_path / "lake" / f"k={k}").mkdir(parents=True)
         (tmp_path / "lake" / f"k={k}" / "x.arrow").write_bytes((tmp_path / "in.arrow").read_bytes())
     assert 0 == run(capsys, "rewrite", tmp_path / "lake", tmp_path / "out.arrow")[0]
-    run(capsys, "stats", "--json", "--columns", "k", tmp_path / "out.arrow")
+    run(capsys, "inspect", "--stats", "--json", "--columns", "k", tmp_path / "out.arrow")
     assert [1] * 500 + [2] * 500 == pa.ipc.open_file(str(tmp_path / "out.arrow")).read_all()["k"].to_pylist()
 
 
 def test_stats_of_a_rewritten_file_come_from_its_footer(capsys, source, tmp_path):
     run(capsys, "rewrite", source, tmp_path / "out.arrow")
-    _, out, _ = run(capsys, "stats", "--json", "--columns", "a", tmp_path / "out.arrow")
+    _, out, _ = run(capsys, "inspect", "--stats", "--json", "--columns", "a", tmp_path / "out.arrow")
     found = json.loads(out)
     assert (None, str(pa.compute.max(TABLE["a"]))) == (found["distinct"], found["max"])

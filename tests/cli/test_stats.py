@@ -1,10 +1,11 @@
-"""``arrowipc stats`` is what pyarrow computes, from footers and from values."""
+"""``arrowipc inspect --stats`` is what pyarrow computes, from footers and from values."""
 
 import pytest
 from cli_lake import ROWS, rows, table, write_lake
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli import stats as module
+from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 
@@ -18,7 +19,7 @@ def lake(tmp_path_factory):
 
 
 def stats(capsys, *arguments):
-    return {".".join(column["column"]): column for column in rows(capsys, "stats", *arguments)}
+    return {".".join(column["column"]): column for column in rows(capsys, "inspect", "--stats", *arguments)}
 
 
 def test_stats_are_pyarrows(capsys, lake):
@@ -59,3 +60,13 @@ def test_stats_come_from_the_footer_without_a_body(capsys, tmp_path, monkeypatch
         assert {c: scanned[c][key] for c in stored} == {c: stored[c][key] for c in stored}
     assert {None} == {column["distinct"] for column in stored.values()}
     assert 7 == scanned["name"]["distinct"]
+
+
+OF_STATS = [("--scan",), ("--columns", "a"), ("--where", "a > 1"), ("--arrow", "out.arrow")]
+
+
+@pytest.mark.parametrize("options", OF_STATS, ids=lambda options: options[0])
+def test_options_of_statistics_without_them_are_refused(capsys, lake, options):
+    assert 1 == main(["inspect", *options, str(lake)])
+    out, err = capsys.readouterr()
+    assert ("", True) == (out, "options of --stats" in err)

@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 WRITING = ("concat", "repair", "rewrite", "split", "convert")
 ROWS = ("head", "tail", "sample")
-READING = ("inspect", "validate", "cat", "count", "schema", "stats", *ROWS, *WRITING)
+READING = ("inspect", "validate", "cat", "count", "schema", *ROWS, *WRITING)
 
 
 def content(*numbers, stream=False):
@@ -134,7 +134,7 @@ STATUSES = [
     ("diff", ["one.arrow", "lake"], 1),
     ("diff", ["one.arrow", "bad.arrow"], 1),
     ("split", ["one.arrow", "target"], 2),
-    ("stats", ["one.arrow", "bad.arrow"], 1),
+    ("inspect", ["--stats", "one.arrow", "bad.arrow"], 1),
     ("repair", ["bad.arrow", "target"], 0),
     ("repair", ["one.arrow", "target"], 0),
     ("repair", ["lost.arrow", "one.arrow", "target"], 1),

@@ -47,7 +47,7 @@ NARROW = [
     ("head", ["-n", "2"], "  number  a column of a rather long name"),
     ("tail", ["-n", "2"], "  number  a column of a rather long name"),
     ("sample", ["-n", "2"], "  number  a column of a rather long name"),
-    ("stats", [], "5,000 rows, 2 columns"),
+    ("inspect", ["--stats"], "5,000 rows, 2 columns"),
 ]
 
 
@@ -63,7 +63,7 @@ def test_tables_are_cut_at_the_edge_of_a_terminal(path, command, options, first)
 
 CLOSED = [
     ("cat", []), ("cat", ["--json"]), ("head", ["-n", "5000"]), ("tail", ["-n", "5000"]), ("sample", ["-n", "5000"]),
-    ("schema", []), ("stats", []), ("inspect", []), ("validate", []), ("count", []),
+    ("schema", []), ("inspect", ["--stats"]), ("inspect", []), ("validate", []), ("count", []),
 ]  # fmt: skip
 OF_EVERY_RUN = [CLOSED[0], CLOSED[4]]
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "rewrite": ["rewrite", "2.arrow", "made.arrow"],
     "convert": ["convert", "3.arrow", "made.jsonl"],
     "diff": ["diff", "0.arrow", "0.arrow"],
-    "stats": ["stats", "--json", "--scan", "2.arrow"],
+    "inspect --stats": ["inspect", "--stats", "--json", "--scan", "2.arrow"],
     "schema": ["schema", "3.arrow"],
 }
 

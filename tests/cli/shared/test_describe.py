@@ -26,9 +26,15 @@ def test_a_table_of_columns(tmp_path, capsys):
     assert main(["inspect", path]) == 0
     shown = capsys.readouterr().out
     lines = [line.split() for line in shown.splitlines()]
-    assert ["statistics:", "3", "columns,", "of", "each", "record", "batch"] in lines
-    assert ["when", "1", "-", "1970-01-01", "00:00:00", "1970-01-02", "00:00:00"] in lines
-    assert ["n.x", "1", "1", "1.5", "1.5"] in lines
+    assert ["statistics:", "3", "columns,", "of", "each", "record", "batch;", "--stats", "shows", "them"] in lines
+    assert main(["inspect", "--stats", path]) == 0
+    shown += (of_columns := capsys.readouterr().out)
+    lines = [" ".join(line.split()) for line in of_columns.splitlines()]
+    assert any(
+        line.startswith("when timestamp[us]") and " 1 1970-01-01 00:00:00 1970-01-02 00:00:00 - " in line
+        for line in lines
+    )
+    assert any(line.startswith("n.x float64 1 1.5 1.5 - ") for line in lines)
     assert "\x1b" not in shown
     assert "spark_arrow_ipc." not in shown
 

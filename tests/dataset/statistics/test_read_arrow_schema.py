@@ -76,7 +76,7 @@ def test_columns_inside_of_others_have_the_indices_of_the_example():
 
 def test_the_command_counts_distinct_values_as_the_example_does(tmp_path):
     pa_file(tmp_path / "in.arrow", SIMPLE)
-    assert 0 == main(["stats", "--arrow", str(tmp_path / "out.arrow"), str(tmp_path / "in.arrow")])
+    assert 0 == main(["inspect", "--stats", "--arrow", str(tmp_path / "out.arrow"), str(tmp_path / "in.arrow")])
     (batch,) = pa.ipc.open_file(tmp_path / "out.arrow").read_all().to_batches()
     assert by_column(batch) == {
         None: known(row_count=5),
@@ -147,9 +147,8 @@ def test_a_record_batch_without_a_bound_leaves_none_of_the_column(capsys, tmp_pa
     source = described(table)
     assert {EXACT["null_count"]: 1, EXACT["min_value"]: b"a"} == by_column(spark_arrow_ipc.statistics(source))[0]
     (tmp_path / "a.arrow").write_bytes(source)
-    for command in ("inspect", "stats"):
-        assert 0 == main([command, str(tmp_path / "a.arrow")])
-        assert 1 == capsys.readouterr().out.count("b'a'")
+    assert 0 == main(["inspect", "--stats", str(tmp_path / "a.arrow")])
+    assert 1 == capsys.readouterr().out.count("b'a'")
 
 
 def test_what_has_children_moves_the_indices_of_what_follows():
@@ -187,7 +186,7 @@ def test_the_command_counts_all_files_and_columns_that_have_no_bounds(tmp_path):
         (tmp_path / f"k={i}").mkdir()
         pa_file(tmp_path / f"k={i}" / "a.arrow", COMPLEX)
     target = tmp_path / "out.arrow"
-    assert 0 == main(["stats", "--arrow", str(target), "--columns", "col1,col2,k", str(tmp_path)])
+    assert 0 == main(["inspect", "--stats", "--arrow", str(target), "--columns", "col1,col2,k", str(tmp_path)])
     with ipc.open(target) as reader:
         (batch,) = reader
     found = by_column(batch)
@@ -199,11 +198,11 @@ def test_the_command_counts_all_files_and_columns_that_have_no_bounds(tmp_path):
 def test_the_command_replaces_no_file_and_prints_nothing(capsys, tmp_path):
     source, target = tmp_path / "in.arrow", tmp_path / "out.arrow"
     pa_file(source, SIMPLE)
-    assert 0 == main(["stats", "--arrow", str(target), str(source)])
+    assert 0 == main(["inspect", "--stats", "--arrow", str(target), str(source)])
     before = target.read_bytes()
     assert "" == capsys.readouterr().out
-    assert 1 == main(["stats", "--arrow", str(target), str(source)])
+    assert 1 == main(["inspect", "--stats", "--arrow", str(target), str(source)])
     assert "files are not overwritten" in capsys.readouterr().err
     assert before == target.read_bytes()
-    assert 1 == main(["stats", "--arrow", str(tmp_path / "none.arrow"), str(tmp_path / "nowhere")])
+    assert 1 == main(["inspect", "--stats", "--arrow", str(tmp_path / "none.arrow"), str(tmp_path / "nowhere")])
     assert not (tmp_path / "none.arrow").exists()
