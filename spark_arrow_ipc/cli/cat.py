@@ -1,7 +1,7 @@
 """``arrowipc cat``, ``head``, ``tail`` and ``sample``: print rows of files; ``count``: count them.
 
-A record batch is read when its rows are printed, and only if it has some: `tail` goes from the last file back, and
-from the end of each file; `sample` counts rows by headers first. A stream has no index and is read from its start.
+How it works: only record batches with rows to print are read. `tail` goes from the last file back, and from the end of each
+file; `sample` counts rows by headers first. A stream has no index and is read from its start.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def run_cat(arguments: argparse.Namespace) -> int:
         with error_context(path=source.path), closing(_tables(source, chosen)) as tables:
             for schema, batches in tables:
                 if chosen.where is not None:
-                    # Names of columns without a row, once for each file, would bury the rows.
+                    # A head without rows for each file that has no match would bury the rows.
                     rest = iter(batches)
                     batch = next(rest, None)
                     if batch is None:
@@ -141,7 +141,11 @@ def run_tail(arguments: argparse.Namespace) -> int:
 
 def _last_rows(source: Input, chosen: Chosen, most: int) -> tuple[Schema, list[RecordBatch]]:
     """Return the schema of a file, and the batches of its last rows, the last one first."""
-    with chosen.open_rows(source, _backward) as rows:
+
+    def backward(reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
+        return map(reader.read_batch, reversed(range(len(reader)))) if reader.is_numbered else reader
+
+    with chosen.open_rows(source, backward) as rows:
         if rows.reader.is_numbered:
             return rows.schema, list(_from_the_end(rows.batches, most))
         held: deque[RecordBatch] = deque()
@@ -154,14 +158,8 @@ def _last_rows(source: Input, chosen: Chosen, most: int) -> tuple[Schema, list[R
         return rows.schema, list(_from_the_end(reversed(held), most))
 
 
-def _backward(reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
-    if not reader.is_numbered:
-        return reader
-    return (reader.read_batch(i) for i in reversed(range(len(reader))))
-
-
 def _from_the_end(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch]:
-    """Yield batches from the last one back until there are enough rows; reads no batch after them."""
+    """Yield batches from the last one back until they have enough rows, and read no other."""
     for batch in batches:
         if not most:
             return
@@ -179,9 +177,9 @@ _AT_ONCE = 1 << 20
 
 
 class RowSample:
-    """A sample of `size` rows (all if there are no more) without replacement, each row with the same chance.
+    """A sample of `size` rows without replacement, each row with the same chance, in O(size) memory.
 
-    Without a seed it is another sample each time. Memory: O(size).
+    Each row draws a random key, and the rows with the least keys are the sample (a bottom-k sample).
     """
 
     def __init__(self, size: int, seed: int | None = None) -> None:
@@ -196,6 +194,7 @@ class RowSample:
         while rows:
             length = min(rows, _AT_ONCE)
             keys = self._random.random(length)
+            # A row whose key is above all keys of a complete sample cannot join it: most rows cost one comparison.
             most = self._keys.max() if self._size and len(self._keys) == self._size else np.inf
             chosen = np.flatnonzero(keys < most)
             self._keys = np.concatenate([self._keys, keys[chosen]])
@@ -234,7 +233,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
 def _sample_rows(
     sources: Sequence[Input], starts: Sequence[int], numbers: npt.NDArray[np.int64], chosen: Chosen
 ) -> Iterator[tuple[Schema, RecordBatch]]:
-    """Yield the sampled rows, whose numbers count over all files, and their schemas."""
+    """Yield the rows with the given numbers among the rows of all files, and their schemas."""
     places = np.searchsorted(numbers, starts)
     for source, start, low, high in zip(sources, starts[:-1], places[:-1], places[1:], strict=True):
         if low == high:
@@ -254,13 +253,13 @@ def _count_rows(source: Input, chosen: Chosen) -> int:
 
 
 class _Sampled:
-    """The sampled rows of one file: which batches to read, and row numbers among them."""
+    """The sampled rows of one file: the batches to read, and row numbers among them."""
 
     def __init__(self, numbers: npt.NDArray[np.int64]) -> None:
         self._numbers = numbers
 
     def batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
-        """Return the record batches to read; a stream is read whole."""
+        """Return the record batches to read, which are all of a stream."""
         if not reader.is_numbered:
             return reader
         lengths = np.array(reader.row_counts(range(len(reader))), np.int64)
@@ -286,7 +285,7 @@ class _Sampled:
 # ---- count
 
 _ATTEMPTS: Final = 5
-"""Attempts to count a directory whose files are replaced meanwhile."""
+"""Attempts to count a directory while its files are replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,12 +305,10 @@ def count_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_count(arguments: argparse.Namespace) -> int:
-    """Print the rows of each file and of all; return 1 if one could not be counted.
-
-    Nothing is printed before all files are counted: where a writer replaces files meanwhile, they are listed again.
-    """
+    """Print the rows of each file and of all; return 1 if one could not be counted."""
     earlier: dict[DataFile, Count] = {}
     for _ in range(_ATTEMPTS):
+        # Nothing is printed before all files are counted, as a writer may replace files meanwhile: list them again.
         try:
             counts, errors = _count_all(arguments, earlier)
         except FileChangedError as error:
@@ -330,14 +327,10 @@ def run_count(arguments: argparse.Namespace) -> int:
 def _count_all(
     arguments: argparse.Namespace, earlier: dict[DataFile, Count]
 ) -> tuple[list[Count], list[ArrowIpcError | OSError]]:
-    """Count the files that are there now; `earlier` has those of earlier attempts."""
+    """Count the files of a new listing, without those of `earlier` attempts, and add the others to it."""
     counts: list[Count] = []
     errors: list[ArrowIpcError | OSError] = []
-
-    def refused(_: str, error: ArrowIpcError | OSError) -> None:
-        errors.append(error)
-
-    for source in files.list_inputs(arguments, refused=refused):
+    for source in files.list_inputs(arguments, refused=lambda _, error: errors.append(error)):
         try:
             result = earlier.get(source.file) if source.file is not None else None
             if result is None:
@@ -354,7 +347,7 @@ def _count_all(
 
 
 def count(source: Input) -> Count:
-    """Count the rows of a file or stream, or the cells of tensors. Reads only headers."""
+    """Count the rows of a file or stream, or the cells of tensors, by headers."""
     try:
         return _count_table(source)
     except NoTableError:

@@ -1,8 +1,7 @@
 """``arrowipc doctor``: check the environment, and name the fixes.
 
-Every check returns one `Finding` and raises nothing. Nothing but the standard library is imported at the top,
-because this command has to run in environments where other imports fail. A package counts as found if it can be
-imported; its files alone do not count.
+Every check returns one `Finding` and raises nothing. Only the standard library is imported at the top, as this command runs
+in environments where other imports fail. A package is found if it can be imported; files that cannot be are not enough.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _LOST_SESSION = (
     "If a save says DATA_SOURCE_NOT_FOUND all the same, and a load works (after Ctrl-C in a notebook, or in a second thread): "
     "call spark_arrow_ipc.register(spark) there, once more."
 )
-"""The symptom that looks like a missing package and is not one: this process cannot see it."""
+"""A symptom like that of a missing package, which this process cannot see."""
 
 _ANSWER_SECONDS = 30
 """Timeout of a program that prints its version."""
@@ -45,7 +44,7 @@ _JAVA_INSTALLERS: Mapping[str, str] = {
     "brew": "brew install openjdk@17",
     "winget": "winget install Microsoft.OpenJDK.17",
 }
-"""Package manager -> the command that installs Java, in order of preference."""
+"""Package manager and the command that installs Java, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +132,9 @@ def examine() -> tuple[Finding, ...]:
 
 
 def java() -> Finding:
-    """Check the Java that Spark would start, and its version.
-
-    Looks where Spark looks: in JAVA_HOME if it is set, else on PATH. Starts ``java -version``.
-    """
+    """Check the version of the Java that Spark would start, by ``java -version``."""
     name = f"Java {JAVA_MINIMUM} or later"
+    # In Spark's order: JAVA_HOME if it is set, and otherwise PATH.
     home = os.environ.get("JAVA_HOME")
     program = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if program is None and home:
@@ -150,17 +147,14 @@ def java() -> Finding:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, f"{program}: {error}", ok=False, remedy=_java_install())
-    version = _java_version(answer.stderr + answer.stdout)
-    if version is None:
+    # Java 8 names itself 1.8.
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if match is None:
         return Finding(name, f"{program}, which names no version", ok=False, remedy=_java_install())
+    version = int(match[1])
     if version < JAVA_MINIMUM:
         return Finding(name, f"Java {version} at {program}", ok=False, remedy=_java_install())
     return Finding(name, f"Java {version} at {program}", ok=True)
-
-
-def _java_version(words: str) -> int | None:
-    match = re.search(r'version "(?:1\.)?(\d+)', words)
-    return int(match[1]) if match else None
 
 
 def _java_install() -> str:
@@ -222,7 +216,7 @@ def _discovery() -> Finding:
 
 
 def _workers() -> Finding:
-    """Check that Spark would start this Python: PYSPARK_PYTHON, or else PATH's."""
+    """Check that Spark would start this Python: PYSPARK_PYTHON if it is set, and otherwise that on PATH."""
     name = "Python of Spark's own processes"
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
     python = os.environ.get("PYSPARK_PYTHON", "python3")
@@ -245,7 +239,7 @@ def _workers() -> Finding:
 
 
 def _bytecode() -> tuple[Finding, ...]:
-    """Check whether Spark's Python processes compile PySpark anew; nothing where there is no Spark."""
+    """Check that Spark's Python processes find bytecode of PySpark; return nothing without Spark."""
     spec = util.find_spec("pyspark")
     home = os.environ.get("SPARK_HOME") or (spec and spec.origin and str(Path(spec.origin).parent))
     if not home:

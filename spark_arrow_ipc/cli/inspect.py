@@ -18,8 +18,8 @@ from spark_arrow_ipc.cli.schema import (
     without_statistics,
 )
 from spark_arrow_ipc.cli.shared import files, tensors, terminal
+from spark_arrow_ipc.cli.shared.file_metadata import BatchMetadata, FileMetadata, read_file_metadata
 from spark_arrow_ipc.cli.shared.files import Input
-from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, read_outline
 from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments
 from spark_arrow_ipc.cli.stats import MOST_DISTINCT, print_statistics, statistics_json
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
@@ -58,7 +58,7 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_inspect(arguments: argparse.Namespace) -> int:
-    """Print the metadata of each file; return 1 if a file cannot be read."""
+    """Print the metadata of each file, or statistics of all; return 1 if a file cannot be read."""
     if arguments.stats:
         return print_statistics(arguments)
     if arguments.scan or any(each is not None for each in (arguments.arrow, arguments.columns, arguments.where)):
@@ -76,16 +76,16 @@ def run_inspect(arguments: argparse.Namespace) -> int:
 
 
 def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
-    """Return the text to print about a file, which holds a table or tensors, or about a server's table."""
+    """Return the text about a file, which holds a table or tensors, or about a server's table."""
     if source.is_served:
         return _remote_lines(source, most, as_json=as_json)
     try:
-        outline = read_outline(source.openable(), measure=most)
+        metadata = read_file_metadata(source.openable(), measure=most)
     except NoTableError:
         if not tensors.holds_tensors(source):
             raise
         return _tensor_lines(source, as_json=as_json)
-    return [terminal.json_line(to_json(outline, source))] if as_json else describe(outline, source, most)
+    return [terminal.json_line(to_json(metadata, source))] if as_json else describe(metadata, source, most)
 
 
 def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
@@ -97,30 +97,30 @@ def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
     return tensors.describe(source.path, nbytes, every)
 
 
-def describe(outline: FileOutline, source: Input, most: int | None = None) -> Iterator[str]:
+def describe(metadata: FileMetadata, source: Input, most: int | None = None) -> Iterator[str]:
     """Yield the lines of the text output."""
-    schema = outline.schema
-    yield printable(outline.path)
-    yield f"  Arrow IPC {outline.format}, {terminal.count(outline.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
-    batches = terminal.count(len(outline.record_batches), "record batch", "record batches")
-    codecs = ", ".join(outline.compressions) or "none"
-    yield f"  {terminal.count(outline.num_rows, 'row')} in {batches}, compression {codecs}"
-    yield from _sizes(outline)
-    if outline.next_offset is not None:
-        yield f"  another stream begins at byte {outline.next_offset:,}, which is not shown here"
+    schema = metadata.schema
+    yield printable(metadata.path)
+    yield f"  Arrow IPC {metadata.format}, {terminal.count(metadata.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
+    batches = terminal.count(len(metadata.record_batches), "record batch", "record batches")
+    codecs = ", ".join(metadata.compressions) or "none"
+    yield f"  {terminal.count(metadata.num_rows, 'row')} in {batches}, compression {codecs}"
+    yield from _sizes(metadata)
+    if metadata.next_offset is not None:
+        yield f"  another stream begins at byte {metadata.next_offset:,}, which is not shown here"
     yield from _schema(schema)
     yield from _partition(source)
     yield from _schema_metadata(schema)
-    yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
-    statistics = _statistics(outline, source)
+    yield from _pairs("custom metadata of the footer", without_statistics(metadata.custom_metadata))
+    statistics = _statistics(metadata, source)
     if statistics is not None:
         yield ""
         yield f"statistics: {terminal.count(len(statistics.columns), 'column')}, of each record batch; --stats shows them"
         if statistics.dropped:
             paths = ", ".join(".".join(path) for path in statistics.dropped)
             yield f"  without statistics for lack of space: {terminal.cut(paths, 200)}"
-    yield from _dictionaries(outline, most)
-    yield from _record_batches(outline, most)
+    yield from _dictionaries(metadata, most)
+    yield from _record_batches(metadata, most)
 
 
 def _schema(schema: Schema) -> Iterator[str]:
@@ -195,18 +195,18 @@ def _partition_values(source: Input) -> Iterator[tuple[str, str, Any]]:
         yield field.name, str(field.type), text
 
 
-def _statistics(outline: FileOutline, source: Input) -> BlockStatistics | None:
-    if outline.format != Format.FILE:
+def _statistics(metadata: FileMetadata, source: Input) -> BlockStatistics | None:
+    if metadata.format != Format.FILE:
         return None
     with ipc.open_file(source.openable(), columns=known_columns) as reader:
         return file_statistics(reader)
 
 
-def _sizes(outline: FileOutline) -> Iterator[str]:
-    every = (*outline.record_batches, *outline.dictionaries)
-    metadata, bodies = (sum(getattr(b.block, part) for b in every) for part in ("metadata_nbytes", "body_nbytes"))
-    yield f"  bodies of {terminal.count(bodies, 'byte')}, their metadata {terminal.count(metadata, 'byte')}"
-    measured, body_nbytes, uncompressed_nbytes = outline.sizes_of_measured
+def _sizes(metadata: FileMetadata) -> Iterator[str]:
+    every = (*metadata.record_batches, *metadata.dictionaries)
+    bodies, headers = (sum(getattr(b.block, part) for b in every) for part in ("body_nbytes", "metadata_nbytes"))
+    yield f"  bodies of {terminal.count(bodies, 'byte')}, their metadata {terminal.count(headers, 'byte')}"
+    measured, body_nbytes, uncompressed_nbytes = metadata.sizes_of_measured
     if measured and body_nbytes:
         which = (
             "" if measured == len(every) else f", in {measured:,} of {terminal.count(len(every), 'batch', 'batches')}"
@@ -222,39 +222,39 @@ def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
         yield from (f"  {terminal.cut(key)}: {terminal.cut(value)}" for key, value in pairs)
 
 
-def _dictionaries(outline: FileOutline, most: int | None) -> Iterator[str]:
-    if not outline.dictionaries:
+def _dictionaries(metadata: FileMetadata, most: int | None) -> Iterator[str]:
+    if not metadata.dictionaries:
         return
     yield ""
-    yield f"dictionaries: {terminal.count(len(outline.dictionaries), 'batch', 'batches')}"
+    yield f"dictionaries: {terminal.count(len(metadata.dictionaries), 'batch', 'batches')}"
     rows = [
         (
             *_place(batch),
             str(batch.dictionary_id),
             "yes" if batch.is_delta else "no",
-            terminal.cut(", ".join(outline.dictionary_fields.get(batch.dictionary_id or 0, ())) or "none"),
+            terminal.cut(", ".join(metadata.dictionary_fields.get(batch.dictionary_id or 0, ())) or "none"),
         )
-        for batch in outline.dictionaries[:most]
+        for batch in metadata.dictionaries[:most]
     ]
     head = ("byte offset", "metadata", "body", "uncompressed", "values", "compression", "id", "delta", "fields")
     yield from terminal.table(head, rows, terminal.RIGHT * 5 + terminal.LEFT + terminal.RIGHT)
-    yield from _rest(len(outline.dictionaries), most)
+    yield from _rest(len(metadata.dictionaries), most)
 
 
-def _record_batches(outline: FileOutline, most: int | None) -> Iterator[str]:
-    if not outline.record_batches:
+def _record_batches(metadata: FileMetadata, most: int | None) -> Iterator[str]:
+    if not metadata.record_batches:
         return
     yield ""
     yield "record batches:"
-    rows = [(str(i), *_place(batch)) for i, batch in enumerate(outline.record_batches[:most])]
+    rows = [(str(i), *_place(batch)) for i, batch in enumerate(metadata.record_batches[:most])]
     head = ("#", "byte offset", "metadata", "body", "uncompressed", "rows", "compression")
     yield from terminal.table(head, rows, terminal.RIGHT * 6)
-    yield from _rest(len(outline.record_batches), most)
-    for i, batch in enumerate(outline.record_batches[:most]):
+    yield from _rest(len(metadata.record_batches), most)
+    for i, batch in enumerate(metadata.record_batches[:most]):
         yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
 
 
-def _place(batch: BatchOutline) -> tuple[str, ...]:
+def _place(batch: BatchMetadata) -> tuple[str, ...]:
     block = batch.block
     numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.uncompressed_nbytes, batch.length)
     return (*("-" if number is None else f"{number:,}" for number in numbers), batch.compression or "none")
@@ -265,33 +265,33 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
         yield f"  ... and {count - most:,} more; --all shows them"
 
 
-def to_json(outline: FileOutline, source: Input) -> dict[str, Any]:
-    """Convert the outline for `json.dumps`; nothing is truncated or escaped."""
-    schema = outline.schema
-    statistics = _statistics(outline, source)
+def to_json(metadata: FileMetadata, source: Input) -> dict[str, Any]:
+    """Convert the metadata for `json.dumps`; nothing is truncated or escaped."""
+    schema = metadata.schema
+    statistics = _statistics(metadata, source)
     return {
-        "path": outline.path,
-        "format": outline.format,
-        "nbytes": outline.nbytes,
-        "num_rows": outline.num_rows,
-        "next_stream_byte_offset": outline.next_offset,
-        "compression": list(outline.compressions),
+        "path": metadata.path,
+        "format": metadata.format,
+        "nbytes": metadata.nbytes,
+        "num_rows": metadata.num_rows,
+        "next_stream_byte_offset": metadata.next_offset,
+        "compression": list(metadata.compressions),
         "schema": _schema_json(schema),
         "partition": [
             {"name": name, "type": type_, "value": value if value is None else str(value)}
             for name, type_, value in _partition_values(source)
         ],
-        "custom_metadata": pairs_json(outline.custom_metadata),
+        "custom_metadata": pairs_json(metadata.custom_metadata),
         "statistics": None if statistics is None else statistics_json(statistics),
-        "record_batches": [_batch_json(batch) for batch in outline.record_batches],
+        "record_batches": [_batch_json(batch) for batch in metadata.record_batches],
         "dictionaries": [
             {
                 "id": batch.dictionary_id,
                 "is_delta": batch.is_delta,
-                "fields": list(outline.dictionary_fields.get(batch.dictionary_id or 0, ())),
+                "fields": list(metadata.dictionary_fields.get(batch.dictionary_id or 0, ())),
                 **_batch_json(batch),
             }
-            for batch in outline.dictionaries
+            for batch in metadata.dictionaries
         ],
     }
 
@@ -304,7 +304,7 @@ def _schema_json(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _batch_json(batch: BatchOutline) -> dict[str, Any]:
+def _batch_json(batch: BatchMetadata) -> dict[str, Any]:
     return {
         "byte_offset": batch.block.byte_offset,
         "metadata_nbytes": batch.block.metadata_nbytes,

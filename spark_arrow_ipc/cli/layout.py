@@ -1,8 +1,8 @@
-"""``arrowipc layout``: draw where the bytes of a file lie, as SVG, or HTML around it, without any other file.
+"""``arrowipc layout``: draw the bytes of a file, as SVG, or as HTML around it, without any other file.
 
-Three parts: the file from its first byte to its last; each record batch, cut into its columns; each column, cut into
-its buffers. Widths are bytes, colours are compression ratios. Whatever a file says is escaped, and neighbours that are
-too narrow to be seen are drawn as one, so a picture has a bounded size. Reads headers, and 8 bytes of compressed buffers.
+How it works: three parts show the file from its first byte to its last, each record batch with its columns, and each column
+with its buffers. Widths are bytes, colours are compression ratios. All text of a file is escaped, and neighbours too narrow
+to be seen are drawn as one, so that a picture has a bounded size. Only headers, and 8 bytes of compressed buffers, are read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.file_metadata import FILE, MEASURED, MEMORY, FileLayout, Group, read_layout
 from spark_arrow_ipc.cli.shared.files import STDIN
-from spark_arrow_ipc.cli.shared.outline import FILE, MEASURED, MEMORY, FileLayout, Group, read_layout
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.columns.batch_layout import ROLES
 from spark_arrow_ipc.ipc.constants import Int64s
@@ -28,7 +28,7 @@ _RIGHT: Final = 260
 _BAR: Final = _WIDTH - _LEFT - _RIGHT
 _ROW: Final = 24
 _NARROWEST: Final = 3.0
-"""Pixels of the narrowest part that is drawn alone."""
+"""Pixels of the narrowest part with a box of its own."""
 
 _MOST_COLUMNS: Final = 40
 """Columns with a line of their own: the largest ones, in the order of the schema."""
@@ -47,7 +47,7 @@ _STEPS: Final = (
     (5.0, 10.0, "#2b7bba", "5 to 10"),
     (10.0, float("inf"), "#0b4a8f", "over 10"),
 )
-"""Ratios from, to; their colour, and their name."""
+"""Range of ratios, its colour and its name."""
 
 _PLAIN: Final = "#e4dcc8"
 _UNKNOWN: Final = "#cccccc"
@@ -132,7 +132,7 @@ class _Canvas:
 
 
 def _fitting(label: str, width: float) -> str:
-    """Return a label that fits a width, cut if most of it does; else nothing."""
+    """Return a label cut to a width, or nothing if the width has too few letters."""
     most = int(width / _LETTER)
     if len(label) <= most:
         return label
@@ -145,7 +145,7 @@ def _ratio(sizes: Sequence[int]) -> float | None:
 
 def _colour(layout: FileLayout, sizes: Sequence[int]) -> str:
     ratio = _ratio(sizes)
-    if layout.outline.compressions in {("none",), ()}:
+    if layout.metadata.compressions in {("none",), ()}:
         return _PLAIN
     if ratio is None:
         return _UNKNOWN
@@ -173,16 +173,16 @@ def _size(nbytes: float) -> str:
 
 
 def _head(canvas: _Canvas, layout: FileLayout) -> None:
-    outline = layout.outline
+    metadata = layout.metadata
     canvas.y = 30
     canvas.text(0, terminal.cut(layout.path, 110), "h")
     canvas.y += 22
-    codecs = ", ".join(outline.compressions) or "none"
+    codecs = ", ".join(metadata.compressions) or "none"
     canvas.text(
         0,
-        f"Arrow IPC {outline.format} of {_size(outline.nbytes)}: {terminal.count(outline.num_rows, 'row')} of "
-        f"{terminal.count(len(outline.schema), 'column')} in "
-        f"{terminal.count(len(outline.record_batches), 'record batch', 'record batches')}; compression: {codecs}",
+        f"Arrow IPC {metadata.format} of {_size(metadata.nbytes)}: {terminal.count(metadata.num_rows, 'row')} of "
+        f"{terminal.count(len(metadata.schema), 'column')} in "
+        f"{terminal.count(len(metadata.record_batches), 'record batch', 'record batches')}; compression: {codecs}",
         "n",
     )
     canvas.y += 34
@@ -197,7 +197,7 @@ def _section(canvas: _Canvas, title: str, words: str) -> None:
 
 def _whole(canvas: _Canvas, layout: FileLayout) -> None:
     _section(canvas, "The file, from its first byte to its last", "Rest the pointer on a part to read its numbers.")
-    total = max(layout.outline.nbytes, 1)
+    total = max(layout.metadata.nbytes, 1)
     scale = _WIDTH / total
     height = 40.0
     for start, stop, colour, about, label in _parts(layout):
@@ -211,9 +211,9 @@ def _whole(canvas: _Canvas, layout: FileLayout) -> None:
 
 def _parts(layout: FileLayout) -> Iterator[tuple[int, int, str, str, str]]:
     """Yield start, stop, colour, tooltip and label of all parts of a file, in order."""
-    outline = layout.outline
+    metadata = layout.metadata
     places = [(group.start, group.stop, group) for group in layout.groups]
-    dictionaries = [(b.block.byte_offset, b.block.byte_offset + b.block.nbytes) for b in outline.dictionaries]
+    dictionaries = [(b.block.byte_offset, b.block.byte_offset + b.block.nbytes) for b in metadata.dictionaries]
     parts: list[tuple[int, int, str, str, str]] = []
     for start, stop, group in places:
         sizes = group.columns.sum(axis=1).tolist()
@@ -227,24 +227,24 @@ def _parts(layout: FileLayout) -> Iterator[tuple[int, int, str, str, str]]:
         )
     parts.sort()
     if not parts:
-        yield 0, outline.nbytes, _METADATA, f"schema and end: {_size(outline.nbytes)}", "schema and end"
+        yield 0, metadata.nbytes, _METADATA, f"schema and end: {_size(metadata.nbytes)}", "schema and end"
         return
     start_of_parts, end_of_parts = parts[0][0], max(part[1] for part in parts)
     yield 0, start_of_parts, _METADATA, f"start and schema: {_size(start_of_parts)}", "schema"
     yield from parts
-    what = "footer: schema, places of all batches, metadata" if outline.format == "file" else "end of the stream"
-    if end_of_parts < outline.nbytes:
+    what = "footer: schema, places of all batches, metadata" if metadata.format == "file" else "end of the stream"
+    if end_of_parts < metadata.nbytes:
         yield (
             end_of_parts,
-            outline.nbytes,
+            metadata.nbytes,
             _METADATA,
-            f"{what}: {_size(outline.nbytes - end_of_parts)}, from byte {end_of_parts:,}",
+            f"{what}: {_size(metadata.nbytes - end_of_parts)}, from byte {end_of_parts:,}",
             what.partition(":")[0],
         )
 
 
 def _runs(places: list[tuple[int, int]], others: list[int]) -> Iterator[tuple[int, int]]:
-    """Join the neighbours among places that none of the others lies between."""
+    """Join neighbours among `places` unless one of the `others` is between them."""
     others = sorted(others)
     run: tuple[int, int] | None = None
     for start, stop in sorted(places):
@@ -265,17 +265,16 @@ def _name(group: Group) -> str:
 
 def _legend(canvas: _Canvas, layout: FileLayout) -> None:
     items: list[tuple[str, str]] = []
-    if layout.outline.compressions not in {("none",), ()}:
+    if layout.metadata.compressions not in {("none",), ()}:
         canvas.text(0, "Colour: bytes in memory for each byte in the file", "n", y=canvas.y + 11)
         items += [(colour, name) for _, _, colour, name in _STEPS]
         items.append((_UNKNOWN, "not measured"))
-        x = 0.0
         canvas.y += 22
     else:
         items.append((_PLAIN, "not compressed"))
-        x = 0.0
+    x = 0.0
     items.append((_METADATA, "schema, headers, footer"))
-    if layout.outline.dictionaries:
+    if layout.metadata.dictionaries:
         items.append((_DICTIONARY, "dictionaries"))
     for colour, name in items:
         canvas.box(x, (16, 14), colour, name)
@@ -293,7 +292,7 @@ def _batches(canvas: _Canvas, layout: FileLayout) -> None:
         "The length of a bar is its bytes in the file; its parts are the columns in order.",
     )
     longest = max(group.stop - group.start for group in layout.groups) or 1
-    names = layout.outline.schema.names
+    names = layout.metadata.schema.names
     for group in layout.groups:
         canvas.text(_LEFT - 10, _name(group), y=canvas.y + 16, anchor="end")
         scale = _BAR / longest
@@ -314,7 +313,7 @@ def _batches(canvas: _Canvas, layout: FileLayout) -> None:
 
 
 def _neighbours(columns: Int64s, scale: float) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield the columns that are wide enough to be seen, and the others joined: first, last, sizes."""
+    """Yield first column, last column and sizes: columns too narrow to be seen are joined with their neighbours."""
     begin, held = 0, np.zeros(3, np.int64)
     for i in range(columns.shape[1]):
         column = columns[:, i]
@@ -337,6 +336,7 @@ def _columns(canvas: _Canvas, layout: FileLayout) -> None:
     count = totals.shape[1]
     if not layout.groups or not count:
         return
+    # The order of the schema, as people look for a column by its neighbours.
     most = np.sort(np.argsort(-totals[FILE], kind="stable")[:_MOST_COLUMNS])
     which = "Columns" if count <= _MOST_COLUMNS else f"The {_MOST_COLUMNS} largest of {count:,} columns"
     _section(
@@ -345,7 +345,7 @@ def _columns(canvas: _Canvas, layout: FileLayout) -> None:
         "All record batches together. On the right the bytes in the file, the bytes in memory for each of them, the type.",
     )
     scale = _BAR / max(int(totals[FILE].max()), 1)
-    fields = layout.outline.schema.fields
+    fields = layout.metadata.schema.fields
     for i in most.tolist():
         field = fields[i]
         canvas.text(_LEFT - 10, _short(terminal.cut(field.name), 26), y=canvas.y + 16, anchor="end")
@@ -357,7 +357,7 @@ def _columns(canvas: _Canvas, layout: FileLayout) -> None:
                 x += sizes[FILE] * scale
         total = totals[:, i].tolist()
         ratio = _ratio(total)
-        plain = ratio is None or layout.outline.compressions == ("none",)
+        plain = ratio is None or layout.metadata.compressions == ("none",)
         words = f"{_size(total[FILE])}{'' if plain else f', ratio {ratio:.2f}'}, {_short(terminal.cut(str(field.type)), 60)}"
         canvas.text(x + 8, _fitting(words, _WIDTH - x - 8), "r", y=canvas.y + 15)
         canvas.y += _ROW

@@ -1,8 +1,8 @@
 """The entry point of ``arrowipc``: the commands, their errors, and the scripts that complete them.
 
-A command is a row of `COMMANDS`. Only its module is imported, so that ``arrowipc doctor`` runs where numpy is missing.
-Errors of files (`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other
-exception is a bug and keeps its traceback. Warnings are lines on stderr too.
+A command is a row of `COMMANDS`. Only its module is imported, so that ``arrowipc doctor`` runs without numpy. Errors of files
+(`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other exception is a bug
+and keeps its traceback. Warnings are lines on stderr as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Command:
 
     @property
     def description(self) -> str:
-        """The summary as a sentence. `str.capitalize` would make small letters of SVG and JSON."""
+        """The summary as a sentence."""
+        # `str.capitalize` would make small letters of SVG and JSON.
         return f"{self.summary[:1].upper()}{self.summary[1:]}."
 
 
@@ -60,7 +61,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command, by default that of this process's arguments; return its exit status."""
+    """Run one command, by default with the arguments of this process; return its exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     parser, commands = _parser()
     name = argv[0] if argv and argv[0] in COMMANDS else None
@@ -78,12 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *_, **__: print(
+                f"arrowipc: warning: {printable(str(message))}", file=sys.stderr
+            )
             with terminal.show_progress():
                 status = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of stdout has closed it (`| head`): no error, and the interpreter must not flush again.
+        # The reader of stdout has closed it (`| head`), which is fine; the interpreter must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ArrowIpcError, OSError) as error:
@@ -94,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of all arguments, and those of the commands by name. Imports every command's module."""
+    """Return the parser of all arguments, and the commands' parsers by name; imports every command's module."""
     parser, commands = _parser()
     for name, of_command in commands.items():
         _load(name, of_command)
@@ -128,10 +131,6 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     return parser, added
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"arrowipc: warning: {printable(str(message))}", file=sys.stderr)
-
-
 def _fail(words: str) -> int:
     print(f"arrowipc: {printable(words)}", file=sys.stderr)
     return 1
@@ -150,13 +149,13 @@ def completion_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_completion(arguments: argparse.Namespace) -> int:
-    """Print a script by which a shell completes commands, options and their words; it needs nothing when it runs."""
+    """Print a script by which a shell completes commands, options and their words without Python."""
     print(script(arguments.shell))
     return 0
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell, made by shtab from the parsers of all commands."""
+    """Return the script for a shell, which shtab derives from the parsers of all commands."""
     try:
         import shtab
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
 """``arrowipc repair``: copy the readable record batches of a broken file.
 
-Every complete record batch is read with all checks and written to a new file; each that fails is reported with its rows
-and the error. The broken file is never changed. Each file of a directory is written under its own path in a new
-directory, so that partitions stay where they are. Where nothing can be saved, nothing is written.
+How it works: every complete record batch is read with all checks and written to a new file; one that fails is reported with
+its rows and the error. The broken file is never changed. Files of a directory keep their paths in a new directory, and so
+their partitions. If nothing can be saved, nothing is written.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def repair_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_repair(arguments: argparse.Namespace) -> int:
-    """Write the readable record batches and report the lost ones; return 1 if nothing of a file is readable."""
+    """Write the readable record batches and report the lost ones; return 1 if a file has none."""
     target = arguments.target
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
@@ -58,11 +58,11 @@ def run_repair(arguments: argparse.Namespace) -> int:
         return _repair(sources[0], target, arguments)
     status = 0
     for source in sources:
-        own_target = join(target, source.below or name_of(source.path))
+        path = join(target, source.below or name_of(source.path))
         try:
-            files.refuse_existing(storage, own_target)
-            storage.make_directory(parent(storage.resolve(own_target)))
-            status |= _repair(source, own_target, arguments)
+            files.refuse_existing(storage, path)
+            storage.make_directory(parent(storage.resolve(path)))
+            status |= _repair(source, path, arguments)
         except (ArrowIpcError, OSError) as error:
             files.complain(error)
             status = 1
@@ -70,7 +70,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
 
 
 def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
-    """Repair one file; return 1, and write nothing, if nothing of it is readable."""
+    """Repair one file; return 1, and write nothing, if it has no readable record batch."""
     recovered, rest = open_to_repair(source.openable)
     if recovered.reader is None:
         assert recovered.lost is not None
@@ -80,6 +80,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
     lost: list[Lost] = []
     with closing(recovered):
         batches = salvage(source, recovered)
+        # The target is not created before it has rows: of a file without any only the report is left.
         readable = _first_readable(batches, lost)
         if readable is None and (
             lost or recovered.lost is not None or (rest is not None and rest.kind is RestKind.ZEROS)
@@ -102,7 +103,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
 
 
 def _first_readable(batches: Iterator[RecordBatch | Lost], lost: list[Lost]) -> RecordBatch | None:
-    """Return the first record batch that can be read, or None; add those before it to `lost`."""
+    """Return the first readable record batch, or None; add the lost ones before it to `lost`."""
     for batch in batches:
         if not isinstance(batch, Lost):
             return batch
@@ -143,10 +144,7 @@ def salvage(source: Input, recovered: Recovered) -> Iterator[RecordBatch | Lost]
 def _next_readable(
     source: Input, index: StreamIndex, number: int
 ) -> Generator[Lost, None, tuple[ipc.StreamReader, int]]:
-    """Return a reader at the first reachable record batch from `number` on, and its number.
-
-    Yields a `Lost` for each record batch before it.
-    """
+    """Yield a `Lost` for each unreachable record batch from `number` on; return a reader at the next, and its number."""
     reader = ipc.open_stream(source.openable(), concatenated_streams="read")
     while number < len(index.batches):
         try:
@@ -168,7 +166,7 @@ def _rows(reader: ipc.FileReader, number: int) -> int | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Report:
-    """What became of a file: the record batches that were copied, those that cannot be read, and what follows them."""
+    """The result for one file: the number of copied record batches, the lost ones, and the bytes after them."""
 
     copied: int
     lost: list[Lost]
@@ -176,18 +174,18 @@ class _Report:
     rest: Rest | None
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for everything that was lost, or one that says that nothing was."""
+        """Yield a line for each loss, or one line if nothing was lost."""
         for one in self.lost:
             rows = "an unknown number of rows" if one.rows is None else terminal.count(one.rows, "row")
             yield f"  lost: record batch {one.number}, {rows}: {one.error}"
-        line = None if self.rest is None else self._of_rest(self.rest)
+        line = None if self.rest is None else self._describe_rest(self.rest)
         if line is not None:
             yield f"  {line}"
         elif not self.lost:
             yield "  nothing was lost: the file was sound"
 
-    def _of_rest(self, rest: Rest) -> str | None:
-        """Return the line on what follows the last complete message; None of the end of a sound stream."""
+    def _describe_rest(self, rest: Rest) -> str | None:
+        """Return the line about the bytes after the last complete message; None for the end of a sound stream."""
         why, reader = self.recovered.lost, self.recovered.reader
         at, size = f"byte offset {rest.byte_offset:,}", terminal.count(rest.nbytes, "byte")
         noun = "file" if reader is not None and reader.is_numbered else "stream"
@@ -214,7 +212,7 @@ class _Report:
 
 
 _MOST_PADDING: Final = 64
-"""So many zeros at the end of a record batch are more than padding."""
+"""Bytes to which writers align bodies: as many zeros at the end of a record batch may be lost values."""
 
 
 def _batches(number: int) -> str:

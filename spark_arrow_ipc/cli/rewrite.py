@@ -1,7 +1,7 @@
 """``arrowipc rewrite``, ``concat`` and ``split``: write the rows of files anew, into one file or several.
 
-`rewrite` sorts and cuts rows, and collects statistics; `concat` copies record batches as they are; `split` begins a new
-file when one is full. Each file appears under its name when it is whole.
+`rewrite` sorts and cuts rows, and collects statistics; `concat` copies record batches unchanged; `split` opens a new file
+when one is full. Each file gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SORTED_ROWS: Final = 65_536
 """Rows of a record batch after sorting, by default."""
 
 _BATCHES_IN_PART: Final = 4
-"""`split --bytes` cuts record batches that are larger than one of so many parts of a file, so that files come near their size."""
+"""`split --bytes` cuts a record batch above this part of a file's size, so that files come near that size."""
 
 
 def rewrite_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +138,7 @@ def _rows_in_batches(rows: int, batches: int) -> str:
 
 
 def _arrange(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatch]:
-    """Return the rows in the order and the record batches that were asked for."""
+    """Return the rows in the order and record batches that the arguments name."""
     batches: Iterable[RecordBatch] = table.batches
     rows, nbytes = arguments.batch_rows, arguments.batch_bytes
     if arguments.sort_by is not None:
@@ -168,10 +168,11 @@ def run_concat(arguments: argparse.Namespace) -> int:
     schema, pairs = _common_schema(sources)
     metadata = files.MetadataCount()
     with files.create(arguments, target, schema, pairs) as writer:
-        # Rows are joined up to a number that says nothing of their bytes: those have a budget too.
+        # A number of rows says nothing about their bytes, which need a bound of their own.
         most = ipc.Limits().max_batch_bytes
-        read = metadata.read(_batches(sources, schema))
-        batches = rechunk(read, rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
+        batches = rechunk(
+            metadata.read(_read_batches(sources, schema)), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most
+        )
         written, rows = files.write_all(writer, metadata.count_written(batches))
     metadata.complain(target)
     print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {terminal.count(len(sources), 'file')}")
@@ -190,7 +191,7 @@ def _common_schema(sources: list[Input]) -> tuple[Schema, t.CustomMetadata]:
     return (fit_pairs(schema) if others or first.fields else schema), pairs
 
 
-def _batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:
+def _read_batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:
     for one in sources:
         with Chosen().open_rows(one) as rows:
             yield from of_schema(schema, rows.batches)
@@ -200,7 +201,7 @@ def _batches(sources: list[Input], schema: Schema) -> Iterator[RecordBatch]:
 
 
 def run_split(arguments: argparse.Namespace) -> int:
-    """Write the files, and print their number."""
+    """Write the rows as several files, and print their number."""
     target = arguments.target
     storage = storage_at(target, arguments.storage)
     files.refuse_existing(storage, target)
@@ -232,10 +233,7 @@ def _cut_batches(arguments: argparse.Namespace, batches: Iterable[RecordBatch]) 
 
 
 class _Parts:
-    """Writes record batches into files, one after the other; at least one file.
-
-    An error removes the files before it, and the directory, which belongs to this run alone.
-    """
+    """Writes record batches into files, one after the other, at least one; an error removes all, and the directory."""
 
     def __init__(self, arguments: argparse.Namespace, storage: Storage, table: Table) -> None:
         self._arguments, self._storage, self._table = arguments, storage, table
@@ -255,13 +253,15 @@ class _Parts:
         if self._writer is not None:
             self._writer.abort()
         target = self._storage.resolve(self._arguments.target)
-        with suppress(OSError, ArrowIpcError):  # the first error is the one to tell
+        # The directory belongs to this run, as it did not exist before; the first error is the one to report.
+        with suppress(OSError, ArrowIpcError):
             self._storage.inside(target).delete_all([join(target, self._name(number)) for number in range(self.count)])
             self._storage.delete_directory_if_empty(target)
 
     def write(self, batch: RecordBatch) -> None:
         """Append rows, to a new file if the open one is full."""
         writer = self._writer or self._open()
+        # A file's first batch is written whatever its size: a single row may be larger than a file should be.
         within = self._arguments.bytes if self._in_file else None
         if not writer.write(batch, within=within):
             self._close()

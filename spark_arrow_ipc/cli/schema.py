@@ -1,4 +1,4 @@
-"""``arrowipc schema``: print the schemas of files, as text, as Spark DDL or as JSON. Reads headers only."""
+"""``arrowipc schema``: print the schemas of files by their headers, as text, as Spark DDL or as JSON."""
 
 from __future__ import annotations
 
@@ -44,14 +44,10 @@ def run_schema(arguments: argparse.Namespace) -> int:
         elif arguments.json:
             print(terminal.json_line(_to_json(schema, paths)))
         else:
-            print("\n".join([*([""] if number else []), *_describe(schema, paths)]))
+            more = "" if len(paths) == 1 else f" and {terminal.count(len(paths) - 1, 'other file')}"
+            head = f"{printable(paths[0])}{more}: {terminal.count(len(schema), 'column')}"
+            print("\n".join([*([""] if number else []), head, *describe_fields(schema.fields)]))
     return refused.status
-
-
-def _describe(schema: Schema, paths: list[str]) -> Iterator[str]:
-    more = "" if len(paths) == 1 else f" and {terminal.count(len(paths) - 1, 'other file')}"
-    yield f"{printable(paths[0])}{more}: {terminal.count(len(schema), 'column')}"
-    yield from describe_fields(schema.fields)
 
 
 def _to_json(schema: Schema, paths: list[str]) -> dict[str, object]:
@@ -86,7 +82,7 @@ def describe_fields(fields: Sequence[t.Field]) -> Iterator[str]:
 
 def field_json(field: t.Field) -> dict[str, Any]:
     """Convert a field and its children for `json.dumps`."""
-    # The children of a dictionary-encoded field are those of its values.
+    # A dictionary type has no children itself, but its values may.
     type_ = field.type.value if isinstance(field.type, t.Dictionary) else field.type
     return {
         "name": field.name,
@@ -104,5 +100,5 @@ def pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
 
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
-    """Return a footer's metadata without statistics and checksums, which are not for people."""
+    """Return a footer's metadata without statistics and checksums, which people cannot read."""
     return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY, ROW_COUNTS_KEY})

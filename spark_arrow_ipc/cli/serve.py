@@ -129,7 +129,7 @@ def _size(text: str) -> int:
 
 
 def _sources(arguments: argparse.Namespace) -> dict[str, TableSource]:
-    """Map each ticket to its file. A ticket is the path below a given directory, or the given path."""
+    """Return the files by ticket: the path below the directory of an argument, or the argument."""
     sources: dict[str, TableSource] = {}
     for source in files.list_inputs(arguments, columns=True):
         ticket = source.path if source.below is None else source.below

@@ -21,8 +21,15 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, terminal
+from spark_arrow_ipc.cli.shared.file_metadata import (
+    FILE,
+    MEASURED,
+    MEMORY,
+    BatchMetadata,
+    BufferSizes,
+    read_file_metadata,
+)
 from spark_arrow_ipc.cli.shared.files import Input
-from spark_arrow_ipc.cli.shared.outline import FILE, MEASURED, MEMORY, BatchOutline, BufferSizes, read_outline
 from spark_arrow_ipc.cli.shared.rows import Chosen, Rows, check_same_schema, partition_row
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
@@ -70,7 +77,7 @@ class _ColumnSizes:
         self._sizes = np.zeros((3, len(schema)), np.int64)
         self._measure = BufferSizes(_MOST_MEASURED)
 
-    def add(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
+    def add(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchMetadata) -> None:
         """Add a record batch of a file of the given schema."""
         if batch.dictionary_id is None:
             positions = np.array([self._positions.get(name, -1) for name in schema.names], np.int64)
@@ -103,7 +110,7 @@ def print_statistics(arguments: argparse.Namespace) -> int:
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
         # A predicate's rows share their buffers with others.
         if chosen.where is None and not source.is_served:
-            read_outline(source.openable(), see=sizes.add)
+            read_file_metadata(source.openable(), see=sizes.add)
     assert reference is not None, "list_inputs yields a file, or raises"
     described = [_to_json(column, rows) for column in columns]
     if chosen.where is None:

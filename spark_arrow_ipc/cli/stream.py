@@ -1,4 +1,4 @@
-"""``arrowipc stream``: what the checkpoint or the source log of a streaming query says, and what keeps it from going on."""
+"""``arrowipc stream``: show the checkpoint or the source log of a streaming query, and the faults that stop it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stream_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_stream(arguments: argparse.Namespace) -> int:
-    """Print the newest batches, bad files, and what to do; return 1 if the next start would end with an error."""
+    """Print the newest batches, bad files and remedies; return 1 if the next start would end with an error."""
     storage = storage_at(arguments.path, arguments.storage)
     seen = look(
         arguments.path,

@@ -1,8 +1,8 @@
 """``arrowipc validate``: check all values of files, and note pitfalls.
 
-A file is good if the package's own reader reads all of it with full validation. One batch at a time is in memory. Notes
-are about good files: values out of their type's range, which the specification forbids and every reader accepts, and
-properties that other readers interpret in another way. A note never makes a file bad.
+How it works: a file is good if this package reads it to its end with full validation, one batch at a time. Notes are about
+good files: values out of their type's range, which the specification forbids and every reader accepts, and properties that
+other readers interpret in another way. A note never makes a file bad.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.cli.shared import files, tensors, terminal
 from spark_arrow_ipc.cli.shared.differences import Comparison
+from spark_arrow_ipc.cli.shared.file_metadata import FileMetadata, read_file_metadata
 from spark_arrow_ipc.cli.shared.files import Input
-from spark_arrow_ipc.cli.shared.outline import FileOutline, read_outline
 from spark_arrow_ipc.cli.shared.terminal import count_rows
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
@@ -56,14 +56,14 @@ class OutOfRange:
 
 
 def out_of_range(array: Array, path: str) -> Iterator[OutOfRange]:
-    """Yield the values of an array, its children and its dictionary that rows see and that no value of their type is."""
-    # Hardly ever is there one, so that what no row can see is cleared only then.
+    """Yield the visible values of an array, its children and its dictionary that are out of their type's range."""
+    # Files hardly ever have one: slots that no row sees are cleared only for those that do.
     if next(_beyond(array, path), None) is not None:
         yield from _beyond(clear_unseen(array), path)
 
 
 def _beyond(array: Array, path: str) -> Iterator[OutOfRange]:
-    """Check an array, its children and its dictionary, recursively. O(slots)."""
+    """Yield the values out of range in all slots of an array, its children and its dictionary."""
     check = _CHECKS.get(type(array.type))
     if check is not None and array.length:
         what, bad = check(array)
@@ -120,7 +120,7 @@ _CHECKS: Mapping[type[t.DataType], Callable[[Array], tuple[str, Bools]]] = {
     t.Time: _times,
     t.Date: _dates,
 }
-"""By type whose bits hold more values than the type (Schema.fbs): a description and the mask of bad slots."""
+"""By type with fewer values than its bits (Schema.fbs): a description, and the mask of bad slots."""
 
 
 _COPIES = Comparison("the footer", "the copy at the start", names_of_maps=True)
@@ -134,9 +134,9 @@ class Verdict:
     """The result of checking one file."""
 
     path: str
-    # "file", "stream" or "tensor"; None if the file is none of them
+    # "file", "stream" or "tensor"; None for any other file
     format: str | None = None
-    # The number that was read, up to an error
+    # Numbers up to the error, if one stopped the check
     record_batches: int = 0
     num_rows: int = 0
     tensors: int = 0
@@ -167,7 +167,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
         print("\n".join(lines), flush=True)
 
     def report(path: str, error: ArrowIpcError | OSError) -> None:
-        # A signed URL is refused because its signature would be shown.
+        # A signed URL is refused because its signature is a secret: it must not be shown here either.
         tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
     for source in files.list_inputs(arguments, refused=report):
@@ -181,15 +181,15 @@ def examine(source: Input, *, values: bool = False) -> Verdict:
     ranges = _Ranges()
     try:
         with warnings.catch_warnings(), ipc.open(source.openable(), validation="full") as reader:
-            # A note says it.
+            # A note has the same content.
             warnings.simplefilter("ignore", ipc.ConcatenatedStreamsWarning)
             form = reader.format
             for batch in count_rows(reader):
                 if values:
-                    ranges.look(batch, batches)
+                    ranges.add(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
             claims = _claims_that_readers_ignore(reader) if reader.is_numbered else ()
-        notes = (*_outline_notes(source), *claims, *ranges.notes())
+        notes = (*_metadata_notes(source), *claims, *ranges.notes())
     except (ArrowIpcError, OSError) as error:
         if isinstance(error, NoTableError) and tensors.holds_tensors(source):
             return _examine_tensors(source)
@@ -211,7 +211,7 @@ def _examine_tensors(source: Input) -> Verdict:
 
 
 def _claims_that_readers_ignore(reader: ipc.FileReader) -> tuple[str, ...]:
-    """Return a note for the checksums, the statistics and the row counts of a footer, if they are not the file's."""
+    """Return notes on checksums, statistics and row counts of a footer that belong to another file."""
     notes = []
     if any(key == CHECKSUMS_KEY for key, _ in reader.custom_metadata) and reader.checksums is None:
         is_malformed = decode_checksums(reader.custom_metadata) is None
@@ -226,7 +226,7 @@ def _claims_that_readers_ignore(reader: ipc.FileReader) -> tuple[str, ...]:
 
 
 def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
-    """Yield a note if the row counts of a footer, which polars relies on, are not those of the record batches."""
+    """Yield a note if the row counts of a footer differ from the record batches; polars relies on them."""
     try:
         row_counts = decode_row_counts(reader.custom_metadata)
     except ValueError as error:
@@ -245,30 +245,30 @@ def _row_count_notes(reader: ipc.FileReader) -> Iterator[str]:
     yield f"{ROW_COUNTS_KEY} in the footer says {note}; write the file again"
 
 
-def _outline_notes(source: Input) -> Iterator[str]:
+def _metadata_notes(source: Input) -> Iterator[str]:
     try:
-        outline = read_outline(source.openable())
+        metadata = read_file_metadata(source.openable())
     except LimitError as error:  # a sound stream may have any number of messages
         yield f"the headers are not looked at for pitfalls: {error}"
     else:
-        yield from _notes(source, outline)
+        yield from _notes(source, metadata)
 
 
-def _notes(source: Input, outline: FileOutline) -> Iterator[str]:
-    yield from (_copy_notes if outline.format == "file" else _end_notes)(source, outline)
-    every = (*outline.record_batches, *outline.dictionaries)
+def _notes(source: Input, metadata: FileMetadata) -> Iterator[str]:
+    yield from (_copy_notes if metadata.format == "file" else _end_notes)(source, metadata)
+    every = (*metadata.record_batches, *metadata.dictionaries)
     if any(batch.compression and batch.metadata_version == "V4" for batch in every):
         yield "bodies are compressed with metadata V4: pyarrow reads their buffers as uncompressed ones"
 
 
-def _copy_notes(source: Input, outline: FileOutline) -> Iterator[str]:
-    """Yield a note if the stream inside a file does not begin with the footer's schema."""
+def _copy_notes(source: Input, metadata: FileMetadata) -> Iterator[str]:
+    """Yield a note if the stream inside a file has another schema than the footer."""
     copy = _schema_at_start(source)
     if copy is None:
         yield "there is no schema message at the start: the file cannot be read as a stream"
         return
-    difference = _COPIES.of_schemas(outline.schema, copy.schema)
-    if difference is None and outline.schema.endianness != copy.schema.endianness:
+    difference = _COPIES.of_schemas(metadata.schema, copy.schema)
+    if difference is None and metadata.schema.endianness != copy.schema.endianness:
         difference = "the byte orders are not the same"
     if difference is not None:
         yield f"the schema at the start differs from that of the footer, which readers use: {difference}"
@@ -284,21 +284,21 @@ def _schema_at_start(source: Input) -> SchemaMessage | None:
             header = None if framed is None else decode_message(framed[0], limits).header
             return decode_schema(header.view, limits) if isinstance(header, SchemaHeader) else None
         except ArrowIpcError:
-            # Readers of files do not use this message, so its errors do not count: polars 2.1 omits the prefix.
+            # Readers of files do not use this message, so that its errors do not matter: polars 2.1 omits the prefix.
             return None
 
 
-def _end_notes(source: Input, outline: FileOutline) -> Iterator[str]:
+def _end_notes(source: Input, metadata: FileMetadata) -> Iterator[str]:
     """Yield a note if a stream ends without its marker, or continues after it."""
-    assert outline.end_offset is not None
+    assert metadata.end_offset is not None
     with closing(open_source(source.openable())) as opened:
-        marker = bytes(opened.read_up_to(outline.end_offset, len(EOS)))
+        marker = bytes(opened.read_up_to(metadata.end_offset, len(EOS)))
     if not marker:
         yield "the end-of-stream marker is missing: messages may be missing as well"
         return
-    trailing = outline.nbytes - outline.end_offset - (len(EOS) if marker == EOS else len(EOS) // 2)
-    if outline.next_offset is not None:
-        yield f"another stream begins at byte {outline.next_offset:,}, after the end of this one: most readers ignore it"
+    trailing = metadata.nbytes - metadata.end_offset - (len(EOS) if marker == EOS else len(EOS) // 2)
+    if metadata.next_offset is not None:
+        yield f"another stream begins at byte {metadata.next_offset:,}, after the end of this one: most readers ignore it"
     elif trailing:
         yield f"{terminal.count(trailing, 'byte')} after the end-of-stream marker, which readers ignore"
 
@@ -307,10 +307,10 @@ class _Ranges:
     """Values out of range, summed up over the batches of a file."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, str, str], tuple[int, str]] = {}
+        self._findings: dict[tuple[int, str, str], tuple[int, str]] = {}
         self._dictionaries: dict[int, Array] = {}
 
-    def look(self, batch: RecordBatch, number: int) -> None:
+    def add(self, batch: RecordBatch, number: int) -> None:
         """Add the values of one batch."""
         for position, (field, column) in enumerate(zip(batch.schema.fields, batch.columns, strict=True)):
             if column.dictionary is not None:
@@ -319,17 +319,15 @@ class _Ranges:
                     continue
                 self._dictionaries[position] = column.dictionary
             for finding in out_of_range(column, field.name):
-                self._add(position, finding, f"slot {finding.first:,} in record batch {number:,}")
-
-    def _add(self, position: int, finding: OutOfRange, where: str) -> None:
-        key = (position, finding.path, finding.what)
-        count, place_of_first = self._found.get(key, (0, where))
-        self._found[key] = (count + finding.count, place_of_first)
+                key = (position, finding.path, finding.what)
+                first = f"slot {finding.first:,} in record batch {number:,}"
+                count, first = self._findings.get(key, (0, first))
+                self._findings[key] = (count + finding.count, first)
 
     def notes(self) -> Iterator[str]:
         """Yield a sentence for each field and kind of value."""
-        for (_, path, what), (count, place_of_first) in self._found.items():
-            yield f"field {path}: {count:,} {what}, the first in {place_of_first}"
+        for (_, path, what), (count, first) in self._findings.items():
+            yield f"field {path}: {count:,} {what}, the first in {first}"
 
 
 def _describe(verdict: Verdict) -> list[str]:
@@ -354,6 +352,7 @@ def _words(verdict: Verdict) -> str:
 
 def _to_json(verdict: Verdict) -> dict[str, Any]:
     error = verdict.error
+    location = ("block_kind", "block_number", "field_path", "byte_offset")
     return {
         "path": verdict.path,
         "ok": error is None,
@@ -362,11 +361,10 @@ def _to_json(verdict: Verdict) -> dict[str, Any]:
         "num_rows": verdict.num_rows,
         "tensors": verdict.tensors,
         "notes": list(verdict.notes),
-        "error": error and {"kind": type(error).__name__, "message": _words(verdict), **_place(error)},
+        "error": error
+        and {
+            "kind": type(error).__name__,
+            "message": _words(verdict),
+            **{name: getattr(error, name, None) for name in location},
+        },
     }
-
-
-def _place(error: ArrowIpcError | OSError) -> dict[str, int | str | None]:
-    """Return the known parts of an error's location in the file."""
-    names = ("block_kind", "block_number", "field_path", "byte_offset")
-    return {name: getattr(error, name, None) for name in names}

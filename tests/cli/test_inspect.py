@@ -10,7 +10,7 @@ import pytest
 
 from spark_arrow_ipc import __version__
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.cli.shared.outline import read_outline
+from spark_arrow_ipc.cli.shared.file_metadata import read_file_metadata
 from spark_arrow_ipc.errors import InvalidArrowError
 
 pa = pytest.importorskip("pyarrow")
@@ -163,7 +163,7 @@ def test_every_truncation_is_an_error_or_a_shorter_stream(tmp_path, stream):
     for nbytes in range(0, len(whole), 8):
         cut.write_bytes(whole[:nbytes])
         with suppress(InvalidArrowError):
-            sound.append(read_outline(str(cut)).num_rows)
+            sound.append(read_file_metadata(str(cut)).num_rows)
     # After the schema, the dictionary, and each of the three record batches.
     assert ([0, 0, 100, 200, 250] if stream else []) == sound
 
@@ -177,8 +177,8 @@ def test_every_sound_file_of_the_corpus_has_the_batches_and_rows_of_its_manifest
     files = [line.split("\t") for line in lines]
     counted = [(file[0], re.search(r"batches=(\d+) rows=(\d+)", file[5])) for file in files if file[4] == "ok"]
     expected = {path: tuple(map(int, match.groups())) for path, match in counted if match}
-    outlines = {path: read_outline(str(Path(folder) / path)) for path in expected}
-    assert expected == {path: (len(o.record_batches), o.num_rows) for path, o in outlines.items()}
+    metadata_of = {path: read_file_metadata(str(Path(folder) / path)) for path in expected}
+    assert expected == {path: (len(o.record_batches), o.num_rows) for path, o in metadata_of.items()}
     assert len(expected) > 800
 
 
@@ -207,7 +207,7 @@ def test_an_unknown_command_names_those_that_there_are(capsys):
 def uncompressed_by_pyarrow(path):
     """The bytes of each batch's buffers, as pyarrow writes the same table without a codec."""
     plain = write(f"{path}.plain")
-    return [batch.block.body_nbytes for batch in read_outline(plain).record_batches]
+    return [batch.block.body_nbytes for batch in read_file_metadata(plain).record_batches]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
@@ -240,14 +240,14 @@ def test_the_ratio_is_said_of_what_was_measured(capsys, tmp_path):
 
 def test_a_body_that_makes_no_sense_does_not_hide_the_outline(tmp_path):
     path = Path(write(str(tmp_path / "table"), compression="zstd"))
-    block = read_outline(str(path)).record_batches[0].block
+    block = read_file_metadata(str(path)).record_batches[0].block
     content = bytearray(path.read_bytes())
     start = block.byte_offset + block.metadata_nbytes
     content[start : start + block.body_nbytes] = b"\x81" * block.body_nbytes
     path.write_bytes(content)
-    outline = read_outline(str(path), measure=None)
-    assert (None, 100) == (outline.record_batches[0].uncompressed_nbytes, outline.record_batches[0].length)
-    assert outline.record_batches[1].uncompressed_nbytes
+    metadata = read_file_metadata(str(path), measure=None)
+    assert (None, 100) == (metadata.record_batches[0].uncompressed_nbytes, metadata.record_batches[0].length)
+    assert metadata.record_batches[1].uncompressed_nbytes
 
 
 def test_another_stream_after_the_first_is_told(capsys, tmp_path):

@@ -8,8 +8,8 @@ import pytest
 
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.cli.shared.file_metadata import FILE, MEASURED, MEMORY, read_layout
 from spark_arrow_ipc.cli.shared.files import Input
-from spark_arrow_ipc.cli.shared.outline import FILE, MEASURED, MEMORY, read_layout
 from spark_arrow_ipc.ipc.columns.batch_layout import ROLES
 
 pa = pytest.importorskip("pyarrow")

@@ -1,8 +1,8 @@
 """Describe the first difference of two schemas or of their record batches.
 
-Types are compared by their integration JSON, and children by recursion, so no type is named here. Free choices of a
-writer do not count: dictionary ids, the order of custom metadata, the layout of buffers, the values of null slots.
-`arrow.equality` compares values, this module everything else.
+Types are compared by their integration JSON, and children by recursion, so that no type is named here. Free choices of a
+writer make no difference: dictionary ids, the order of custom metadata, the layout of buffers, values of null slots.
+`arrow.equality` compares values, this module the rest.
 """
 
 from __future__ import annotations
@@ -34,18 +34,13 @@ class Comparison:
     names_of_maps: bool = False
 
     def of_schemas(self, a: Schema, b: Schema) -> str | None:
-        """Describe the first difference of two schemas, or return None.
-
-        Endianness is not compared, because arrays in memory have this machine's.
-        """
+        """Describe the first difference of two schemas, or return None."""
+        # Endianness is not compared: arrays in memory have this machine's.
         difference = self._of_fields(a.fields, b.fields, None, "", 0)
         return difference or self._of_metadata("the schema", a.custom_metadata, b.custom_metadata)
 
     def of_batches(self, a: Sequence[RecordBatch], b: Iterable[RecordBatch]) -> str | None:
-        """Describe the first difference of batches of equal schemas, or return None.
-
-        `b` is iterated one batch at a time, so it may be a reader.
-        """
+        """Describe the first difference of batches of equal schemas, or return None; `b` may be a reader."""
         for number, (ours, theirs) in enumerate(zip_longest(a, b)):
             if ours is None or theirs is None:
                 short, long = (self.a, self.b) if ours is None else (self.b, self.a)

@@ -1,11 +1,11 @@
 """The files that a command reads, and the one that it writes.
 
-Paths are listed by the package's own listing, so that a command reads what Spark's reader reads: directories, patterns,
-``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin. With ``--recursive``
-the files of all subdirectories are read, and those of a partition still have its columns.
+The package's own listing lists paths, so that a command reads the same files as Spark's reader: directories, patterns,
+``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin. ``--recursive`` adds the
+files of all subdirectories, with the columns of their partitions.
 
-A file is written under another name in its directory, and gets its own when it is whole. Commands write new files;
-``--force`` replaces one, which is never a file that is read. The format of a file follows from its name by default.
+A file is written under another name in its directory, and gets its name when it is complete. Commands write new files;
+``--force`` replaces one, but never a file that is read. The format of a file follows from its name by default.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Input:
 
     @property
     def is_served(self) -> bool:
-        """True if it is a table of a server, and no file."""
+        """True if it is a table of a server instead of a file."""
         return is_served(self.path)
 
     def openable(self) -> Openable:
-        """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next."""
+        """Return a path or a file object at its first byte, for the codec; the next call moves the file object."""
         if self.is_served:
             raise UnsupportedError(
                 "this command reads files; 'arrowipc concat URI FILE' writes a server's table into one", path=self.path
@@ -133,10 +133,10 @@ def each_input(
     refused: Refused | None = None,
     storage: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Input]:
-    """Yield the files that paths stand for, in the order of the paths; those of a directory by name.
+    """Yield the files that paths stand for, in the order of the paths; a directory's files by name.
 
-    With `columns`, directories that do not agree on partition columns are an error. Without `refused`, so is a path that
-    cannot be listed. `storage` has options of the object stores of URLs, beside which local paths may stand.
+    With `columns`, directories that disagree on partition columns are an error; without `refused`, so is a path that cannot be
+    listed. `storage` has options of the object stores of URLs.
     """
     for path in paths:
         if path == STDIN:
@@ -187,7 +187,8 @@ def complain(error: ArrowIpcError | OSError | str) -> None:
 
 @lru_cache(maxsize=1)
 def _seekable(stdin: BinaryIO) -> BinaryIO:
-    """Return stdin as a file that can seek. A pipe is read once, also where a command lists its files again."""
+    """Return stdin as a file that can seek."""
+    # Cached: a pipe can be read once, and `count` may list its inputs again.
     if stdin.seekable():
         return stdin
     copied = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - inputs may be opened until the process ends
@@ -203,24 +204,20 @@ def _list_path(path: str, *, recursive: bool, columns: bool, storage: Sequence[t
         complain(warning)
     (root, *others) = tree.roots
     is_named = not others and isinstance(root, DataFile) and root.path == tree.storage.resolve(path)
-    base = _base(tree.storage.resolve(path))
+    # The directory above the first part that is a pattern
+    base = tree.storage.resolve(path)
+    while is_pattern(base) and base != parent(base):
+        base = parent(base)
     for file in partitioning.files:
         below = None if is_named else relative(file.path, base)
         # A file in the root of a partitioned table has no values.
         values = file.partition or (None,) * len(partitioning.fields)
-        # A path is shown as it was given, where it can be opened by that.
+        # Messages repeat the path of the argument if the codec can open it: people search for what they typed.
         shown = path if is_named and file.staged is None and not path.lower().startswith("file:") else None
         if shown is not None and tree.storage is LOCAL:
             yield Input(shown, partitioning.fields, values, below)
         else:
             yield Input(shown or file.path, partitioning.fields, values, below, file=file, storage=tree.storage)
-
-
-def _base(path: str) -> str:
-    """Return the directory above the first part of a path that is a pattern; the path itself if it is none."""
-    while is_pattern(path) and path != parent(path):
-        path = parent(path)
-    return path
 
 
 def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning:
@@ -346,14 +343,15 @@ def ending_of(path: str) -> str:
 
 
 def check_ending(arguments: argparse.Namespace, path: str) -> None:
-    """Raise before anything is read if the name of an Arrow file to write says that it is something else."""
+    """Raise before anything is read if the name of an Arrow file to write has the ending of another format."""
     _refuse_directory(path)
     if arguments.ipc_format is None:
         format_of(path, ENDINGS, _WAY)
 
 
 def _refuse_directory(path: str) -> None:
-    """Raise if a name ends in a slash: one file is written, and its name would be that of the directory."""
+    """Raise if the name of the file to write ends in a slash."""
+    # Storages drop the slash, so that the file would get the directory's name.
     if path.endswith(SEPARATOR):
         raise OptionError(
             f"this command writes one file, and a name that ends in {SEPARATOR} is that of a directory; give the file's name, "
@@ -374,7 +372,7 @@ def write_options_of(form: str, compression: str) -> ipc.WriteOptions:
 
 
 def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.CustomMetadata) -> ipc.Writer:
-    """Return a writer of a file with pairs in its footer, or of a stream with them in its first message."""
+    """Return a writer of a file with pairs in its footer, or of a stream with pairs in its first message."""
     options = write_options(arguments, path)
     storage = dict(arguments.storage)
     if options.format == "stream":
@@ -385,7 +383,7 @@ def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.Cu
 
 
 def write_all(writer: _TakesBatches, batches: Iterable[RecordBatch]) -> tuple[int, int]:
-    """Write batches; return their number and that of their rows."""
+    """Write batches; return their number and the number of their rows."""
     written = rows = 0
     for batch in batches:
         writer.write(batch)
@@ -406,7 +404,7 @@ class MetadataCount:
             yield batch
 
     def count_written(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """Yield the batches to write, which are made of those that were read."""
+        """Yield the batches to write, built from the batches that were read."""
         for batch in batches:
             self._left -= _rows_with_metadata(batch)
             yield batch

@@ -1,9 +1,8 @@
-"""The rows that commands read, by ``--columns`` and ``--where``, of one file or of several, and print.
+"""The rows of one or several files that commands read, by ``--columns`` and ``--where``, and print.
 
-Files are opened one after the other, and one record batch is in memory at a time. ``--where`` is evaluated by the code
-that Spark's tasks run: it needs pyspark and pyarrow, but neither Java nor a session, and imports them when it is given.
-Only rows that are printed become Python values, a few at a time: a table of any length begins at once, and the widths of
-its columns fit the rows that are printed together.
+How it works: files are opened one after the other, and one record batch is in memory at a time. ``--where`` runs the code
+of Spark's tasks, which needs pyspark and pyarrow, but neither Java nor a session. Only rows that are printed become Python
+values, a few at a time: a table of any length begins at once, and its columns are as wide as the rows printed together need.
 """
 
 from __future__ import annotations
@@ -125,15 +124,12 @@ class Chosen:
         return cls(arguments.columns, arguments.where, arguments.time_zone)
 
     def is_whole(self, sources: Sequence[Input]) -> bool:
-        """Return whether these are all rows of one file, and its columns alone."""
+        """Return True for all rows and columns of one file, without columns of its path."""
         return self.columns is None and self.where is None and len(sources) == 1 and not sources[0].fields
 
     @contextmanager
     def open_rows(self, source: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:
-        """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
-
-        By default the record batches that statistics exclude are not read. A server's table is read whole.
-        """
+        """Open a file for its rows; a partition column follows the file's columns, or replaces the one of its name."""
         columns = ChosenColumns(source, self)
         if source.is_served:
             columns_to_read = self.columns if self.where is None else None
@@ -152,7 +148,7 @@ class Chosen:
                 yield Rows(reader, columns.schema, columns.batches(count_rows(batches)))
 
     def matching(self, schema: Schema) -> MatchingRows | None:
-        """Compile the predicate for a schema, if there is one."""
+        """Compile the predicate for a schema; None without a predicate."""
         if self.where is None:
             return None
         try:
@@ -171,11 +167,11 @@ class ChosenColumns:
         self._matching: MatchingRows | None = None
         self._partition = PartitionColumns(Schema(()), source.fields, source.values)
         self.schema = Schema(())
-        # Positions among the columns that are read, and after them those of the path.
+        # Positions among the columns that are read, followed by the columns of the path
         self._places: list[int] = []
 
     def of_file(self, schema: Schema) -> list[int]:
-        """Return the positions to read, and note what becomes of them; `ipc.open` calls this."""
+        """Return the positions to read, for `ipc.open`, and prepare `batches`."""
         all_columns = PartitionColumns(schema, self._source.fields, self._source.values)
         fields = all_columns.schema.fields
         of_path = {position: i for i, position in enumerate(all_columns.positions)}
@@ -200,8 +196,9 @@ class ChosenColumns:
         return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
 
     def batches(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """Yield the batches with the columns of the path, in the order that was asked for, and their rows."""
+        """Yield the batches with the columns of the path, in the order that was asked for, and only matching rows."""
         for batch in batches:
+            # A constant column of the path is as long as a part of the batch: parts bound its memory.
             for start in range(0, max(batch.num_rows, 1), CONSTANT_SLOTS):
                 part = batch.slice(start, min(CONSTANT_SLOTS, batch.num_rows - start))
                 of_path = self._partition.add(RecordBatch(Schema(()), (), part.num_rows))
@@ -219,7 +216,7 @@ class ChosenColumns:
 
 
 def read_schema(source: Input) -> Schema:
-    """Return the schema of a file with the columns of its path, those of unknown types too."""
+    """Return the schema of a file with the columns of its path, also if types are unknown."""
     if source.is_served:
         with Chosen().open_rows(source) as rows:
             return rows.schema
@@ -249,7 +246,7 @@ class Table:
 
 @contextmanager
 def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
-    """Open all inputs as one table, of the first one's schema; another schema is an error when its file's turn comes."""
+    """Open all inputs as one table; a file of another schema than the first is an error when it is reached."""
     first, *others = sources
     with error_context(path=first.path), chosen.open_rows(first) as rows:
 
@@ -265,16 +262,13 @@ def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
 
 
 def fit_columns(table: Table) -> Table:
-    """Return a table whose schema says nothing of rows and columns that are not all those of one file."""
+    """Return a table without the metadata that describes all rows and columns of one file, as pandas writes it."""
     schema = fit_pairs(table.schema)
     return Table(schema, table.pairs, of_schema(schema, table.batches))
 
 
 def check_same_schema(path: str, schema: Schema, other_path: str, other: Schema) -> None:
-    """Raise if the schema of another file differs from that of the first, and name the first difference.
-
-    What pandas notes of the number of rows may differ.
-    """
+    """Raise `SchemaMismatchError` with the first difference of two schemas; pandas' number of rows may differ."""
     difference = Comparison(path, other_path).of_schemas(fit_pairs(schema), fit_pairs(other))
     if difference is not None:
         raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=other_path)
@@ -299,7 +293,7 @@ _ALL_NBYTES: Final = 64 << 30
 """Bytes of the values of all rows of a record batch: a command that would print for hours is an error at once."""
 
 _VALUE_NBYTES: Final = 64
-"""About the bytes of a Python value, in a list and as text, beside its content."""
+"""About the bytes of a Python value in a list and as text, without its content."""
 
 _CELL: Final = 60
 """Most characters of a value that a table shows."""
@@ -328,7 +322,7 @@ def print_rows(form: str, schema: Schema, batches: Iterable[RecordBatch], most: 
 def print_tables(
     form: str, batches: Iterable[tuple[Schema, RecordBatch]], schema_without_rows: Schema | None = None
 ) -> None:
-    """Print all rows of batches, neighbours of one schema as one table; the names alone if there is no batch."""
+    """Print all rows of batches, neighbours of one schema as one table, or only the names if no batch comes."""
     for schema, group in groupby(batches, key=itemgetter(0)):
         schema_without_rows = None
         print_rows(form, schema, (batch for _, batch in group), sys.maxsize)
@@ -367,7 +361,10 @@ def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
 
     try:
         for portion in portions:
-            columns = [list(map(_cell, to_text(column))) for column in portion.columns]
+            columns = [
+                ["" if value is None else terminal.cut(str(value), _CELL) for value in to_text(column)]
+                for column in portion.columns
+            ]
             held += zip(*columns, strict=True) if head else [()] * portion.num_rows
             if len(held) >= _TOGETHER:
                 flush()
@@ -378,10 +375,6 @@ def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
         if held or not printed:
             flush()
     return printed + len(held)
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else terminal.cut(value if isinstance(value, str) else str(value), _CELL)
 
 
 def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
@@ -431,7 +424,7 @@ _JSON: Final[Mapping[type, Callable[[Any], Any]]] = {
     tuple: lambda value: [_to_json(item) for item in value],
     dict: lambda value: {key: _to_json(item) for key, item in value.items()},
 }
-"""By Python type: conversions of values that JSON lacks; all others are written as they are."""
+"""By Python type: conversions of values that JSON lacks."""
 
 PRINTERS: Final[Mapping[str, Callable[[Schema, Iterator[RecordBatch]], int]]] = {
     "table": _print_table,

@@ -1,7 +1,4 @@
-"""The storage of a path that a command was asked for, and its options.
-
-It stands apart from `files`, because `vacuum` reads no data files and starts without the listing.
-"""
+"""The storage of a command's path, and its options, apart from `files` because `vacuum` starts without listings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tensors on the command line: which files hold them, what is said of them, and their cells as rows.
+"""Files of tensors on the command line: their description, and their cells as rows.
 
-A command asks `holds_tensors` only if a file is not a table, so that tables cost nothing.
+A command calls `holds_tensors` only if a file is not a table, so that tables cost nothing.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _KINDS: Final[Mapping[type[Any], tuple[str, ...]]] = {
 
 
 def holds_tensors(source: Input) -> bool:
-    """Return whether the first message of a file is a tensor."""
+    """Return True if the first message of a file is a tensor."""
     with closing(open_source(source.openable())) as opened:
         return read.holds_tensors(opened)
 
 
 @contextmanager
 def open_tensors(source: Input) -> Iterator[Iterator[StoredTensor]]:
-    """Open a file of tensors; only headers are read until a tensor is."""
+    """Open a file of tensors; a body is read when its tensor is."""
     with closing(open_source(source.openable())) as opened:
-        yield _whole(opened)
+        yield _check_ends(opened)
 
 
-def _whole(opened: ByteSource) -> Iterator[StoredTensor]:
+def _check_ends(opened: ByteSource) -> Iterator[StoredTensor]:
     for stored in read.iterate_tensors(opened):
-        # The body is not read, but its last byte must exist: nothing else proves it.
+        # The body is not read, but its last byte must exist: a file of tensors has no footer that proves it.
         if stored.message.body_nbytes:
             with stored.place():
                 opened.read_at(stored.end_offset - 1, 1)
@@ -70,16 +70,16 @@ def each_table_of_cells(
         for stored in tensors:
             chosen = ChosenColumns(source, Chosen(columns))
             read_columns = chosen.of_file(row_schema(stored.message, TensorRows.CELLS))
-            yield chosen.schema, chosen.batches(batch.select(read_columns) for batch in _cells(stored))
-
-
-def _cells(stored: StoredTensor) -> Iterator[RecordBatch]:
-    for slab in slabs(stored.message, TensorRows.CELLS):
-        yield from slab_batches(stored, TensorRows.CELLS, slab)
+            batches = (
+                batch.select(read_columns)
+                for slab in slabs(stored.message, TensorRows.CELLS)
+                for batch in slab_batches(stored, TensorRows.CELLS, slab)
+            )
+            yield chosen.schema, chosen.batches(batches)
 
 
 def count_cells(stored: StoredTensor) -> int:
-    """Return the rows that `each_table_of_cells` has for a tensor, by its header."""
+    """Return the number of rows that `each_table_of_cells` yields for a tensor, by its header."""
     return sum(slab.num_rows for slab in slabs(stored.message, TensorRows.CELLS))
 
 
@@ -143,7 +143,7 @@ def describe(path: str, nbytes: int, tensors: list[StoredTensor]) -> Iterator[st
 
 
 def index_type(header: SparseTensorHeader) -> str:
-    """Return the type of the index, or both where there are two."""
+    """Return the type of the index, or its two types."""
     index = header.index
     types = [index.indices_type] if isinstance(index, CooIndexHeader) else [index.indptr_type, index.indices_type]
     return ", ".join(dict.fromkeys(map(str, types)))

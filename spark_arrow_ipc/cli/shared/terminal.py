@@ -1,8 +1,7 @@
-"""Text for a terminal: tables, counts, escaped strings, and one line that says how far a command is.
+"""Text for a terminal: tables, counts, escaped strings, and a line of progress.
 
-Every string from a file (names, metadata, error messages) is escaped by `printable` before it is printed, so that no
-escape sequence of a hostile file reaches the terminal. There are no colours and no box characters: the output is for
-people and for ``grep``.
+`printable` escapes every string from a file (names, metadata, error messages), so that no escape sequence of a hostile
+file reaches the terminal. The output is for people and for ``grep``, without colours and boxes.
 """
 
 from __future__ import annotations
@@ -20,6 +19,9 @@ from spark_arrow_ipc.errors import printable
 LEFT = "<"
 RIGHT = ">"
 
+_NARROWEST = 20
+"""Fewest columns of a terminal: pseudo-terminals may report 0."""
+
 
 def cut(string: str, most: int = 100) -> str:
     """Escape and truncate a string, and append the number of missing characters."""
@@ -28,16 +30,12 @@ def cut(string: str, most: int = 100) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return a value as JSON on one line; characters that do not print are escaped, which JSON reads as the same."""
+    """Return a value as JSON on one line, with escapes for characters that do not print."""
     line = json.dumps(value, ensure_ascii=False)
     if line.isprintable():
         return line
-    return "".join(character if character.isprintable() else _json_escape(character) for character in line)
-
-
-def _json_escape(character: str) -> str:
-    escaped = json.dumps(character)[1:-1]
-    return escaped if escaped != character else f"\\u{ord(character):04x}"  # DEL, which is ASCII
+    # DEL is ASCII, so that `json.dumps` leaves it.
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1].replace("\x7f", "\\u007f") for c in line)
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -58,7 +56,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -
 
 
 def fit_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a table, cut to the width of the terminal if stdout is one; elsewhere as they are."""
+    """Yield the lines of a table, cut to the width of the terminal if stdout is one."""
     if not sys.stdout.isatty():
         yield from lines
         return
@@ -67,14 +65,10 @@ def fit_lines(lines: Iterable[str]) -> Iterator[str]:
         yield line if len(line) <= width else f"{line[: width - 1]}>"
 
 
-_NARROWEST = 20
-"""Columns of the narrowest terminal that is believed."""
-
-
 # ---- progress
 #
-# From the third second on, the line is drawn on stderr when something is counted, at most five times a second, and erased
-# before anything else is printed. Where stderr is not a terminal, nothing is drawn.
+# From the third second on, the line is drawn on stderr if that is a terminal, at most five times a second, and erased
+# before anything else is printed.
 
 _AFTER_SECONDS: Final = 2.0
 _EVERY_SECONDS: Final = 0.2
@@ -98,6 +92,7 @@ class Progress:
         self._stream = stream
         self._clock = clock
         self._start = clock()
+        # Most commands end before the first line is due, and draw none.
         self._drawn_at = self._start + _AFTER_SECONDS - _EVERY_SECONDS
         self._is_drawn = False
         self.files = self.rows = 0
@@ -142,7 +137,7 @@ class _ErasesFirst:
 
 
 _current: list[Progress] = []
-"""The progress that is shown, if there is one."""
+"""The progress that is shown: one or none."""
 
 
 @contextmanager

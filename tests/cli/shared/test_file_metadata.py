@@ -1,4 +1,4 @@
-"""The outline of a file is its metadata, and costs no body."""
+"""The metadata of a file is its metadata, and costs no body."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared.outline import read_outline
+from spark_arrow_ipc.cli.shared.file_metadata import read_file_metadata
 from spark_arrow_ipc.errors import ArrowIpcError
 
 ROWS = 1000
@@ -30,24 +30,24 @@ def path(request, tmp_path):
 
 
 def test_an_outline_has_what_the_headers_say(path):
-    outline = read_outline(path)
-    assert 2 * ROWS == outline.num_rows
-    assert [ROWS, ROWS] == [batch.length for batch in outline.record_batches]
-    assert [2] == [batch.length for batch in outline.dictionaries]
-    assert [("w",)] == list(outline.dictionary_fields.values())
-    assert ("n", "w") == outline.schema.names
-    assert "zstd" in outline.compressions
+    metadata = read_file_metadata(path)
+    assert 2 * ROWS == metadata.num_rows
+    assert [ROWS, ROWS] == [batch.length for batch in metadata.record_batches]
+    assert [2] == [batch.length for batch in metadata.dictionaries]
+    assert [("w",)] == list(metadata.dictionary_fields.values())
+    assert ("n", "w") == metadata.schema.names
+    assert "zstd" in metadata.compressions
 
 
 def test_only_a_stream_has_an_end(path):
-    outline = read_outline(path)
-    assert (outline.format == "stream") is (outline.end_offset is not None)
+    metadata = read_file_metadata(path)
+    assert (metadata.format == "stream") is (metadata.end_offset is not None)
 
 
 @pytest.mark.parametrize(("measure", "number"), [(0, 0), (1, 1), (None, 2)])
 def test_as_many_bodies_are_measured_as_asked_for(path, measure, number):
-    outline = read_outline(path, measure=measure)
-    sizes = [batch.uncompressed_nbytes for batch in outline.record_batches]
+    metadata = read_file_metadata(path, measure=measure)
+    sizes = [batch.uncompressed_nbytes for batch in metadata.record_batches]
     assert number == sum(size is not None for size in sizes)
     assert all(9 * ROWS <= size < 10 * ROWS for size in sizes if size is not None)
 
@@ -56,5 +56,5 @@ def test_a_truncated_file_is_an_error_with_its_path(path):
     with Path(path).open("r+b") as file:
         file.truncate(300)
     with pytest.raises(ArrowIpcError) as caught:
-        read_outline(path)
+        read_file_metadata(path)
     assert path in str(caught.value)

@@ -1,8 +1,8 @@
-"""The outline of a file or stream: all of its metadata, without bodies.
+"""The metadata of a file or stream: schema, blocks and headers, without bodies.
 
-`read_outline` goes from header to header, over the footer's blocks in a file and from message to message in a stream, so
-only metadata is read, whatever the size of the file. It uses the same checked functions as the readers, but does not
-check that the bodies match their headers. `read_layout` sums up the bytes of the buffers on the same way.
+How it works: `read_file_metadata` goes from header to header, over the footer's blocks in a file and from message to message in a stream, so
+it reads a few bytes of a file of any size. It checks as readers do, but not that bodies match their headers.
+`read_layout` sums up the bytes of the buffers by these headers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_arrow_ipc.ipc.columns.batch_layout import ROLES, ColumnBuffers
 from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format, Int64s, Limits
-from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.messages.footer import Block, check_covered, decode_footer, split_block
 from spark_arrow_ipc.ipc.messages.message import (
     DictionaryBatchHeader,
@@ -42,7 +42,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 @dataclass(frozen=True, slots=True)
-class BatchOutline:
+class BatchMetadata:
     """One record batch or dictionary batch, by its header."""
 
     block: Block
@@ -62,7 +62,7 @@ class BatchOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class FileOutline:
+class FileMetadata:
     """The metadata of one file or stream."""
 
     path: str
@@ -73,8 +73,8 @@ class FileOutline:
     # Dictionary id -> the paths of the fields that use it
     dictionary_fields: dict[int, tuple[str, ...]]
     # In the order of the footer, or of the stream
-    record_batches: tuple[BatchOutline, ...]
-    dictionaries: tuple[BatchOutline, ...]
+    record_batches: tuple[BatchMetadata, ...]
+    dictionaries: tuple[BatchMetadata, ...]
     # Those of the footer; a stream has none
     custom_metadata: t.CustomMetadata
     # The end of a stream's messages, where its end marker should be; None for a file
@@ -84,12 +84,12 @@ class FileOutline:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows, by the headers of all record batches."""
+        """The number of rows, by headers."""
         return sum(batch.length for batch in self.record_batches)
 
     @property
     def compressions(self) -> tuple[str, ...]:
-        """The codecs of all batches, "none" included, in alphabetical order."""
+        """The codecs of all batches in alphabetical order, with "none"."""
         return tuple(sorted({batch.compression or "none" for batch in (*self.record_batches, *self.dictionaries)}))
 
     @property
@@ -100,18 +100,14 @@ class FileOutline:
         return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
 
-SeeBatch: TypeAlias = Callable[[ByteSource, Schema, RecordBatchHeader, "BatchOutline"], None]
-"""Is called for each batch, dictionary batches too, with the schema of the file and the header of the batch."""
+SeeBatch: TypeAlias = Callable[[ByteSource, Schema, RecordBatchHeader, "BatchMetadata"], None]
+"""Is called for each record batch and dictionary batch, with the schema of the file and the header of the batch."""
 
 
-def read_outline(
+def read_file_metadata(
     openable: Openable, limits: Limits | None = None, *, measure: int | None = 0, see: SeeBatch | None = None
-) -> FileOutline:
-    """Read the outline of a file or stream: metadata, and 8 bytes of each compressed buffer that is measured.
-
-    `measure` is the number of record batches, and of dictionary batches, whose uncompressed sizes are read; None for all.
-    `see` is called with the header of each batch.
-    """
+) -> FileMetadata:
+    """Read the metadata of a file or stream, and the uncompressed sizes of the first `measure` batches of each kind, or all."""
     limits = limits or Limits()
     with closing(open_source(openable)) as source, error_context(path=source.path):
         read = _read_file if sniff(read_head(source), source.nbytes) is Format.FILE else _read_stream
@@ -127,15 +123,13 @@ class _Measure:
         self.schema = Schema(())
         self._left = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), most)
 
-    def show(self, header: RecordBatchHeader, batch: BatchOutline) -> BatchOutline:
-        """Call `see`, if there is one, and return the batch."""
+    def show(self, header: RecordBatchHeader, batch: BatchMetadata) -> BatchMetadata:
+        """Pass a batch to `see`, and return it."""
         if self._see is not None:
             self._see(self._source, self.schema, header, batch)
         return batch
 
-    def __call__(
-        self, kind: MessageHeader, header: RecordBatchHeader, body_offset: int, body_nbytes: int
-    ) -> int | None:
+    def sum_uncompressed(self, kind: MessageHeader, header: RecordBatchHeader, block: Block) -> int | None:
         """Return the uncompressed bytes of a body, or None if it is not measured or broken."""
         left = self._left[kind]
         if left is not None:
@@ -143,31 +137,28 @@ class _Measure:
         if header.compression is None or (left is not None and left <= 0):
             return None
         try:
-            return sum(buffer_sizes(self._source, header, body_offset, body_nbytes))
-        except ArrowIpcError:
-            # An outline does not check bodies; `validate` does.
+            return sum(buffer_sizes(self._source, header, block))
+        except ArrowIpcError:  # bodies are checked by `validate`
             return None
 
 
-def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int, body_nbytes: int) -> Iterator[int]:
+def buffer_sizes(source: ByteSource, header: RecordBatchHeader, block: Block) -> Iterator[int]:
     """Yield the uncompressed bytes of each buffer, 0 for one outside of the body; a small read for each compressed one."""
+    body_offset = block.byte_offset + block.metadata_nbytes
     for start, nbytes in header.buffers.tolist():
-        if not nbytes or not 0 <= start <= body_nbytes - nbytes:
+        if not nbytes or not 0 <= start <= block.body_nbytes - nbytes:
             yield 0
+        elif header.compression is None:
+            yield nbytes
         else:
-            yield (
-                nbytes if header.compression is None else _read_uncompressed_nbytes(source, body_offset + start, nbytes)
-            )
+            # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
+            prefix = source.read_at(body_offset + start, min(nbytes, PREFIX_NBYTES))
+            declared = uncompressed_nbytes(prefix)  # first, as it refuses a shorter prefix
+            is_raw = int.from_bytes(prefix, "little", signed=True) == RAW_BUFFER
+            yield nbytes - PREFIX_NBYTES if is_raw else declared
 
 
-def _read_uncompressed_nbytes(source: ByteSource, byte_offset: int, nbytes: int) -> int:
-    # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
-    prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
-    declared = uncompressed_nbytes(prefix)
-    return declared if int.from_bytes(prefix, "little", signed=True) != RAW_BUFFER else nbytes - PREFIX_NBYTES
-
-
-def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileOutline:
+def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileMetadata:
     flatbuffer, footer_offset = read_footer(source, limits)
     with error_context(byte_offset=footer_offset):
         footer = decode_footer(flatbuffer, footer_offset, limits)
@@ -182,12 +173,12 @@ def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure)
         _read_block(source, i, block, limits, measure=measure, kind="record batch")
         for i, block in enumerate(footer.record_batches)
     ]
-    return _outline(source, schema, [*dictionaries, *batches], path=path, custom_metadata=footer.custom_metadata)
+    return _build_metadata(source, schema, [*dictionaries, *batches], path=path, custom_metadata=footer.custom_metadata)
 
 
 def _read_block(
     source: ByteSource, number: int, block: Block, limits: Limits, *, measure: _Measure, kind: str
-) -> BatchOutline:
+) -> BatchMetadata:
     with error_context(block_kind=kind, block_number=number, byte_offset=block.byte_offset):
         limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
         metadata = source.read_at(block.byte_offset, block.metadata_nbytes)
@@ -199,7 +190,7 @@ def _read_block(
         return batch
 
 
-def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileOutline:
+def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> FileMetadata:
     messages = _stream_messages(source, limits)
     message, block = next(messages, (None, None))
     if message is None or block is None or not isinstance(message.header, SchemaHeader):
@@ -213,10 +204,10 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
         batches.append(_batch(message, block, measure))
         limits.check("max_blocks", len(batches), "an outline of a stream")
         end_offset = block.byte_offset + block.nbytes
-    outline = _outline(source, schema, batches, path=path, end_offset=end_offset)
+    metadata = _build_metadata(source, schema, batches, path=path, end_offset=end_offset)
     after_marker = read_message_or_end(source, end_offset, limits)
     assert isinstance(after_marker, int), "the messages ended here"
-    return replace(outline, next_offset=after_marker) if next_stream(source, after_marker, limits) else outline
+    return replace(metadata, next_offset=after_marker) if next_stream(source, after_marker, limits) else metadata
 
 
 def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Message, Block]]:
@@ -232,7 +223,7 @@ def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Messa
         byte_offset = body_offset + message.body_nbytes
 
 
-def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
+def _batch(message: Message, block: Block, measure: _Measure) -> BatchMetadata:
     header = message.header
     dictionary_id, is_delta = None, False
     if isinstance(header, DictionaryBatchHeader):
@@ -241,37 +232,33 @@ def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
         raise InvalidFramingError(
             expected="a record batch or dictionary batch", found=f"a {message.kind.noun}", byte_offset=block.byte_offset
         )
-    batch = BatchOutline(
+    batch = BatchMetadata(
         block,
         header.length,
-        _word(header.compression),
+        None if header.compression is None else header.compression.word,
         message.version.name,
         message.custom_metadata,
         dictionary_id,
         is_delta,
-        measure(message.kind, header, block.byte_offset + block.metadata_nbytes, block.body_nbytes),
+        measure.sum_uncompressed(message.kind, header, block),
     )
     return measure.show(header, batch)
 
 
-def _word(compression: CompressionType | None) -> str | None:
-    return None if compression is None else compression.word
-
-
-def _outline(
+def _build_metadata(
     source: ByteSource,
     message: SchemaMessage,
-    batches: list[BatchOutline],
+    batches: list[BatchMetadata],
     *,
     path: str,
     custom_metadata: t.CustomMetadata | None = None,
     end_offset: int | None = None,
-) -> FileOutline:
+) -> FileMetadata:
     encoded = [path for path, field in walk_fields(message.schema.fields) if isinstance(field.type, t.Dictionary)]
     fields: dict[int, tuple[str, ...]] = {}
     for field_path, dictionary_id in zip(encoded, message.dictionary_ids, strict=True):
         fields[dictionary_id] = (*fields.get(dictionary_id, ()), field_path)
-    return FileOutline(
+    return FileMetadata(
         path=path,
         format=(Format.STREAM if custom_metadata is None else Format.FILE).value,
         nbytes=source.nbytes or 0,
@@ -287,13 +274,13 @@ def _outline(
 # ---- the bytes of a file by record batch, column and buffer
 
 _MOST_GROUPS: Final = 32
-"""Groups of record batches in a picture are between this number and half of it, if there are more batches."""
+"""Most groups of record batches in a picture; more batches make at least half as many."""
 
 _MOST_MEASURED: Final = 200_000
 """Compressed buffers whose uncompressed sizes are read: each is a small read."""
 
 FILE, MEASURED, MEMORY = range(3)
-"""Rows of a vector of bytes: in the file; those of measured buffers in the file; and of these in memory."""
+"""Rows of a vector of bytes: in the file, in the file of measured buffers, and in memory of measured buffers."""
 
 
 class BufferSizes:
@@ -303,7 +290,7 @@ class BufferSizes:
         self._left = most
         self._compiled: tuple[Schema, str, ColumnBuffers] | None = None
 
-    def buffers(self, schema: Schema, batch: BatchOutline) -> ColumnBuffers:
+    def buffers(self, schema: Schema, batch: BatchMetadata) -> ColumnBuffers:
         """Return the columns and roles of buffers, compiled once for neighbouring batches of a schema."""
         compiled = self._compiled
         if compiled is None or compiled[0] is not schema or compiled[1] != batch.metadata_version:
@@ -312,9 +299,9 @@ class BufferSizes:
         return compiled[2]
 
     def sizes(
-        self, source: ByteSource, header: RecordBatchHeader, batch: BatchOutline, *, is_measured: bool = True
+        self, source: ByteSource, header: RecordBatchHeader, batch: BatchMetadata, *, is_measured: bool = True
     ) -> Int64s:
-        """Return the bytes of each buffer: shape ``(3, buffers)``, see `FILE`; zeros where it is not measured or broken."""
+        """Return the bytes of each buffer: shape ``(3, buffers)``, see `FILE`; zeros if it is not measured or broken."""
         nbytes = header.buffers[:, 1].astype(np.int64)
         sizes = np.stack([nbytes, np.zeros_like(nbytes), np.zeros_like(nbytes)])
         if header.compression is not None:
@@ -323,10 +310,8 @@ class BufferSizes:
             self._left -= len(nbytes)
             if self._left < 0:
                 return sizes
-        block = batch.block
-        body = block.byte_offset + block.metadata_nbytes
         try:
-            sizes[MEMORY] = np.fromiter(buffer_sizes(source, header, body, block.body_nbytes), np.int64)
+            sizes[MEMORY] = np.fromiter(buffer_sizes(source, header, batch.block), np.int64)
         except ArrowIpcError:  # `validate` says what is broken
             return sizes
         sizes[MEASURED] = nbytes
@@ -366,7 +351,7 @@ class FileLayout:
     """All bytes of a file."""
 
     path: str
-    outline: FileOutline
+    metadata: FileMetadata
     groups: list[Group]
     # int64, shape ``(3, columns, roles)``: bytes by column and role of the buffer, of all record batches
     buffers: Int64s
@@ -383,9 +368,9 @@ class _Collector:
     buffers: Int64s = field(default_factory=lambda: np.zeros((3, 0, len(ROLES)), np.int64))
     dictionaries: Int64s = field(default_factory=lambda: np.zeros(3, np.int64))
 
-    def see(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
+    def see(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchMetadata) -> None:
         """Add a batch."""
-        # One batch of those that will be one group.
+        # One batch of each group is measured, as neighbours compress alike and each buffer costs a read.
         is_measured = batch.dictionary_id is not None or not self.number % self.size
         sizes = self.measure.sizes(source, header, batch, is_measured=is_measured)
         if batch.dictionary_id is not None:
@@ -404,9 +389,6 @@ class _Collector:
         one = Group(
             self.number, self.number, block.byte_offset, stop, batch.length, block.metadata_nbytes, by_role.sum(axis=2)
         )
-        self._append(one)
-
-    def _append(self, one: Group) -> None:
         last = self.groups[-1] if self.groups else None
         if last is not None and last.last - last.first + 1 < self.size:
             self.groups[-1] = last.merge(one)
@@ -414,6 +396,7 @@ class _Collector:
             self.groups.append(one)
         self.number += 1
         if len(self.groups) > _MOST_GROUPS:
+            # Groups double, so that a file of any number of batches has a bounded picture.
             pairs = [self.groups[i : i + 2] for i in range(0, len(self.groups), 2)]
             self.groups = [pair[0] if len(pair) == 1 else pair[0].merge(pair[1]) for pair in pairs]
             self.size *= 2
@@ -422,7 +405,7 @@ class _Collector:
 def read_layout(source_file: Input) -> FileLayout:
     """Read the layout of a file or stream. Reads headers, and 8 bytes of up to 200,000 compressed buffers."""
     collector = _Collector()
-    outline = read_outline(source_file.openable(), see=collector.see)
+    metadata = read_file_metadata(source_file.openable(), see=collector.see)
     if not collector.buffers.shape[1]:
-        collector.buffers = np.zeros((3, len(outline.schema), len(ROLES)), np.int64)
-    return FileLayout(source_file.path, outline, collector.groups, collector.buffers, collector.dictionaries)
+        collector.buffers = np.zeros((3, len(metadata.schema), len(ROLES)), np.int64)
+    return FileLayout(source_file.path, metadata, collector.groups, collector.buffers, collector.dictionaries)
