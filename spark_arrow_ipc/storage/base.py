@@ -1,7 +1,7 @@
-"""Parts of storages behind a network: bases for those that learn by doing, the connections of a process, and bytes.
+"""Parts of storages behind a network: base classes, the connections of a process, errors without secrets, and bytes.
 
-A request waits about 30 ms for its first byte, and one connection carries about 90 MB/s. So a long range is read in pieces
-by several threads at once.
+A request waits about 30 ms for its first byte, and one connection carries about 90 MB/s. So several threads read the pieces
+of a long range at once.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _T = TypeVar("_T")
 
 
 class LearnsByDoing:
-    """A storage that cannot be asked beforehand: its answer to a change says whether it worked, and is safe when it comes.
+    """A storage without links and checks beforehand: its answer to a change tells whether that worked, and is durable.
 
-    There are no links. Directories need not be made, and are never empty, unless a storage says otherwise.
+    A directory is a prefix of names: it needs no creation, and is never empty.
     """
 
     __slots__ = ()
 
     def inside(self, directory: str | None) -> Self:  # noqa: ARG002 - there are no links
-        """Return this storage: there are no links."""
+        """Return this storage, which has no links."""
         return self
 
     def real_path(self, path: str) -> str:
-        """Return the path: there are no links."""
+        """Return the path, which has no links."""
         return path
 
     def unique_path(self, path: str) -> str:
@@ -71,7 +71,7 @@ class LearnsByDoing:
         """Do nothing."""
 
     def delete(self, path: str) -> None:
-        """Delete a file; nothing happens if it is not there."""
+        """Delete a file if it exists."""
         raise NotImplementedError
 
     def delete_all(self, paths: Sequence[str]) -> None:
@@ -105,11 +105,12 @@ class RemoteStorage(LearnsByDoing):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReadOnlyStorage(RemoteStorage):
-    """A storage behind a network that refuses every change, and every question about one."""
+    """A storage behind a network that refuses every change, and every check for one."""
 
     reason: ClassVar[str]
 
     def _refuse(self, *args: object, **_: object) -> NoReturn:
+        # The last path is the one to change, as in publish(staged, final).
         named = [each for each in args if isinstance(each, str)][-1:]
         named = named or [path for paths in args if isinstance(paths, Sequence) for path in paths][:1]
         raise UnsupportedError(self.reason, path=named[0] if named else None)
@@ -120,19 +121,19 @@ class ReadOnlyStorage(RemoteStorage):
 
 
 class Connections(Generic[_T]):
-    """The connections of this process, by what they are made of.
+    """The connections of this process, by key.
 
-    `not_forked` says what a forked process cannot use: its parent's threads are gone in it, and calls would wait for
+    `not_forked` names a library that a forked process cannot use: it lacks its parent's threads, and calls would wait for
     ever. If it is empty, a forked process makes connections of its own.
     """
 
     def __init__(self, not_forked: str = "") -> None:
         self._not_forked = not_forked
-        # A child inherits those of its parent, and must neither use nor close them.
+        # A child inherits its parent's connections, and must neither use nor close them.
         self._by_process: dict[int, dict[Hashable, _T]] = {}
 
     def get(self, key: Hashable, make: Callable[[], _T], path: str) -> _T:
-        """Return the connection of a key, made if there is none yet. Threads may make one twice, which harms nothing."""
+        """Return the connection of a key, and make it at the first call."""
         of_process = self._by_process.get(os.getpid())
         if of_process is None:
             if self._by_process and self._not_forked:
@@ -144,6 +145,7 @@ class Connections(Generic[_T]):
             of_process = {}
         connection = of_process.get(key)
         if connection is None:
+            # Threads may make one twice: the first one stays, and the other is dropped.
             connection = of_process.setdefault(key, make())
             self._by_process.setdefault(os.getpid(), of_process)
         return connection
@@ -154,32 +156,33 @@ class Connections(Generic[_T]):
 _HARMLESS: Final = re.compile(
     r"https?://[A-Za-z0-9._-]+(:\d+)?|true|false|\d{1,5}(ms|s|m|h)?|[a-z]{2}(-[a-z]+)+-\d{1,2}"
 )
-"""Values of options that texts may show: the address of a server without a user, a flag, a number, a region of a cloud."""
+"""Values of options that are never secret: the address of a server without a user, a flag, a number, a region of a cloud."""
 
 _USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/@]*:?[^@]*)@")
 
 _WORD: Final = re.compile(r"[^\s\"'{}\[\],\\]{8,}")
-"""Parts of a value, such as the lines of a key or the strings of a JSON object, that a library may show apart."""
+"""Parts of a value that a library may show alone, such as a line of a key or a string of a JSON object."""
 
 _LEAST_SECRET: Final = 4
-"""Characters of a value that is looked for in texts; shorter ones are part of words."""
+"""Fewest characters of a value that is searched in texts; shorter values are part of words."""
 
 _MOST_CHARACTERS: Final = 400
 """Most characters of an error of a library."""
 
 
 def without_secrets(text: str, options: StorageOptions) -> str:
-    """Return a text with three stars for each value of an option, and for what a library may show of one.
-
-    Every value is hidden that has not the form of something harmless: a secret may stand in an option of any name.
-    """
-    hidden = {form for _, value in options for part in _parts(value) for form in _forms(part)}
+    """Return a text with three stars for each value of an option, and for each part of it that a library may show."""
+    hidden: set[str] = set()
+    for part in (part for _, value in options for part in _secret_parts(value)):
+        # As URLs, JSON, Python, XML and people write it.
+        hidden |= {part, quote(part), quote(part, safe=""), json.dumps(part)[1:-1], repr(part)[1:-1], html.escape(part)}
     for part in sorted(hidden, key=len, reverse=True):  # a part of another would leave the rest of that
         text = text.replace(part, "***")
     return text
 
 
-def _parts(value: str) -> Iterator[str]:
+def _secret_parts(value: str) -> Iterator[str]:
+    # By the value's form and not the option's name: a secret may stand in an option of any name.
     if _HARMLESS.fullmatch(value) is not None or len(value) < _LEAST_SECRET:
         return
     yield value
@@ -189,13 +192,8 @@ def _parts(value: str) -> Iterator[str]:
         yield from (word for word in _WORD.findall(value) if _HARMLESS.fullmatch(word) is None)
 
 
-def _forms(part: str) -> tuple[str, ...]:
-    """Return a part of a value as URLs, JSON, Python, XML and people write it."""
-    return part, quote(part), quote(part, safe=""), json.dumps(part)[1:-1], repr(part)[1:-1], html.escape(part)
-
-
 def unknown_option(name: str, names: Iterable[str], of: str, otherwise: str) -> OptionError:
-    """Return the error of an option that is not there; without one of a similar name it says something else."""
+    """Return the error of an unknown option, with similar names or, without any, another hint."""
     hint = did_you_mean(name, names, show=PREFIX.__add__, most=1) or otherwise
     return OptionError(f"there is no option {PREFIX}{name[:100]} for {of}; {hint}")
 
@@ -207,17 +205,17 @@ def one_line(text: str, options: StorageOptions = ()) -> str:
 
 
 def missing(path: str) -> FileNotFoundError:
-    """Return the error of a file that is not there."""
+    """Return the error of a missing file."""
     return FileNotFoundError(errno.ENOENT, "No such file", path)
 
 
 def replacement_error(path: str, thing: str = "file") -> FileChangedError:
-    """Return the error of a file that is another one than a listing said."""
+    """Return the error of a file that was replaced after it was listed."""
     return FileChangedError(f"the {thing} was replaced after it was listed; read the path again", path=path)
 
 
 def check_small(path: str, nbytes: int, max_nbytes: int) -> None:
-    """Raise if a file that is read whole is larger than it may be."""
+    """Raise if a file that is read at once is too large."""
     if nbytes > max_nbytes:
         raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
 
@@ -225,7 +223,7 @@ def check_small(path: str, nbytes: int, max_nbytes: int) -> None:
 # ---- bytes
 
 TAIL_NBYTES: Final = 64 << 10
-"""It holds every footer with statistics that was seen, and costs no more than 8 KiB: waiting is what costs."""
+"""Holds every footer with statistics of the tests' files, and costs as much as 8 KiB: the wait is longer than the transfer."""
 
 PIECE_NBYTES: Final = 8 << 20
 """Bytes of one request of a long range."""
@@ -240,8 +238,7 @@ class RemoteSource(ExactReads):
     waits = True
 
     def __init__(self, fetch: Callable[[int, memoryview], None], path: str, nbytes: int) -> None:
-        # Fills memory with the bytes from an offset on, of the version that is meant. Raises what the reader's caller
-        # shall see
+        # Fills memory with the bytes from an offset on, of the listed version; its errors reach the caller of the reader.
         self._fetch = fetch
         self.path: str | None = path
         self.nbytes: int | None = nbytes
@@ -257,8 +254,8 @@ class RemoteSource(ExactReads):
         if stop <= byte_offset:
             return memoryview(b"")
         if byte_offset >= self._tail_start:
-            # Once: that is the footer of almost all files, and all of a small one.
-            tail = self._last()
+            # Fetched once: the footer of almost all files, and all bytes of a small one.
+            tail = self._read_tail()
             return tail[byte_offset - self._tail_start : stop - self._tail_start]
         data = new_buffer(stop - byte_offset)
         if len(data) <= PIECE_NBYTES:
@@ -270,8 +267,9 @@ class RemoteSource(ExactReads):
         return data.toreadonly()
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into`, by one request: its bytes are stored as they come, and no second copy is held."""
+        """Fill `into` by one request."""
         assert self.nbytes is not None
+        # Into the caller's memory as they arrive: a large body is never held twice.
         if byte_offset + len(into) > self._tail_start:
             super().read_into(byte_offset, into)
         else:
@@ -281,17 +279,17 @@ class RemoteSource(ExactReads):
         """Return each (byte offset, nbytes), several at once."""
         if len(ranges) < 2 or any(nbytes > PIECE_NBYTES for _, nbytes in ranges):
             return list(starmap(self.read_at, ranges))
-        # One by one: the library joins neighbours into one long request, which reads what lies between.
+        # Not by one call of the library, which joins neighbours into one long request and reads the bytes between them.
         return list(self._threads().map(self.read_at, *zip(*ranges, strict=True)))
 
     def close(self) -> None:
-        """Wait for nothing and keep nothing; reading afterwards is an error."""
+        """Drop all memory and requests without a wait; reads after it fail."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
         self._tail = None
 
-    def _last(self) -> memoryview:
+    def _read_tail(self) -> memoryview:
         with self._lock:
             if self._tail is None:
                 assert self.nbytes is not None

@@ -1,12 +1,12 @@
-"""Directories below a root, reached by descriptors: no link on the way is followed, whoever changes names meanwhile.
+"""Directories below a root, reached by descriptors, so that no link on the way is followed.
 
-Whoever may write into a directory can replace a name in it by a link at any time, so that looking at a name first and
-using it then proves nothing. Each directory is opened by its name in the descriptor of the one above it, with
-``O_NOFOLLOW``; what is done then is done relative to the last descriptor. The root itself is the user's choice, and
-links on the way to it are followed.
+How it works: any user who may write into a directory can replace a name in it by a link at any time, so that a check of a
+name proves nothing about its next use. Each directory is opened by its name in the descriptor above it, with
+``O_NOFOLLOW``, and calls are relative to the last descriptor. The root itself is the user's choice, and links on the way to
+it are followed.
 
-A job is committed by a record that says what will be renamed and deleted. What can be known to fail (devices, permissions,
-flags, lengths of paths) is asked before, while the job can still fail whole.
+A log entry commits a job and lists the files to rename and delete. Checks for failures of these (devices, permissions,
+flags, lengths of paths) come before it, while the job can still fail without a trace.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SEARCH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOE
 _READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _MODE: Final = stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
-"""Bits of mode that a new directory takes from the one above it. The sticky bit would keep one user from finishing another's job."""
+"""Bits of mode that a new directory takes from the one above it, without the sticky bit: users finish each other's jobs."""
 
 _DEPTH: Final = 100
 """Levels of directories that are deleted; each keeps a descriptor open."""
 
 _ATTEMPTS: Final = 10
-"""Attempts to make a directory that another process deletes."""
+"""Attempts to make a directory while another process deletes it."""
 
 
 def open_directory(root: str, directory: str) -> int:
@@ -43,7 +43,7 @@ def open_directory(root: str, directory: str) -> int:
 
 
 def _descend(root: str, directory: str, enter: Callable[[str, int, str], int]) -> int:
-    """Return a descriptor of a directory, which `enter` opens level by level: name, descriptor above, path."""
+    """Return a descriptor of a directory, opened level by level by `enter(name, descriptor_above, path)`."""
     descriptor = os.open(root, _SEARCH)
     path = root
     for name in _names(root, directory):
@@ -69,10 +69,8 @@ def open_readable(root: str, directory: str) -> int:
 
 
 def make_directory(root: str, directory: str) -> None:
-    """Make a directory below a root and those above it, each with the mode and the group of the one above it.
-
-    Another user who may write into the dataset may write into what is made there, whatever this process's umask.
-    """
+    """Make a directory below a root and those above it, each with the mode and the group of the one above it."""
+    # Whatever the umask of this process: users who may write into a table may write into its new directories.
     for _ in range(_ATTEMPTS):
         # A job that ends may delete an empty parent between two steps.
         with suppress(FileNotFoundError):
@@ -82,10 +80,7 @@ def make_directory(root: str, directory: str) -> None:
 
 
 def delete_tree(name: str, descriptor: int | None = None, depth: int = _DEPTH) -> None:
-    """Delete a directory with its contents, or a link or file of that name; do nothing if it does not exist.
-
-    Links in it are deleted and not followed.
-    """
+    """Delete a directory with its contents, a link or a file of that name, if it exists; links are not followed."""
     try:
         inner = os.open(name, _READ, dir_fd=descriptor)
     except FileNotFoundError:
@@ -123,12 +118,13 @@ def _names(root: str, directory: str) -> list[str]:
 
 
 def check_name(name: str, path: str) -> None:
-    """Raise ValueError if a part of a path leads elsewhere than to what has that name."""
+    """Raise ValueError if a part of a path is no name in its directory."""
     if name in {"", ".", ".."}:
         raise ValueError(f"{path} is not below the directory, or is written in another way than its absolute path")
 
 
 def _open(name: str, descriptor: int, path: str) -> int:
+    # A link is told only after the open failed: asking first would be a race, and another call for each directory.
     try:
         return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=descriptor)
     except OSError as error:
@@ -187,7 +183,7 @@ _APPEND_ONLY: Final = 0x20
 _FLAGS_NBYTES: Final = 8
 
 _MOST_BYTES: Final = {"PC_PATH_MAX": 4096, "PC_NAME_MAX": 255}
-"""Limits of Linux, where the file system does not say. The first counts the NUL at the end."""
+"""Limits of Linux, for file systems that report none. The first counts the NUL at the end."""
 
 
 def check_length(paths: Sequence[str], near: str) -> None:
@@ -204,7 +200,7 @@ def check_writable(descriptor: int, path: str) -> None:
     """Raise if this process may not make names in a directory; `path` is for the error."""
     if os.access(".", os.W_OK | os.X_OK, dir_fd=descriptor):
         return
-    # The answer has no number: it is asked what is wrong, and a directory that cannot be asked (ESTALE, EIO) says so.
+    # `access` has no error number: the state of the file system has the reason, or fails itself (ESTALE, EIO).
     try:
         is_read_only = os.fstatvfs(descriptor).f_flag & os.ST_RDONLY
     except OSError as error:
@@ -216,10 +212,7 @@ def check_writable(descriptor: int, path: str) -> None:
 
 
 def check_deletable(descriptor: int, path: str, names: Sequence[str]) -> None:
-    """Raise if this process may not delete names in a directory; those that are not there do not matter.
-
-    One ``stat`` and one ``access`` a name.
-    """
+    """Raise if this process may not delete existing names in a directory: one ``stat`` and one ``access`` a name."""
     check_writable(descriptor, path)
     if _flags(".", descriptor) & _APPEND_ONLY:
         raise PermissionError(errno.EPERM, "files can only be added there (chattr +a)", path)
@@ -244,7 +237,7 @@ def check_deletable(descriptor: int, path: str, names: Sequence[str]) -> None:
 
 
 def _flags(name: str, descriptor: int) -> int:
-    """Return the flags of a file that ``chattr`` sets; 0 where there are none or they cannot be read."""
+    """Return the flags of a file that ``chattr`` sets; 0 without any, or if they cannot be read."""
     with suppress(OSError):
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
         try:

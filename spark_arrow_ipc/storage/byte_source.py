@@ -1,11 +1,11 @@
 """`ByteSource`: exact byte ranges of one file or stream, in memory or on a disk; and local files that are written.
 
-A source returns each range whole, or raises a `TruncatedError` that says where the bytes end. No memory is allocated for
-a length before the source knows that the bytes exist.
+A source returns a range completely, or raises a `TruncatedError` with the end of the bytes. It allocates memory only for
+bytes that exist.
 
-A local file is copied into private memory: if it is truncated or rewritten meanwhile, that is a typed error, never a
-SIGBUS and never data that change while they are used. Mapping (`open_mapped`) is for files that do not change. A file
-that grows is read up to its length at the last look.
+Ranges of a local file are copied into private memory: a concurrent truncation or write is a typed error, never a SIGBUS
+and never data that change in use. Mapping (`open_mapped`) is for files that do not change. A file that grows is read up to
+the length of its last check.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ class ByteSource(Protocol):
 
     @property
     def path(self) -> str | None:
-        """Path as the user gave it, for errors; None for bytes in memory."""
+        """The user's path, for errors; None for bytes in memory."""
 
     @property
     def nbytes(self) -> int | None:
-        """Length in bytes, or None if it is known only after reading to the end."""
+        """Length in bytes; None before the end of a stream."""
 
     @property
     def waits(self) -> bool:
-        """True if every read waits for a network: 30 ms, whatever it reads.
+        """True if every read waits for a network, about 30 ms for any length.
 
-        Such a source knows its length, and may be read by several threads at once. Readers then keep what they have,
-        and have several reads under way.
+        Such a source knows its length, and several threads may read it at once. Readers of it cache, and read ahead.
         """
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
@@ -103,12 +102,9 @@ class ExactReads:
 
 
 def new_buffer(nbytes: int) -> memoryview:
-    """Return memory for the bytes of a read, at least one.
-
-    Exact sizes differ a little from batch to batch, and memory that is freed and allocated again costs a page fault for
-    every 4 KiB; with a few rounded sizes the allocator reuses the memory of an earlier batch (measured in a scan of 400
-    MB: 49,000 faults, and 1,300 with rounded sizes).
-    """
+    """Return memory for the bytes of a read, at least one."""
+    # Rounded up, so that the allocator reuses memory of an earlier batch: new memory costs a page fault for every 4 KiB
+    # (a scan of 400 MB: 49,000 faults with exact sizes, 1,300 with rounded ones).
     step = max(_STEP_NBYTES, (1 << nbytes.bit_length()) >> 4)
     return np.empty(-(-nbytes // step) * step, np.uint8).data[:nbytes]
 
@@ -144,17 +140,16 @@ _PREAD_NBYTES: Final = 1 << 30
 """Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
 
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-"""Does not wait for the other end of a pipe that was put in a file's place."""
-
+"""Does not wait for the other end of a pipe that has replaced a file."""
 
 _SMALL_NBYTES: Final = 16 << 10
-"""A file of at most this length is read once: four reads of a few bytes, as a reader asks for, cost more."""
+"""A file of at most this length is read at once, which costs less than the four short reads of a reader."""
 
 
 class FileSource(ExactReads):
     """A local file, read with ``pread``."""
 
-    _whole: memoryview | None = None
+    _contents: memoryview | None = None
     _grows = False
 
     _close = staticmethod(os.close)  # still there when Python ends, when names of modules may be None
@@ -180,9 +175,9 @@ class FileSource(ExactReads):
         if self._descriptor < 0:
             raise ValueError(f"{self.path}: the reader is closed")
         if self.nbytes <= _SMALL_NBYTES and not self._grows:
-            if self._whole is None:
-                self._whole = self._read(0, self.nbytes)
-            return self._whole[byte_offset : byte_offset + nbytes]
+            if self._contents is None:
+                self._contents = self._read(0, self.nbytes)
+            return self._contents[byte_offset : byte_offset + nbytes]
         return self._read(byte_offset, min(nbytes, self.nbytes - byte_offset))
 
     def _read(self, byte_offset: int, left: int) -> memoryview:
@@ -201,7 +196,7 @@ class FileSource(ExactReads):
         """Close the file; closing twice does nothing."""
         if self._descriptor >= 0:
             self._close(self._descriptor)
-            self._descriptor, self._whole = -1, None
+            self._descriptor, self._contents = -1, None
 
     def __del__(self) -> None:
         """Close the file if `close` was not called, as Python does for its own files."""
@@ -239,14 +234,12 @@ class MappedSource(ExactReads):
 
 
 def open_mapped(path: str, descriptor: int | None = None) -> ByteSource:
-    """Memory-map a local file, or that of a descriptor, which it takes. A reader from `ipc.open` closes it.
+    """Memory-map a local file, by its path or by a descriptor, which the source closes.
 
     Saves the copy out of the page cache, and costs safety: if the file is truncated while a view of it is in use, the
-    operating system ends the process with SIGBUS, and if it is written to, data change after they were checked. The
-    size is compared before each read, which narrows that gap and cannot close it. There is no risk for files that are
-    replaced by new ones and never written in place, as this package writes them.
-
-    If the file system cannot map files (some in user space), the file is read as usual.
+    operating system ends the process with SIGBUS, and if it is written to, data change after they were checked. Comparing
+    the size before each read narrows that gap. Files that are replaced and never written in place, like those of this
+    package, have no such risk. A file system that cannot map files (some in user space) is read as usual.
     """
     descriptor = os.open(path, _READ) if descriptor is None else descriptor
     try:
@@ -284,10 +277,10 @@ DEVICE_ERRORS: Final = {
     errno.EIO: "look at the device",
     errno.EROFS: "look why the file system is read-only; one whose device failed is often mounted so",
 }
-"""Errors of a device or its file system, not of a path, and what to do."""
+"""Errors of a device or its file system, not of a path, and their remedies."""
 
 _BUFFER_NBYTES: Final = 1 << 13
-"""Small buffers are combined into writes of this size; larger ones are written as they are."""
+"""Smaller buffers are combined into writes of this size."""
 
 
 def open_named(descriptor: int, path: str) -> BinaryIO:
@@ -296,7 +289,7 @@ def open_named(descriptor: int, path: str) -> BinaryIO:
 
 
 def scratch_file(descriptor: int, directory: str) -> BinaryIO:
-    """Return the file of a descriptor that is open for reading and writing, which has no name but its directory's."""
+    """Return the unnamed file of a descriptor that is open for reading and writing, with its directory's name."""
     return io.BufferedRandom(_NamedFile(descriptor, "w+b", directory))
 
 
@@ -323,7 +316,7 @@ class _NamedFile(io.FileIO):
     def close(self) -> None:
         try:
             super().close()
-        except OSError as error:  # NFS may say only now that there is no room
+        except OSError as error:  # NFS may report a full disk only now
             raise _explain(error, self.name, None) from None
 
 
@@ -336,7 +329,7 @@ def _explain(error: OSError, path: str, descriptor: int | None) -> OSError:
 
 
 MARK_NBYTES: Final = 64
-"""Bytes before a position whose checksum tells the file from another one of the same length."""
+"""Bytes before a position whose checksum identifies the file among others of its length."""
 
 
 class GrowingSource(FileSource):
@@ -346,7 +339,7 @@ class GrowingSource(FileSource):
     _mark: tuple[int, int] | None = None
 
     def grow(self, position: int) -> bool:
-        """Look for the length of the file again, and return whether there is more. Two system calls, six if it grew."""
+        """Update the length of the file, by two system calls or six, and return True if it grew."""
         nbytes = self.nbytes
         assert nbytes is not None
         assert self.path is not None
@@ -371,7 +364,7 @@ class GrowingSource(FileSource):
 
 
 def mark_before(source: ByteSource, position: int) -> int:
-    """Return the CRC-32 of the bytes before a position, at most `MARK_NBYTES`. One read."""
+    """Return the CRC-32 of at most `MARK_NBYTES` bytes before a position, by one read."""
     start = max(0, position - MARK_NBYTES)
     return zlib.crc32(source.read_up_to(start, position - start))
 

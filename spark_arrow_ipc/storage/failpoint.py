@@ -1,4 +1,4 @@
-"""Inject a fault at a step of a write, for tests of what remains after a crash.
+"""Inject a fault at a step of a write, for tests of the state after a crash.
 
 The environment variable ``ARROWIPC_FAILPOINT`` names one point, the fault, and on which passage it happens::
 
@@ -71,7 +71,7 @@ COPY_POINTS: Final[Mapping[str, str]] = {
 """Every further point of `arrowipc copy`, which commits the copy as a write does."""
 
 OF_COPIES: Final = frozenset({"C4.proven", "C4.sources", "C4.waited", "H.announced"})
-"""The points that are passed only where a storage publishes by copies."""
+"""The points of storages that publish by copies."""
 
 _SYNTAX: Final = re.compile(
     r"(?P<name>[^:]+):(?:(?P<fault>kill|raise|enospc)|delay=(?P<delay>\d+(?:\.\d+)?))(?:@(?P<nth>[1-9]\d*))?"
@@ -118,14 +118,7 @@ class Failpoint:
             raise OSError(number, f"{os.strerror(number)} (failpoint {name})")
 
 
-def _inert(_: str) -> None:
-    """Do nothing: the variable is not set."""
+_value: Final = os.environ.get(VARIABLE)
 
-
-def _from_environment() -> Callable[[str], None]:
-    value = os.environ.get(VARIABLE)
-    return Failpoint.parse(value).hit if value else _inert
-
-
-hit: Callable[[str], None] = _from_environment()
+hit: Callable[[str], None] = Failpoint.parse(_value).hit if _value else lambda _: None
 """Called at each point with its name."""

@@ -1,8 +1,8 @@
-"""`FsspecStorage`: files of schemes that an installed fsspec knows (hf, sftp, ftp, webhdfs, ...). Read only.
+"""`FsspecStorage`: files of schemes that an installed fsspec has (hf, sftp, ftp, webhdfs, ...). Read only.
 
-Directories are prefixes, as in an object store: one that is not there is empty. No request of fsspec can name a version:
-a file is looked at again when it is opened, and compared with the listing; one that is replaced while it is read, by one
-of the same length, is not noticed. Only the options travel by pickle.
+Directories are prefixes, as in an object store: a missing one is empty. Requests of fsspec name no version: a file's state is
+requested again when it is opened, and compared with the listing; a replacement of the same length during a read is not
+noticed. Only the options travel by pickle.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _WRAPPERS: Final = frozenset((
     "abstract", "async_wrapper", "asyncwrapper", "asynclocal", "blockcache", "cached", "data", "dir", "file",
     "filecache", "generic", "local", "reference", "simplecache",
 ))  # fmt: skip
-"""Schemes of fsspec that are not places: caches, wrappers, other names of local files."""
+"""Schemes of fsspec without a storage: caches, wrappers, other names of local files."""
 
 _FORWARDED: Final = frozenset(("kwargs", "storage_options"))
-"""Names of ``**`` parameters that only go to fsspec's base class, which knows none of a person's options."""
+"""Names of ``**`` parameters for fsspec's base class, which has none of a user's options."""
 
 _OWN: Final = frozenset(("asynchronous", "batch_size", "loop", "self", "skip_instance_cache", "use_listings_cache"))
-"""Arguments that are ours to give."""
+"""Arguments that this module sets."""
 
 _NUMBERS: Final = frozenset(("port", "timeout"))
-"""Arguments that are whole numbers where a constructor does not name them (paramiko's)."""
+"""Arguments that are integers although no constructor names them (paramiko's)."""
 
 _FLAGS: Final = {"true": True, "false": False}
 
@@ -101,12 +101,12 @@ def connect(cls: Any, root: str, options: StorageOptions) -> Any:
 
 
 def _text(error: BaseException, options: StorageOptions = ()) -> str:
-    """Return the text of an error on one line; its type's name if it has none."""
+    """Return the text of an error on one line, or its type's name."""
     return one_line(str(error), options) or type(error).__name__
 
 
 def _parameters(cls: Any) -> tuple[dict[str, inspect.Parameter], bool]:
-    """Return the named arguments of a class's constructors, and whether others go to a library of its own."""
+    """Return the named arguments of a class's constructors, and True if others go to a library of its own."""
     named: dict[str, inspect.Parameter] = {}
     takes_any = False
     for base in cls.__mro__:
@@ -121,7 +121,8 @@ def _parameters(cls: Any) -> tuple[dict[str, inspect.Parameter], bool]:
 
 
 def _value(name: str, value: str, parameter: inspect.Parameter | None) -> Any:
-    """Convert an option's string to what the argument is."""
+    """Convert an option's string to the type of the argument."""
+    # Constructors have no annotations to rely on: the default has the type.
     default = None if parameter is None else parameter.default
     kind = int if name in _NUMBERS and not isinstance(default, float) else type(default)
     parse = _PARSERS.get(kind)
@@ -134,17 +135,13 @@ def _value(name: str, value: str, parameter: inspect.Parameter | None) -> Any:
         raise OptionError(f"the option {PREFIX}{name} must be {expected}") from None
 
 
-def _flag(value: str) -> bool:
-    return _FLAGS[value.lower()]
-
-
 _PARSERS: Final[Mapping[type, tuple[str, Callable[[str], Any]]]] = {
-    bool: ("true or false", _flag),
+    bool: ("true or false", lambda value: _FLAGS[value.lower()]),
     int: ("a whole number", int),
     float: ("a number", float),
     dict: ("a JSON object", parse_json),
 }
-"""By the type of an argument's default: what is expected, and what parses it. Others stay strings."""
+"""By the type of an argument's default: a description, and a parser. Values of other types stay strings."""
 
 
 def _unknown(name: str, root: str, names: Mapping[str, object]) -> OptionError:
@@ -156,19 +153,19 @@ _TIMES: Final = (
     "mtime", "modified", "last_modified", "LastModified", "Last-Modified", "modificationTime", "modify", "updated",
     "last_commit", "time", "created",
 )  # fmt: skip
-"""Keys of the time of the last modification, best first. What is only ever created has not been modified."""
+"""Keys of the time of the last modification, best first; objects that are never modified have the time of creation."""
 
 _VERSIONS: Final = (
     "ETag", "etag", "e_tag", "sha256", "sha", "oid", "blob_id", "checksum", "md5Hash", "md5", "content_md5",
     "content_hash", "version_id", "generation", "crc32c",
 )  # fmt: skip
-"""Keys of what differs whenever the bytes do, best first."""
+"""Keys of versions, which differ whenever the bytes do, best first."""
 
 _KINDS: Final = {"file": Kind.FILE, "directory": Kind.DIRECTORY}
 
 _FTP_TIME: Final = re.compile(r"\d{14}")
 _MOST_SECONDS: Final = 1e11
-"""A larger number is of milliseconds: it would be the year 5138."""
+"""Larger times are in milliseconds: as seconds they would be in the year 5138."""
 
 _MOST_CHARACTERS: Final = 200
 """Most characters of a version."""
@@ -192,10 +189,8 @@ def status_of(path: str, info: Mapping[str, Any]) -> Status:
 
 
 def has_changed(listed: Status, now: Status) -> bool:
-    """Return whether a file is another one than a listing said.
-
-    What only one of the two answers says does not count, nor parts of a second, which listings may leave out.
-    """
+    """Return True if a file was replaced after it was listed."""
+    # Only by properties that both answers have, and by seconds, as listings may leave out their parts.
     if listed.nbytes != now.nbytes:
         return True
     if listed.version and now.version:
@@ -204,8 +199,8 @@ def has_changed(listed: Status, now: Status) -> bool:
 
 
 def _nanoseconds(value: object) -> int:
-    """Return a time in nanoseconds since 1970; 0 if it is none."""
-    moment = getattr(value, "date", None)  # that of a commit
+    """Return a time in nanoseconds since 1970; 0 for any other value."""
+    moment = getattr(value, "date", None)  # of a commit
     if isinstance(moment, datetime):
         value = moment
     try:
@@ -236,10 +231,10 @@ _BEFORE_AT: Final[Mapping[str, re.Pattern[str]]] = {
     "github": re.compile(r"[^:@]+:[^:@]+"),  # github://organisation:repository@branch/path
     **dict.fromkeys(("ftp", "ftps", "git", "scp", "sftp", "smb", "ssh", "webdav", "webhdfs"), re.compile("[^:@]+")),
 }
-"""By scheme: what may stand before an ``@``, such as a user's name. For others it is a token, as in ``hf://TOKEN@...``."""
+"""By scheme: valid text before an ``@``, such as a user's name. For others it is a token, as in ``hf://TOKEN@...``."""
 
 _LINK: Final = "link"
-"""Type of a link in a listing, which does not say what it leads to."""
+"""Type of a link in a listing, which has no state of its target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,14 +280,14 @@ class FsspecStorage(ReadOnlyStorage):
         return clean
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - links are not told apart
-        """Return the state of a path, or None if nothing is there; a root is always there. One request or two."""
+        """Return the state of a path, or None if it does not exist, by one or two requests; a root always exists."""
         if not split_url(path)[1]:
             return Status(path, Kind.DIRECTORY)
         info = self._info(path)
         return None if info is None else status_of(path, info)
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield the names directly below a path, in no order."""
+        """Yield the states of names directly below a path, in no order."""
         connection, name = self._at(directory)
         with self._errors(directory), connection.lock:
             connection.system.invalidate_cache()  # fsspec remembers listings
@@ -304,9 +299,9 @@ class FsspecStorage(ReadOnlyStorage):
             full = str(info["name"]).strip(SEPARATOR)
             path = join(directory, name_of(full))
             if full != name.strip(SEPARATOR) and name_of(full) not in {"", ".", ".."}:  # a file lists itself
-                told = self._info(path) if info.get("type") == _LINK else info
-                if told is not None:
-                    yield status_of(path, told)
+                target = self._info(path) if info.get("type") == _LINK else info
+                if target is not None:
+                    yield status_of(path, target)
 
     def open(
         self,
@@ -315,14 +310,18 @@ class FsspecStorage(ReadOnlyStorage):
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
         listed: Status | None = None,
     ) -> ByteSource:
-        """Return the bytes of a file. One request or two."""
+        """Return the bytes of a file, by one or two requests."""
         status = self._file(path)
         if listed is not None and has_changed(listed, status):
             raise replacement_error(path)
-        return RemoteSource(partial(self._fill, path), path, status.nbytes)
+
+        def fill(start: int, into: memoryview) -> None:
+            into[:] = self._fetch(path, start, start + len(into))
+
+        return RemoteSource(fill, path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return a small file whole."""
+        """Return the bytes of a small file."""
         nbytes = self._file(path).nbytes
         check_small(path, nbytes, max_nbytes)
         return bytes(self._fetch(path, 0, nbytes)) if nbytes else b""
@@ -355,7 +354,7 @@ class FsspecStorage(ReadOnlyStorage):
     def _fetch(self, path: str, start: int, stop: int) -> memoryview:
         connection, name = self._at(path)
         with self._errors(path), connection.lock:
-            # Exactly these bytes: fsspec's file objects read ahead by megabytes, and keep what they read.
+            # Exactly these bytes: fsspec's file objects read ahead by megabytes, and cache them.
             data = memoryview(connection.system.cat_file(name, start, stop, **connection.range_options))
         if len(data) > stop - start:
             raise UnsupportedError(
@@ -371,12 +370,9 @@ class FsspecStorage(ReadOnlyStorage):
             )
         return data
 
-    def _fill(self, path: str, start: int, into: memoryview) -> None:
-        into[:] = self._fetch(path, start, start + len(into))
-
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
-        """Raise the errors of a file system, which may be of any class, with the path and without a secret."""
+        """Raise the errors of a file system, of any class, with the path and without a secret."""
         try:
             yield
         except ArrowIpcError:
@@ -396,17 +392,11 @@ def _connection(root: str, options: StorageOptions) -> _Connection:
 
     cls = filesystem_class(root.partition("://")[0], root)
     system = connect(cls, root, options)
-    # One that is not made of asynchronous calls (ftp, sftp, ...) has one connection, for one thread at a time.
+    # A file system without asynchronous calls (ftp, sftp, ...) has one connection, for one thread at a time.
     lock: AbstractContextManager[Any] = nullcontext() if system.async_impl else threading.RLock()
-    # Its default opens a file object, which shall not read ahead.
+    # The base class's method opens a file object, which must not read ahead.
     by_file = cls.cat_file is AbstractFileSystem.cat_file
-    return _Connection(system, lock, _prefix(cls._strip_protocol, root), {"cache_type": "none"} if by_file else {})
-
-
-def _prefix(strip: Callable[[str], str], root: str) -> str:
-    """Return a file system's name of a root, with a slash where it needs one.
-
-    Names below it are put together from this: the functions that take URLs apart drop what follows a ``?``.
-    """
-    name = strip(f"{root}/x")
-    return name.removesuffix("x")
+    # The root's name with a slash if the file system needs one: names are joined to it, as fsspec's functions for URLs
+    # drop the text after a ``?``.
+    prefix = cls._strip_protocol(f"{root}/x").removesuffix("x")
+    return _Connection(system, lock, prefix, {"cache_type": "none"} if by_file else {})

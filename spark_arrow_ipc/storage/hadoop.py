@@ -1,7 +1,6 @@
-"""`HadoopStorage`: HDFS and what else Hadoop mounts (viewfs), over `pyarrow.fs.HadoopFileSystem`. Read only.
+"""`HadoopStorage`: HDFS and other mounts of Hadoop (viewfs), over `pyarrow.fs.HadoopFileSystem`. Read only.
 
-A file's bytes may be visible before it is closed. pyarrow says "not found" of every failure, so a listing is asked as well.
-Only the options travel by pickle.
+A file's bytes may be visible before it is closed. Only the options travel by pickle.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _DEFAULT: Final = "default"
 """Host of ``hdfs:///a``: the one of ``fs.defaultFS`` in Hadoop's configuration."""
 
 _connections: Final = Connections[Any]("Hadoop, whose Java machine")
-"""By root, options and how they were made."""
+"""By root, options and constructor."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,12 +63,12 @@ class HadoopStorage(ReadOnlyStorage):
         return clean_url(text, authority="a host", may_name=lambda _: False, default=_DEFAULT)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
-        """Return the state of a path, or None if nothing is there. One call of the namenode, three if nothing is."""
+        """Return the state of a path by one call of the namenode, or None by three if it does not exist."""
         system, name = self._at(path)
         with self._errors(path):
             info = system.get_file_info(name)
             if _is_missing(info):
-                try:  # pyarrow says so of a namenode that does not answer, too; a listing has the error
+                try:  # pyarrow reports any failure so, also of the namenode; a listing has the error
                     system.get_file_info(load_fs().FileSelector(name))
                 except (FileNotFoundError, NotADirectoryError):
                     return None
@@ -77,7 +76,7 @@ class HadoopStorage(ReadOnlyStorage):
         return None if _is_missing(info) else _status(path, info)
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield every name in a directory. One request for 1,000 names."""
+        """Yield the state of every name in a directory, 1,000 a request."""
         system, name = self._at(directory)
         with self._errors(directory):
             infos = system.get_file_info(load_fs().FileSelector(name))
@@ -92,7 +91,8 @@ class HadoopStorage(ReadOnlyStorage):
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
         listed: Status | None = None,
     ) -> ByteSource:
-        """Return the bytes of a file. What is opened stays the same file; it is compared with what the listing said."""
+        """Return the bytes of a file, which is the listed one."""
+        # Opened before it is compared: an open file stays the same.
         system, name = self._at(path)
         with self._errors(path):
             file = system.open_input_file(name)
@@ -104,7 +104,7 @@ class HadoopStorage(ReadOnlyStorage):
         return HadoopSource(self._fetch(file, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return a small file whole."""
+        """Return the bytes of a small file."""
         status = self.status(path)
         if status is None:
             raise _missing(path)
@@ -141,7 +141,7 @@ class HadoopStorage(ReadOnlyStorage):
         try:
             yield
         except OSError as error:
-            if error.filename is not None:  # one of ours
+            if error.filename is not None:  # an error of this package
                 raise
             if isinstance(error, FileNotFoundError):
                 raise _missing(path) from None

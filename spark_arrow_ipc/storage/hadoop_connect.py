@@ -1,8 +1,7 @@
 """Hadoop's client: a connection to a namenode from its URL and the options ``storage.*``, and the files that it opens.
 
-The client runs in a JVM inside this process, and takes its settings from Hadoop's configuration files. An option with a
-dot in its name is one of those settings (``storage.dfs.client.use.datanode.hostname``). No value of an option is part of
-an error.
+The client runs in a JVM inside this process, and reads its settings from Hadoop's configuration files. An option with a dot
+in its name is such a setting (``storage.dfs.client.use.datanode.hostname``). Errors hold no value of an option.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "kerb_ticket": str,
     "buffer_size": int,
 }
-"""Arguments of `pyarrow.fs.HadoopFileSystem`, and how a string becomes one."""
+"""Arguments of `pyarrow.fs.HadoopFileSystem`, and functions that convert a string to one."""
 
 _PORT: Final = re.compile(r"(.*):([0-9]{1,5})")
 
@@ -80,13 +79,14 @@ def _arguments(options: StorageOptions) -> tuple[dict[str, Any], dict[str, str]]
 
 
 class HadoopSource(RemoteSource):
-    """A file of HDFS. It is closed when the last read of it has ended: closing it below a read is not safe."""
+    """A file of HDFS, which is closed when its last read has ended."""
 
     def close(self) -> None:
-        """Let go of the file; reading afterwards is an error."""
+        """Drop the file; reads after it fail."""
         super().close()
-        self._fetch = _raise_closed
 
+        # The file itself is closed when no read refers to it: closing it during a read is not safe.
+        def fail(_start: int, _into: memoryview) -> None:
+            raise ValueError("the file is closed")
 
-def _raise_closed(_start: int, _into: memoryview) -> None:
-    raise ValueError("the file is closed")
+        self._fetch = fail

@@ -1,9 +1,8 @@
 """`LocalStorage`: the file systems of this machine, network mounts included.
 
-Each method makes as few system calls as possible, and every change that others can see is a single one. A storage
-`inside` a directory reaches what is below it relative to open descriptors, so that no link there is followed, even one
-that is put there between two calls (`beneath`). Writers work in such a storage; readers, who change nothing, take paths
-as they are.
+Each method makes few system calls, and every visible change is a single one. A storage `inside` a directory reaches paths
+below it relative to open descriptors, so that no link is followed, even one that is made between two calls (`beneath`).
+Writers work in such a storage; readers, which change nothing, use plain paths.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links."""
 
 _ATTEMPTS: Final = 10
-"""Attempts to make something that another process deletes; a parent that is a dangling link never appears."""
+"""Attempts to make something while another process deletes it; bounded, as below a dangling link none succeeds."""
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Does not wait for the other end of a pipe."""
@@ -56,13 +55,13 @@ _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class LocalStorage:
     """Local paths; use `LOCAL`."""
 
-    # The directory whose contents alone are reached, and below which no link is followed; None for all paths
+    # The directory of all paths, below which no link is followed; None for any path
     root: str | None = None
 
     traits: ClassVar[Traits] = Traits(directories=True)
 
     def inside(self, directory: str | None) -> LocalStorage:
-        """Return the storage of what is below a directory, in which no link is followed; of all paths for None."""
+        """Return the storage of a directory, in which no link is followed, or of all paths for None."""
         return LocalStorage(directory)
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
@@ -76,7 +75,7 @@ class LocalStorage:
     unique_path = real_path
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
-        """Return the state of a path, or None if nothing is there. One system call, and two for each level inside."""
+        """Return the state of a path, or None, by one system call, and inside a directory by two more for each level."""
         try:
             if self.root is None:
                 state = os.stat(path, follow_symlinks=follow_links)
@@ -86,12 +85,13 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         is_link = stat.S_ISLNK(state.st_mode)
-        kind = Kind.LINK if is_link else _kind(state.st_mode)
+        is_file, is_directory = stat.S_ISREG(state.st_mode), stat.S_ISDIR(state.st_mode)
+        kind = Kind.FILE if is_file else Kind.DIRECTORY if is_directory else Kind.LINK if is_link else Kind.SPECIAL
         identity = (state.st_dev, state.st_ino)
         return Status(path, kind, state.st_size, state.st_mtime_ns, is_link, identity, state.st_ctime_ns)
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield every name in a directory, in no order, links to files followed. One ``stat`` a file."""
+        """Yield the state of every name in a directory, in no order, links to files followed, by one ``stat`` a file."""
         if self.root is None:
             yield from _statuses(directory)
             return
@@ -107,7 +107,7 @@ class LocalStorage:
         path: str,
         *,
         memory_map: bool = False,
-        listed: Status | None = None,  # noqa: ARG002 - to look costs nothing here
+        listed: Status | None = None,  # noqa: ARG002 - a system call is cheap
     ) -> ByteSource:
         """Open a file for reading; `open_mapped` documents the risk of mapping."""
         descriptor = None
@@ -117,7 +117,7 @@ class LocalStorage:
         return open_mapped(path, descriptor) if memory_map else FileSource.open(path, descriptor)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return the contents of a small file; a link is not followed, and a pipe not waited for."""
+        """Return the contents of a small file, but follow no link and wait for no pipe."""
         with self._at(path) as (name, directory):
             try:
                 descriptor = os.open(name, _READ, dir_fd=directory)
@@ -160,7 +160,7 @@ class LocalStorage:
                 self._write(temporary, [data], durable=durable)
                 try:
                     self.publish(temporary, path)
-                except FileNotFoundError:  # a vacuum that clears everything deleted the temporary file
+                except FileNotFoundError:  # a vacuum has deleted the temporary file
                     if attempt == _ATTEMPTS - 1:
                         raise
                 else:
@@ -175,12 +175,12 @@ class LocalStorage:
             failpoint.hit("C3.written")
             linked = self._link(temporary, path)  # fails if the name exists, on network storage too
             failpoint.hit("C3.linked")
-        with suppress(OSError, CommitError):  # vacuum finds what stays
+        with suppress(OSError, CommitError):  # a vacuum removes it otherwise
             self.delete(temporary)
         return linked
 
     def check_takes_changes(self, path: str) -> None:
-        """Do nothing: the path's permissions decide."""
+        """Do nothing, as the path's permissions decide."""
 
     def check_put_if_absent(self, directory: str) -> None:
         """Raise if the file system of a directory has no hard links."""
@@ -232,24 +232,25 @@ class LocalStorage:
         return False
 
     def give_back(self, moved: str, path: str) -> bool:
-        """Link a file to its name, which fails where there is one, and unlink the other name."""
+        """Link a file to its earlier path, and unlink the other."""
+        # A rename would replace a file of that name.
         linked = self._link(moved, path)
         if linked:
             self.delete(moved)
         return linked
 
     def delete(self, path: str) -> None:
-        """Unlink a file; do nothing if it does not exist."""
+        """Unlink a file if it exists."""
         with suppress(FileNotFoundError), self._at(path) as (name, directory):
             os.unlink(name, dir_fd=directory)
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """Unlink files; missing ones do not matter."""
+        """Unlink files if they exist."""
         for path in paths:
             self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
-        """Delete a directory with its contents; do nothing if it does not exist."""
+        """Delete a directory with its contents if it exists."""
         with suppress(FileNotFoundError), self._at(directory) as (name, descriptor):
             beneath.delete_tree(name, descriptor)
 
@@ -275,7 +276,7 @@ class LocalStorage:
         sync_named(file)
 
     def sync(self, directory: str) -> None:
-        """Make the names in a directory durable, such as those of renamed files."""
+        """Make the names in a directory durable, as of renamed files."""
         try:
             descriptor = beneath.open_readable(self.root or directory, directory)
         except FileNotFoundError:
@@ -304,7 +305,7 @@ class LocalStorage:
                 descriptor = beneath.open_directory(self.root or directory, directory)
                 break
             except FileNotFoundError:
-                # Not there yet; or another job, whose last file in it was removed, has just deleted it.
+                # Not made yet; or another job has just deleted it, after its last file.
                 if directory in {self.root, os.path.dirname(directory)}:
                     raise
                 directory = os.path.dirname(directory)
@@ -334,7 +335,7 @@ class LocalStorage:
             os.close(descriptor)
 
     def _write(self, path: str, parts: Iterable[bytes], *, durable: bool, is_record: bool = False) -> None:
-        """Write a small new file, which whoever may use its directory may read."""
+        """Write a small new file with the permissions of its directory."""
         with self.create(path) as file:
             if self.root is not None:
                 with suppress(OSError), self._at(path) as (_, directory):  # some file systems have no modes
@@ -380,16 +381,12 @@ LOCAL: Final = LocalStorage()
 """The storage of local paths."""
 
 
-def _kind(mode: int) -> Kind:
-    return Kind.FILE if stat.S_ISREG(mode) else Kind.DIRECTORY if stat.S_ISDIR(mode) else Kind.SPECIAL
-
-
 def _temporary(directory: str) -> str:
     return os.path.join(directory, uuid.uuid4().hex + TEMPORARY_SUFFIX)
 
 
 def _statuses(directory: str | int) -> Iterator[Status]:
-    """Yield every name in a directory, or in that of a descriptor; then its path is the name alone."""
+    """Yield the state of every name in a directory; for a descriptor the path is only the name."""
     file_kind, new = Kind.FILE, tuple.__new__
     with os.scandir(directory) as entries:
         for entry in entries:  # 100,000 times: half the time of a named tuple is its own __new__
@@ -399,14 +396,14 @@ def _statuses(directory: str | int) -> Iterator[Status]:
             try:
                 state = entry.stat()
             except FileNotFoundError:
-                if entry.is_symlink() and _is_there(entry):
+                if entry.is_symlink() and _exists(entry):
                     yield Status(entry.path, Kind.DANGLING, is_link=True)
-                continue  # a file that vanished belongs to no version of the data any more
+                continue  # a file that vanished is in no snapshot any more
             kind = file_kind if entry.is_file() else Kind.SPECIAL
             yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None, 0, ""))
 
 
-def _is_there(entry: os.DirEntry[str]) -> bool:
+def _exists(entry: os.DirEntry[str]) -> bool:
     try:
         entry.stat(follow_symlinks=False)
     except FileNotFoundError:

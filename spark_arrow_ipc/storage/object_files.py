@@ -1,8 +1,8 @@
-"""Requests to object stores: their errors as builtin ones, what is asked again, and `ObjectUpload`, which writes an object.
+"""Requests to object stores: builtin errors, repetitions, and `ObjectUpload`, which writes an object.
 
-The library's errors hold twenty lines of inner state, and some hold the answer of the store. A status that the library
-has no class for is read from the text. An object that does not fit into a buffer is uploaded in parts while it is
-written. An upload that is dropped, or whose ``with`` block fails, leaves nothing that anybody sees.
+The library's errors hold twenty lines of inner state, and some hold the answer of the store; a status without a class of its
+own is only in that text. A large object is uploaded in parts while it is written. An upload that is dropped, or whose
+``with`` block fails, leaves no visible object.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 WRITER: Final = "arrowipcwriter"
-"""Attribute of an object: a random name of the call that made it. Azure refuses a hyphen in it."""
+"""Attribute of an object: a random name of the call that wrote it. Azure refuses a hyphen in this key."""
 
 _PART_NBYTES: Final = 8 << 20
 _AT_ONCE: Final = 4
-"""Parts that are uploaded at once. An upload holds so many and one more in memory."""
+"""Parts that are uploaded at once; one more is in memory."""
 
 
 class ObjectUpload(io.RawIOBase):
-    """A file that can be written. Memory: five parts of 8 MiB."""
+    """A file that can be written, with at most five parts of 8 MiB in memory."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ObjectUpload(io.RawIOBase):
         return self._nbytes
 
     def write(self, data: Any) -> int:
-        """Write bytes; they are on their way when this returns, or still here."""
+        """Write bytes into a buffer or the upload."""
         if self.closed:
             raise ValueError(f"{self.name}: the file is closed")
         view = memoryview(data).cast("B")
@@ -77,8 +77,7 @@ class ObjectUpload(io.RawIOBase):
         else:
             with self._errors(self.name):
                 self._begin()
-                # The library keeps what it is given until it is sent, and encoders write the next batch into the same
-                # buffer.
+                # A copy: the library sends it later, and encoders write the next batch into the same buffer.
                 self._writer.write(bytes(view))
         self._nbytes += len(view)
         return len(view)
@@ -89,19 +88,20 @@ class ObjectUpload(io.RawIOBase):
         self.close()
 
     def close(self) -> None:
-        """Make the object appear; closing twice does nothing."""
+        """Complete the object; closing twice does nothing."""
         if self.closed:
             return
         super().close()
         writer, self._writer = self._writer, None
         if self._aborted:
             if writer is not None:
+                # The store may refuse the abort as well; parts without an object are invisible, and expire.
                 with suppress(Exception):
                     writer.__exit__(_Abort, _Abort(), None)
             return
         if writer is not None:
             self._complete(writer)
-        # One request, which fails if the name is taken meanwhile.
+        # One request, which fails if another object has got the name.
         elif not self._put_if_absent(self.name, bytes(self._small)):
             raise FileExistsError(errno.EEXIST, "File exists", self.name)
         self._small = bytearray()
@@ -115,7 +115,7 @@ class ObjectUpload(io.RawIOBase):
             self.abort()
 
     def __del__(self) -> None:
-        """Abort, where a file object would close: what was dropped is not finished."""
+        """Abort, as a dropped upload is incomplete."""
         if not self.closed:
             self.abort()
 
@@ -140,7 +140,7 @@ class ObjectUpload(io.RawIOBase):
         except PermissionError:
             raise
         except OSError as error:
-            if self._is_there():  # the reply was lost after the store had made the object
+            if self._is_complete():  # the reply was lost after the store had the object
                 return
             if isinstance(error, FileNotFoundError):
                 raise OSError(
@@ -150,8 +150,8 @@ class ObjectUpload(io.RawIOBase):
                 ) from None
             raise
 
-    def _is_there(self) -> bool:
-        """Return whether the object is the one of this upload."""
+    def _is_complete(self) -> bool:
+        """Return True if the store has the object of this upload."""
         try:
             with self._errors(self.name):
                 reply = load_obstore().get(self._store, self._key, options={"range": (0, 1)})
@@ -169,13 +169,13 @@ class _Abort(Exception):  # noqa: N818 - not an error of ours
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
-"""The library's words for a connection that ended in the middle of an answer, or for none in time."""
+"""The library's words for a connection that ended within an answer, or had none in time."""
 
 _ANSWERED: Final = re.compile(r"status code: (429|500|503)|Server returned error response")
-"""The library's words for a store that did not do it; a gateway (502, 504) may not know what the store does."""
+"""The library's words for a store that did nothing; after a gateway's answer (502, 504) it may still act."""
 
 _PAUSE_SECONDS: Final = 0.1
-"""Before a copy is asked for a second time; each pause is twice the one before, less up to a half of it."""
+"""Pause before the first repetition of a copy; each later one is twice as long, less up to a half at random."""
 
 _MOST_SECONDS: Final = 15.0
 
@@ -203,36 +203,33 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
         raise UnsupportedError(_one_line(error, options), path=path) from None
     except (exceptions.BaseError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # one of ours: those of the library's writers have no number
+            raise  # an error of this package, as errors of the library's writers have no number
         if not isinstance(error, exceptions.AlreadyExistsError) and _status(error) == "412":
-            # While a body that broke off was resumed.
+            # The library resumed a body that broke off, and found another version.
             raise replacement_error(path, "object") from None
         raise _builtin(error, path, _one_line(error, options)) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        # A bug of the library, which gave up; no handler of errors would catch it.
+        # A panic of the library is a BaseException, which no caller's handler would catch.
         text = f"the library for object stores has failed ({_one_line(error, options)})"
         raise OSError(errno.EIO, text, path) from None
 
 
 @contextmanager
 def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
-    """Raise errors as `object_errors` does, of a request that makes an object: what is missing then is the bucket."""
+    """Raise errors as `object_errors` does, for a request that makes an object: it can only miss the bucket."""
     try:
         with object_errors(path, options):
             yield
     except FileNotFoundError:
-        # Jobs take that for a directory that another one deleted, and go on.
+        # Not FileNotFoundError, by which jobs recognise a directory that another job deleted.
         raise OSError(errno.EIO, _NO_BUCKET, path) from None
 
 
 def repeat(call: Callable[[], _T]) -> _T:
-    """Call, and once more where the reply broke off.
-
-    The library repeats most requests itself, but none whose reply had begun, and no bulk deletion that was not answered
-    in time. For calls that may happen twice.
-    """
+    """Call, and once more if the reply broke off; for calls that may happen twice."""
+    # The library repeats most requests itself, but none with a partial reply, and no bulk deletion after a time-out.
     try:
         return call()
     except OSError as error:
@@ -243,10 +240,8 @@ def repeat(call: Callable[[], _T]) -> _T:
 
 
 def copy_with_repeats(call: Callable[[], None], repetitions: int) -> bool:
-    """Ask for a copy until the store has made it; return whether an earlier request may still be under way.
-
-    The library repeats no copies (`connect`), so that this is known.
-    """
+    """Repeat a copy until it succeeds, and return True if an earlier request may still run."""
+    # `connect` turns the library's repetitions off, which would hide the answer.
     is_under_way = False
     for number in range(repetitions):
         try:
@@ -258,7 +253,7 @@ def copy_with_repeats(call: Callable[[], None], repetitions: int) -> bool:
         else:
             return is_under_way
         pause = min(_MOST_SECONDS, _PAUSE_SECONDS * 2**number)
-        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that 64 at once do not come at once again
+        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads 64 requests that failed at once
     call()
     return is_under_way
 
@@ -274,28 +269,28 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
     }:
         number, text = errno.EACCES, "the store refuses it; check the credentials and their rights"
     elif status == "404":
-        # Of a listing. No FileNotFoundError: that would say that a directory is empty.
+        # For a listing. A FileNotFoundError would mean that a directory is empty.
         number, text = errno.EIO, _NO_BUCKET
     elif isinstance(error, exceptions.AlreadyExistsError):
         number, text = errno.EEXIST, "the store says that it is there, or being written by another request"
     else:
         return OSError(errno.EIO, no_connection(error) or line, path)
-    return OSError(number, f"{text} ({line})", path)  # of the class that Python has for the number
+    return OSError(number, f"{text} ({line})", path)  # Python picks the subclass by the number
 
 
 def _status(error: Exception) -> str:
-    """Return the status of the store's answer; empty where there was none."""
+    """Return the status of the store's answer, or an empty string."""
     match = _STATUS.search(str(error))
     return "" if match is None else match[1]
 
 
-def _replace_markup(markup: re.Match[str]) -> str:
-    """Return the code and the message of a store's answer, which is XML; of a page for people nothing."""
-    parts = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
-    said = ": ".join(html.unescape(part[1]).strip() for part in parts if part is not None)
-    return f": {said}" if said else ""
-
-
 def _one_line(error: BaseException, options: StorageOptions) -> str:
     """Return the text of an error without the library's inner state and the values of options."""
-    return one_line(_MARKUP.sub(_replace_markup, " ".join(str(error).partition("\n\n")[0].split())), options)
+
+    def replace_markup(markup: re.Match[str]) -> str:
+        # An answer in XML has a code and a message; a page for people has neither.
+        parts = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
+        answer = ": ".join(html.unescape(part[1]).strip() for part in parts if part is not None)
+        return f": {answer}" if answer else ""
+
+    return one_line(_MARKUP.sub(replace_markup, " ".join(str(error).partition("\n\n")[0].split())), options)

@@ -1,9 +1,9 @@
-"""`connect`: a connection to a bucket from its URL, the options ``storage.*`` and what the machine knows.
+"""`connect`: a connection to a bucket from its URL, the options ``storage.*`` and the environment of the machine.
 
-The options are those of the library (obstore), which checks them; a misspelt one is answered with the one that was meant.
-Credentials are, in this order: those of the options, those of the environment, a profile of ``~/.aws`` or a single
-sign-on (by boto3, where it is installed), and the role of the machine. Every machine finds its own: nothing but what the
-options hold travels from the driver. No value of an option is ever part of an error: it may be a secret.
+The library (obstore) defines the options and checks them; the error of a misspelt one suggests the right one. Credentials
+come, in this order, from the options, the environment, a profile of ``~/.aws`` or a single sign-on (by boto3, if it is
+installed), or the role of the machine. Every machine uses its own: only options travel from the driver. Errors hold no value
+of an option, which may be a secret.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STORE_OPTIONS: Final[Mapping[StoreKind, str]] = {
     StoreKind.HTTP: "",
     StoreKind.MEMORY: "",
 }
-"""Names for near misses; the library knows more (``aws_`` and ``azure_`` before each, old names), and decides."""
+"""Names for suggestions; the library accepts more (``aws_`` and ``azure_`` before each, old names), and decides."""
 
 _CLIENT_OPTIONS: Final = frozenset((
     "allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only", "pool_idle_timeout",
@@ -58,7 +58,7 @@ _ENDPOINTS: Final[Mapping[StoreKind, tuple[str, ...]]] = {
     StoreKind.MEMORY: (),
 }
 _ALLOW_HTTP: Final = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
-"""Variables that the library reads itself only where it is given no option of the client."""
+"""Variables that the library ignores if it gets any option of the client."""
 
 _LINES: Final = re.compile(r"certificate|service_account")
 """Options whose values may have several lines; in others a line break makes the library fail."""
@@ -67,13 +67,13 @@ _RETRY_OPTIONS: Final = frozenset(("max_retries", "retry_timeout"))
 _PROFILE: Final = "profile"
 
 _COPY_TIMEOUT: Final = timedelta(minutes=10)
-"""The time-out of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
+"""Time-out of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
 
 _MAX_RETRIES: Final = 10
 """The library's default."""
 
 _METADATA_ADDRESS: Final = ("169.254.169.254", 80)
-"""The address that a machine of a cloud asks for the credentials of its role."""
+"""Address of the service with the credentials of a cloud machine's role."""
 
 _METADATA_SECONDS: Final = 1.0
 
@@ -81,19 +81,19 @@ _S3_FINDS: Final = (
     "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )  # fmt: skip
-"""Variables of the environment by which the library finds credentials without asking the machine's role."""
+"""Environment variables with credentials, so that the library does not need the machine's role."""
 
 _OTHERS_GIVE: Final = {
     StoreKind.GCS: re.compile(r"service_account|credential|token|skip_signature"),
     StoreKind.AZURE: re.compile(r"key|token|client|credential|sas|msi|azure_cli|emulator|fabric|skip_signature"),
 }
-"""Options that name credentials, or say where they are; generous, as the library has the last word."""
+"""Options with credentials or their location; broad, as the library decides in the end."""
 
 _OTHERS_FIND: Final = {
     StoreKind.GCS: re.compile(r"GOOGLE_|GCE_METADATA|SERVICE_ACCOUNT"),
     StoreKind.AZURE: re.compile(r"AZURE_|IDENTITY_|MSI_"),
 }
-"""Beginnings of the variables of the environment that do so."""
+"""Prefixes of environment variables with credentials or their location."""
 
 _GCLOUD_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
 
@@ -108,7 +108,7 @@ _REMEDY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The options by where they go."""
+    """The options by their consumer in the library."""
 
     store: dict[str, str]
     client: dict[str, Any]
@@ -126,18 +126,18 @@ def load_obstore() -> Any:
 
 
 def repetitions(options: StorageOptions) -> int:
-    """Return the number of times that a request is repeated."""
+    """Return the most repetitions of a request."""
     return int(dict(options).get("max_retries", _MAX_RETRIES))
 
 
 def connect(path: str, options: StorageOptions, *, copies: bool = False) -> ObjectStore:
-    """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role."""
+    """Return the library's store of the bucket of a path; only without credentials, this makes a request, for a role."""
     load_obstore()
     from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
     root, kind = split_url(path)[0], kind_of(path)
     groups = _group(options, kind)
-    if copies:  # they take long, and `copy_with_repeats` repeats them itself
+    if copies:  # `copy_with_repeats` repeats them itself
         groups.client["timeout"] = _COPY_TIMEOUT
         groups.retry["max_retries"] = 0
     if kind is StoreKind.MEMORY:
@@ -161,7 +161,8 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         if not _others_know(groups.store, kind):
             _check_role(kind)
         return store
-    if not _has_any(groups.store, "region", "default_region") and (region := _region()) is not None:
+    region = _first_of_environment(("AWS_REGION", "AWS_DEFAULT_REGION"))
+    if region and not _has_any(groups.store, "region", "default_region"):
         groups.store["region"] = region
     store = _make_store(make, options, kind)  # first, as it finds misspelt options
     provider = _credential_provider(groups)
@@ -186,10 +187,6 @@ def _web_server(path: str, root: str, groups: _Groups, options: StorageOptions) 
     )
 
 
-def _region() -> str | None:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-
-
 def _group(options: StorageOptions, kind: StoreKind) -> _Groups:
     groups = _Groups({}, {}, {}, dict(options).get(_PROFILE))
     if groups.profile is not None and kind is not StoreKind.S3:
@@ -208,18 +205,18 @@ def _group(options: StorageOptions, kind: StoreKind) -> _Groups:
         if os.environ.get(variable):
             check_endpoint(variable, os.environ[variable])
     address = address_of(groups.store, _ENDPOINTS[kind])
-    if (address is not None and address[0].startswith("http:")) or _of_environment(_ALLOW_HTTP) == "true":
-        groups.client.setdefault("allow_http", True)  # whoever writes http: means it
+    if (address is not None and address[0].startswith("http:")) or _first_of_environment(_ALLOW_HTTP) == "true":
+        groups.client.setdefault("allow_http", True)  # an address with http: is a choice
     return groups
 
 
-def _of_environment(names: Sequence[str]) -> str:
-    """Return the first of some variables that is set, or an empty string."""
+def _first_of_environment(names: Sequence[str]) -> str:
+    """Return the first variable that is set, or an empty string."""
     return next(filter(None, map(os.environ.get, names)), "")
 
 
 def _credential_provider(groups: _Groups) -> Any:
-    """Return boto3's provider, where the library alone would find no credentials and boto3 may; else None."""
+    """Return boto3's provider if boto3 has credentials and the library would find none, or None."""
     if groups.profile is None and (
         _has_any(groups.store, "access_key_id", "skip_signature", "web_identity_token_file")
         or _has_any(groups.store, "container_credentials_relative_uri", "container_credentials_full_uri")
@@ -239,7 +236,7 @@ def _credential_provider(groups: _Groups) -> Any:
 
         with suppress(BotoCoreError, ValueError, OSError):
             session = boto3.Session(profile_name=groups.profile)
-            # Asking for a role is left to the library, which asks faster.
+            # The library asks for a role faster than boto3.
             session._session.get_component("credential_provider").remove("iam-role")  # noqa: SLF001 - no public way
             if session.get_credentials() is not None:
                 return Boto3CredentialProvider(session)
@@ -253,7 +250,7 @@ def _credential_provider(groups: _Groups) -> Any:
 
 
 def _others_know(store: Mapping[str, str], kind: StoreKind) -> bool:
-    """Return whether options, the environment or a file name credentials of Google or Azure."""
+    """Return True if options, the environment or a file name credentials of Google or Azure."""
     return (
         any(map(_OTHERS_GIVE[kind].search, store))
         or any(map(_OTHERS_FIND[kind].match, os.environ))
@@ -262,10 +259,8 @@ def _others_know(store: Mapping[str, str], kind: StoreKind) -> bool:
 
 
 def _check_role(kind: StoreKind) -> None:
-    """Raise unless something answers where a machine of a cloud asks for its role.
-
-    Without it the library would ask for minutes.
-    """
+    """Raise unless the service with the role of a cloud machine answers."""
+    # Without it the library would try for minutes.
     if (kind is StoreKind.S3 and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true") or not _has_role():
         raise OptionError(
             f"no credentials for {kind.value} were found: {_REMEDY[kind]}, give the machines a role, or "
@@ -274,7 +269,7 @@ def _check_role(kind: StoreKind) -> None:
 
 
 def _has_role() -> bool:
-    """Return whether something answers where a machine of a cloud asks for its role. A second at most."""
+    """Return True if the service with the role of a cloud machine answers within a second."""
     try:
         socket.create_connection(_METADATA_ADDRESS, timeout=_METADATA_SECONDS).close()
     except OSError:

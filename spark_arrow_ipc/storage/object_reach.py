@@ -1,8 +1,8 @@
-"""`check_reachable`: whether a server of one's own answers, before the library repeats requests to it for minutes; and the sentences.
+"""`check_reachable`: check that a private server answers, before the library repeats requests to it for minutes.
 
-The library repeats a request that found no server as often as one that a busy server refused, some two minutes by default.
-A wrong address does not become right by that. So the first use of a store in a process asks its address whether anything
-answers, a few seconds at most. Requests after it are repeated as they were: a server may be busy or start again.
+The library repeats requests to an address without a server as it does to a busy server, some two minutes by default, which
+does not help if the address is wrong. So the first use of a store in a process connects to its address, for a few seconds
+at most. Later requests are repeated as before: a server may be busy or start again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 _MOST_SECONDS: Final = 5.0
-"""After so many no new try begins. One waits as long at most, unless the option connect_timeout says less."""
+"""Time for new tries, and for one try without a shorter connect_timeout."""
 
 _CONNECT: Final = re.compile(r"kind: Connect\b")
 """The library's words for a request that was not sent, in the state that follows its text."""
@@ -45,23 +45,14 @@ _REASONS: Final = (
     (r"TimedOut|timed out|deadline", "nothing answered in time; check the host and the port{where}, and the network"),
     (r"", "no connection could be made; check the host and the port{where}, and the network"),
 )
-"""By words in the library's state: what is wrong with a connection."""
-
+"""By words in the library's state: the fault of a connection, the most special first."""
 
 _reached: set[str] = set()
 """Servers that have answered this process."""
 
 
 def no_connection(error: BaseException, where: str = "") -> str | None:
-    """Return the sentence of a request for which no connection was made; None for every other error.
-
-    Parameters
-    ----------
-    error
-        The library's.
-    where
-        The option or variable that has the address.
-    """
+    """Describe a library's error without a connection, naming the option or variable of the address; None for others."""
     text = str(error)
     if _CONNECT.search(text) is None or _NO_SERVER.search(text) is None:
         return None
@@ -72,20 +63,18 @@ def no_connection(error: BaseException, where: str = "") -> str | None:
 
 
 def check_reachable(url: str, where: str, path: str, client: Mapping[str, Any], max_retries: int) -> None:
-    """Raise if no connection to a server can be made; whatever it answers is an answer.
-
-    One request without credentials, for the server's root, in a process.
+    """Raise if no connection to a server can be made, by one request of this process for its root, without credentials.
 
     Parameters
     ----------
     url, where
-        The address, and the option or variable that has it.
+        The address, and the option or variable with it.
     path
-        The path that is in errors.
+        The path in errors.
     client
         The options of the library's client.
     max_retries
-        How often a request is repeated at most.
+        Most repetitions of a request.
     """
     parts = urlsplit(url)
     root = f"{parts.scheme}://{parts.netloc}"
@@ -99,26 +88,27 @@ def check_reachable(url: str, where: str, path: str, client: Mapping[str, Any], 
     options = {"connect_timeout": limit, **client, "timeout": limit}
     make: Any = HTTPStore
     store = make(root, client_options=options, retry_config={"max_retries": 0})
-    begun = time.monotonic()
+    start = time.monotonic()
     for number in range(1 + min(max_retries, _TRIES - 1)):
         if number:
             time.sleep(_PAUSE_SECONDS)
         try:
             head(store, "")
         except (BaseError, OSError) as error:
+            # Any answer will do, a refusal too: it comes from a server.
             sentence = no_connection(error, where)
         else:
             sentence = None
         if sentence is None:
             _reached.add(root)
             return
-        if time.monotonic() - begun > _MOST_SECONDS:
+        if time.monotonic() - start > _MOST_SECONDS:
             break
     raise OSError(errno.EIO, sentence, path)
 
 
 def address_of(options: Mapping[str, str], variables: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return the address of a server of one's own, and the option or variable that has it; None for those of a cloud."""
+    """Return the address of a private server, and the option or variable with it; None for a cloud's."""
     for name, value in options.items():
         if re.fullmatch(
             r"(?i)((aws|azure|azure_storage|google)_)?(endpoint|endpoint_url|endpoint_url_s3|base_url)", name

@@ -1,7 +1,7 @@
 """`ObjectStorage`: buckets of S3, Google Cloud Storage and Azure, public web servers, over the library obstore.
 
-A directory is a prefix of keys. A file appears whole when its writer is closed, and is never changed in place. Errors are
-builtin ones (`OSError`) of one line that holds no value of an option. Only the options travel by pickle.
+A directory is a prefix of keys. A file appears complete when its writer is closed, and is never changed in place. Errors are
+builtin ones (`OSError`) of one line, without values of options. Only the options travel by pickle.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _ATTEMPTS: Final = 5
-"""Attempts of a conditional request that was refused although nothing is there."""
+"""Attempts of a conditional request that is refused without an object of that name."""
 
 _UNQUOTED: Final = (StoreKind.MEMORY, StoreKind.HTTP)
-"""The kinds whose ETags are used as they are: the library's memory compares them so, and web servers have no listing."""
+"""The kinds whose ETags need no quotes: the library's memory compares them without, and web servers have no listing."""
 
 _PART_NBYTES: Final = 256 << 10
-"""Fewest bytes of a reply that are stored at once."""
+"""Fewest bytes of a reply that are copied at once."""
 
 _DELETE_THREADS: Final = 16
 _BATCH: Final = 1_000
 """Keys of one request that deletes, and of one page of a listing."""
 
 _stores: Final = Connections["ObjectStore"]("an object store, whose connections")
-"""By root, options, and whether they are for copies."""
+"""By root, options, and True for copies."""
 
 _PROBE: Final = "probe"
-"""Name of the empty object that `ObjectStorage.check_put_if_absent` asks a store for again and again."""
+"""Name of the empty object that `ObjectStorage.check_put_if_absent` tries to create."""
 
 _proven: set[tuple[str, StorageOptions]] = set()
-"""Buckets, by root and options, of which this process knows that they keep what is there."""
+"""Buckets, by root and options, that refuse to replace an object, as this process has checked."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,27 +69,25 @@ class ObjectStorage(RemoteStorage):
         return object_path(path)
 
     def unique_path(self, path: str) -> str:
-        """Return the path as all spellings of its bucket have it (`real_url`)."""
+        """Return one path for all spellings of its bucket (`real_url`)."""
         account = dict(self.options).get("account_name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
         return real_url(path, account)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
-        """Return the state of an object, or of a prefix that keys have; the root of a bucket is always there.
-
-        One request, two for what has the looks of the other: a name with a dot is a file, one without a directory.
-        """
+        """Return the state of an object or of a prefix of keys, by one request or two; the root of a bucket always exists."""
         store, key = self._at(path)
         if not key:
             return Status(path, Kind.DIRECTORY)
-        looks = (self._file_status, self._directory_status)
-        for look in looks if "." in name_of(key) else reversed(looks):
-            status = look(store, path, key)
+        requests = (self._file_status, self._directory_status)
+        # Most names with a dot are files, and most others directories, so that the first request has the answer.
+        for request in requests if "." in name_of(key) else reversed(requests):
+            status = request(store, path, key)
             if status is not None:
                 return status
         return None
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield what is directly below a prefix. One request for 1,000 names; a web server has no listing."""
+        """Yield the states of names directly below a prefix, 1,000 a request; a web server has no listing."""
         if kind_of(directory) is StoreKind.HTTP:
             return
         store, key = self._at(directory)
@@ -115,7 +113,7 @@ class ObjectStorage(RemoteStorage):
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
         listed: Status | None = None,
     ) -> ByteSource:
-        """Return the bytes of an object. One request, none if it was listed."""
+        """Return the bytes of an object, by one request, or without one if it was listed."""
         status = listed
         if status is None:
             store, key = self._at(path)
@@ -125,26 +123,26 @@ class ObjectStorage(RemoteStorage):
         return RemoteSource(self._fetch(path, status.nbytes, status.version), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return a small object whole. One request."""
+        """Return the bytes of a small object, by one request."""
         return self._read(path, max_nbytes)[0]
 
     def create(self, path: str) -> BinaryIO:
-        """Create an object, which appears when it is closed, and not at all if its ``with`` block fails."""
+        """Create an object, which appears when it is closed, unless its ``with`` block fails."""
         store, key = self._at(path)
         return cast("BinaryIO", ObjectUpload(store, key, path, self._errors, self.put_if_absent))
 
     def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
-        """Write a small object in place of what is there. One request."""
+        """Write or replace a small object, by one request."""
         store, key = self._at(path)
         with write_errors(path, self.options):
             load_obstore().put(store, key, data, use_multipart=False)
 
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002 - it always is
-        """Write a small object unless one is there. One request; another one where the answer is not plain."""
+        """Write a small object unless it exists, by one request, or more if the answer is ambiguous."""
         obstore = load_obstore()
         store, key = self._at(path)
-        # The answer alone is not believed: the library repeats a request whose reply was lost, and is then told of its own
-        # object. So each object names its writer, and what lies there is looked at.
+        # A refusal may be about our own object: the library repeats a request whose reply was lost. So each object names
+        # its writer, and a refused one is read.
         writer = uuid.uuid4().hex
         for last in [False] * (_ATTEMPTS - 1) + [True]:
             try:
@@ -156,22 +154,19 @@ class ObjectStorage(RemoteStorage):
                 try:
                     content, attributes = self._read(path, len(data))
                 except LimitError:
-                    return False  # larger than ours
+                    return False  # another one, as it is larger
                 except FileNotFoundError:
                     if last:
                         raise error from None
-                    continue  # refused because of another attempt that made nothing, or never stored
+                    continue  # refused because of another attempt that failed, or never stored
                 return attributes[WRITER] == writer if WRITER in attributes else content == data
             else:
                 return True
         raise AssertionError("unreachable")
 
     def check_put_if_absent(self, directory: str) -> None:
-        """Raise if the store writes an object that is there already although it was told not to.
-
-        A process asks each bucket once: one request, two where nobody has asked before. The empty object that this makes
-        in the directory stays, so that the next process has one that is there.
-        """
+        """Raise if the store replaces an object despite the condition; one request a bucket and process, or two."""
+        # The empty object stays in the directory, so that the next process needs only the request that must be refused.
         bucket = split_url(directory)[0], self.options
         if bucket in _proven:
             return
@@ -187,7 +182,7 @@ class ObjectStorage(RemoteStorage):
         _proven.add(bucket)
 
     def _makes(self, path: str) -> bool:
-        """Return whether the store answers that it made an empty object."""
+        """Return True if the store answers that it made an empty object."""
         obstore = load_obstore()
         store, key = self._at(path)
         try:
@@ -200,7 +195,7 @@ class ObjectStorage(RemoteStorage):
         return True
 
     def publish(self, staged: str, final: str) -> bool:
-        """Copy an object on the server, without its bytes coming here. One request, more after errors."""
+        """Copy an object on the server, by one request, or more after errors."""
         if len({split_url(self.unique_path(path))[0] for path in (staged, final)}) > 1:
             raise UnsupportedError(f"an object is copied within its bucket, and not to {final}", path=staged)
         store, key = self._at(staged, copies=True)
@@ -212,11 +207,11 @@ class ObjectStorage(RemoteStorage):
         return copy_with_repeats(copy, max(1, repetitions(self.options)))
 
     def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
-        """Refuse: no object is ever moved away."""
+        """Refuse, as no object is ever moved."""
         raise UnsupportedError("an object store copies, and moves nothing", path=path)
 
     def delete(self, path: str) -> None:
-        """Delete an object; nothing happens if it is not there."""
+        """Delete an object if it exists."""
         store, key = self._at(path)
 
         def delete() -> None:
@@ -227,7 +222,7 @@ class ObjectStorage(RemoteStorage):
             repeat(delete)
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """Delete objects, 1,000 a request; missing ones do not matter."""
+        """Delete objects, if they exist, 1,000 a request."""
         by_root = defaultdict(list)
         for path in paths:
             root, key = split_url(path)
@@ -246,13 +241,13 @@ class ObjectStorage(RemoteStorage):
             with self._errors(directory):
                 return [meta["path"] for page in load_obstore().list(store, prefix=key or None) for meta in page]
 
-        # Listed whole first: a page after a deletion may begin behind what is left.
+        # Listed completely first: a page after a deletion may begin behind keys that remain.
         self.delete_all([join_url(root, key_below) for key_below in repeat(keys)])
 
     def _at(self, path: str, *, copies: bool = False) -> tuple[ObjectStore, str]:
         """Return the connection and the key of a path."""
         root, key = split_url(path)
-        # There is one memory, whoever asks.
+        # All options share one memory.
         of = (root, (), False) if kind_of(root) is StoreKind.MEMORY else (root, self.options, copies)
         return _stores.get(of, partial(connect, root, self.options, copies=of[2]), path), key
 
@@ -284,7 +279,7 @@ class ObjectStorage(RemoteStorage):
             with self._errors_of_version(store, path, key):
                 reply = obstore.get(store, key, options={"range": (start, start + len(into)), **if_match})
                 nbytes_now = reply.meta["size"]
-                # Whole, the library would hold the parts of the reply and the bytes that it makes of them at once.
+                # In parts: the library would hold a complete reply twice, in parts and joined.
                 for part in reply.stream(min_chunk_size=_PART_NBYTES) if nbytes_now == nbytes else ():
                     part_nbytes = len(part)
                     if filled + part_nbytes > len(into):
@@ -318,7 +313,7 @@ class ObjectStorage(RemoteStorage):
 
         try:
             repeat(delete)
-        except (FileNotFoundError, UnsupportedError):  # a store that deletes one by one, and has not all of them
+        except (FileNotFoundError, UnsupportedError):  # a store without bulk deletion, and without some of the keys
             with ThreadPoolExecutor(_DELETE_THREADS) as pool:
                 list(pool.map(lambda key: self.delete(join_url(root, key)), keys))
 
@@ -327,18 +322,18 @@ class ObjectStorage(RemoteStorage):
 
     @contextmanager
     def _errors_of_version(self, store: ObjectStore, path: str, key: str) -> Iterator[None]:
-        """Raise errors as `_errors`, of a request that names a version. One more request if the store refuses that."""
+        """Raise errors as `_errors` does, for a request with a version, and one more request if the store refuses it."""
         try:
             with self._errors(path):
                 yield
         except FileChangedError:
-            # HTTP's standard has one answer (412) for another version and for none; Azure keeps to it.
+            # HTTP has one answer (412) for another version and for a missing object, as Azure gives it.
             if self._is_gone(store, path, key):
                 raise missing(path) from None
             raise
 
     def _is_gone(self, store: ObjectStore, path: str, key: str) -> bool:
-        """Return whether an object is not there; False if the store does not say."""
+        """Return True if an object does not exist; False if the store does not tell."""
         try:
             return self._file_status(store, path, key) is None
         except OSError:
@@ -348,11 +343,8 @@ class ObjectStorage(RemoteStorage):
 def _file(path: str, meta: Any) -> Status:
     modified: datetime = meta["last_modified"]
     mtime_ns = int(modified.timestamp()) * 1_000_000_000 + modified.microsecond * 1_000
-    return Status(path, Kind.FILE, meta["size"], mtime_ns, version=_version(path, meta["e_tag"] or ""))
-
-
-def _version(path: str, e_tag: str) -> str:
-    """Return an ETag as requests and their answers have it: with quotes, which listings of Azure leave out."""
-    if not e_tag or e_tag.endswith('"') or kind_of(path) in _UNQUOTED:
-        return e_tag
-    return f'"{e_tag}"'
+    version = meta["e_tag"] or ""
+    # Requests need the quotes, which listings of Azure leave out.
+    if version and not version.endswith('"') and kind_of(path) not in _UNQUOTED:
+        version = f'"{version}"'
+    return Status(path, Kind.FILE, meta["size"], mtime_ns, version=version)

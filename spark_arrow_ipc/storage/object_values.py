@@ -1,8 +1,7 @@
-"""`checked`: the value of an option of an object store as the library (obstore) takes it, or one sentence that says what is expected.
+"""`parse_value`: convert the value of an option of an object store for the library (obstore), or refuse it in one sentence.
 
-The library panics over some values, repeats others in its errors and finds out about others after minutes. So each option
-whose values have a form is checked before the library gets it. A value may be a secret in the wrong place, so that no
-sentence here repeats one.
+The library panics over some values, repeats others in its errors and fails at others after minutes. So each option whose
+values have a form is checked before the library gets it. A value may be a secret in the wrong option: no error repeats one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage.base import PREFIX
 
 _PREFIXES: Final = re.compile(r"^(aws|azure(_storage)?|google)_")
-"""Beginnings that the library takes before the names of its options."""
+"""Prefixes that the library accepts before the names of its options."""
 
 _WEB: Final = ("http", "https")
 _PROXIES: Final = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
@@ -39,7 +38,7 @@ _MOST_SECONDS: Final = 365 * 86_400.0
 
 
 def parse_value(name: str, value: str) -> str | bool | int | timedelta:
-    """Return the value of an option, by its name without the prefix, as the library takes it."""
+    """Convert the value of an option for the library; `name` has no prefix."""
     rule = _RULES.get(_PREFIXES.sub("", name.lower()))
     if rule is None:
         return value
@@ -51,7 +50,7 @@ def parse_value(name: str, value: str) -> str | bool | int | timedelta:
 
 
 def check_endpoint(name: str, value: str) -> None:
-    """Raise if a variable of the environment that names a server does not; `name` is the variable's."""
+    """Raise if an environment variable for the address of a server has another value."""
     try:
         _web_address(value)
     except ValueError as error:
@@ -77,7 +76,7 @@ def _proxy(value: str) -> str:
 
 
 def _address(value: str, schemes: tuple[str, ...]) -> SplitResult:
-    """Return the parts of a URL with a host, or raise ValueError without a word."""
+    """Return the parts of a URL with a host, or raise a ValueError without text, which might repeat a secret."""
     try:
         address = urlsplit(value)
         port = address.port
@@ -96,24 +95,16 @@ def _flag(value: str) -> bool:
         raise ValueError from None
 
 
-def _store_flag(value: str) -> str:
-    return str(_flag(value)).lower()
-
-
 def _number(value: str) -> int:
     if not (value.isascii() and value.isdecimal()) or len(value) > 4:
         raise ValueError
     return int(value)
 
 
-def _count(value: str) -> str:
-    return str(_number(value))
-
-
 def _duration(value: str) -> timedelta:
     seconds, end = 0.0, 0
     text = value.strip()
-    for end, part in _parts(text):  # noqa: B007 - the last one counts
+    for end, part in _parts(text):  # noqa: B007 - the end of the last part
         seconds += part
     if not text or end != len(text) or seconds > _MOST_SECONDS:
         raise ValueError
@@ -121,7 +112,7 @@ def _duration(value: str) -> timedelta:
 
 
 def _parts(text: str) -> Iterator[tuple[int, float]]:
-    """Yield the seconds of each part of a duration such as ``1m 30s``, and where it ends."""
+    """Yield the end of each part of a duration such as ``1m 30s``, and its seconds."""
     position = 0
     while (match := _DURATION.match(text, position)) is not None:
         unit = match[3] or "s"
@@ -163,14 +154,14 @@ _RULES: Final[Mapping[str, _RULE]] = {
             "sse_bucket_key_enabled", "unsigned_payload", "use_azure_cli", "use_emulator", "use_fabric_endpoint",
             "virtual_hosted_style_request",
         ),
-        ("true or false", _store_flag),
+        ("true or false", lambda value: str(_flag(value)).lower()),
     ),
     **dict.fromkeys(
         ("connect_timeout", "pool_idle_timeout", "read_timeout", "retry_timeout", "timeout"),
         ("a number of seconds, or one with a unit of ms, s, m or h", _duration),
     ),
     "max_retries": ("a whole number below 10,000", _number),
-    "pool_max_idle_per_host": ("a whole number below 10,000", _count),
+    "pool_max_idle_per_host": ("a whole number below 10,000", lambda value: str(_number(value))),
     **dict.fromkeys(
         ("default_region", "region"),
         ("the name of a region, such as eu-central-1", _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")),
@@ -183,4 +174,4 @@ _RULES: Final[Mapping[str, _RULE]] = {
     ),
     "server_side_encryption": ("AES256, aws:kms, aws:kms:dsse or sse-c", _matching(r"AES256|aws:kms(:dsse)?|sse-c")),
 }  # fmt: skip
-"""By the option's name: what is expected, and what converts a value or raises ValueError, with a sentence or without."""
+"""By the option's name: a description of its values, and a function that converts one or raises ValueError."""

@@ -29,11 +29,7 @@ def storage_of(path: str | os.PathLike[str], options: StorageOptions = ()) -> tu
     return storage, resolved
 
 
-def _local(_: StorageOptions) -> Storage:
-    return LOCAL
-
-
-# The others are imported only when they are needed: workers that read local files start without them.
+# Imported late: workers that read local files start without these modules.
 
 
 def _objects(options: StorageOptions) -> Storage:
@@ -55,7 +51,7 @@ def _other(options: StorageOptions) -> Storage:
 
 
 _STORAGES: Final[Mapping[Place, Callable[[StorageOptions], Storage]]] = {
-    Place.LOCAL: _local,
+    Place.LOCAL: lambda _: LOCAL,
     Place.OBJECTS: _objects,
     Place.HADOOP: _hadoop,
     Place.OTHER: _other,

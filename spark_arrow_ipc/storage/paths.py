@@ -1,8 +1,8 @@
-"""Paths as calls use them, local ones and URLs: which storage one is in, and the one way in which every call writes it.
+"""Paths, local ones and URLs: the storage of a path, and its one spelling in all calls.
 
-They are absolute strings with parts separated by ``/``, or URLs without a slash at the end, ``s3://bucket/a/b``, whose root
-is the part that names the bucket, container or host; what follows is the key. Percent signs are characters of a name like
-others, as in Hadoop's paths; `local_path` decodes them in a ``file:`` URI.
+They are absolute strings with parts separated by ``/``, or URLs without a slash at the end, ``s3://bucket/a/b``, of a root,
+which names the bucket, container or host, and a key. Percent signs are characters of a name like others, as in Hadoop's
+paths; `local_path` decodes them in a ``file:`` URI.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -22,17 +21,12 @@ ONE_KIND: Final = (
     "one read takes either local paths or those of object stores, of Hadoop, or of other schemes; read each and unite "
     "them with union()"
 )
-
-
 """Error for paths of several storages."""
-
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z0-9+.-]+)*)://([^/]*)(.*)", re.DOTALL)
 """A URL; several schemes are a chain of fsspec's file systems, which is refused."""
 
-
 _WEB: Final = frozenset({"http", "https"})
-
 
 _SIGNED: Final = ".*(sig|signature|token|credentials?|secret|key|password)[^&/]*="
 
@@ -40,12 +34,23 @@ _QUERY: Final = {
     True: re.compile(rf"\?|#{_SIGNED}", re.IGNORECASE | re.DOTALL),
     False: re.compile(rf"[?#]{_SIGNED}", re.IGNORECASE | re.DOTALL),
 }
+"""The pattern of a query for web servers, and for other stores, whose names and patterns may have a ``?``."""
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that obstore refuses in keys."""
 
-"""The pattern of a query, for web servers and for others, in whose names ``?`` is a character or a pattern's."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
+"""A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
 
+_LOCAL_HOSTS = ("", "localhost")
 
-"""Length of a path or pattern; keys of object stores have 1,024 bytes at most, paths of HDFS 8,000 characters."""
+_MOST_CHARACTERS: Final = 1 << 16
+"""Length of a path or pattern. Patterns may list names in braces; paths of systems, HDFS and stores have at most 8,000."""
+
+SEPARATOR: Final = "/"
+
+TEMPORARY_SUFFIX: Final = ".staged"
+"""Suffix of files that are incomplete or not committed yet; readers skip them everywhere."""
 
 
 def url_scheme(path: str) -> str | None:
@@ -57,7 +62,7 @@ def url_scheme(path: str) -> str | None:
 
 
 def has_query(path: str) -> bool:
-    """Return True if a path is a URL with a query, as signed ones have, or that may hold a secret in one."""
+    """Return True if a path is a URL with a query, which may be a signature or hold another secret."""
     match = _URL.fullmatch(path)
     return match is not None and _QUERY[match[1].lower() in _WEB].search(f"{match[2]}{match[3]}") is not None
 
@@ -65,8 +70,8 @@ def has_query(path: str) -> bool:
 def clean_url(path: str, *, authority: str, may_name: Callable[[str], bool], default: str = "") -> str:
     """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
 
-    `authority` names what stands after ``://``, for errors; `may_name` tells a name before an ``@`` there from a key or password;
-    `default` is what stands there where nothing does.
+    `authority` describes the part after ``://`` for errors, and `default` replaces an empty one; `may_name` returns True for a
+    name before an ``@`` that is not a key or password.
     """
     match = _URL.fullmatch(path)
     if match is None:
@@ -98,7 +103,8 @@ def clean_url(path: str, *, authority: str, may_name: Callable[[str], bool], def
 
 
 def _holds_user(host: str, key: str, may_name: Callable[[str], bool]) -> bool:
-    """Return whether a key or password stands before an ``@``; keys of clouds have slashes, so that it may be far off."""
+    """Return True if a key or password stands before an ``@``."""
+    # Also behind a slash, which keys of clouds have.
     user, at, _ = host.rpartition("@")
     if at:
         return not may_name(user)
@@ -145,21 +151,10 @@ _KINDS: Final = {
 
 
 OBJECT_SCHEMES: Final = tuple(_KINDS)
-
-
 """Schemes of object stores."""
 
-
 _SAME: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
-
-
-"""Schemes that are other names of one."""
-
-
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-
-
-"""Characters that obstore takes in no key."""
+"""Other names of a scheme."""
 
 
 def scheme_of(path: str) -> str | None:
@@ -181,7 +176,11 @@ def object_path(path: str | os.PathLike[str]) -> str:
     scheme = scheme_of(text)
     if scheme is None:
         raise UnsupportedError(ONE_KIND, path=text)
-    cleaned = clean_url(text, authority="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
+    # Azure has abfss://container@account.
+    is_azure = _KINDS[scheme] is StoreKind.AZURE
+    cleaned = clean_url(
+        text, authority="a bucket, container or host", may_name=lambda user: is_azure and ":" not in user
+    )
     if _CONTROL.search(cleaned):
         raise OptionError(
             "the path has a tab, line end or other control character, and the client of object stores takes none of them: "
@@ -197,21 +196,13 @@ def join_url(root: str, key: str) -> str:
 
 
 def real_url(path: str, account: str) -> str:
-    """Return the one URL that all spellings of a path have, to compare two: ``s3a`` is ``s3``, ``abfss`` is ``az``.
-
-    `account` is the one of Azure where the path names none.
-    """
+    """Return one URL for all spellings of a path, to compare two; `account` is Azure's if the path names none."""
     root, key = split_url(path)
     scheme, _, rest = root.partition("://")
     if _KINDS[scheme] is StoreKind.AZURE:
         container, at, host = rest.partition("@")
         rest = f"{container}@{(host.partition('.')[0] if at else account).lower()}"
     return join_url(f"{_SAME.get(scheme, scheme)}://{rest}", key)
-
-
-def _is_container(kind: StoreKind, user: str) -> bool:
-    """Return whether what stands before an @ is a container's name, as in abfss://container@account."""
-    return kind is StoreKind.AZURE and ":" not in user
 
 
 class Place(Enum):
@@ -235,22 +226,17 @@ _PLACES: Final = {
 
 
 def place_of(path: str) -> Place:
-    """Return the storage of a path as a person writes it. Without ``://`` it is local."""
+    """Return the storage of a user's path, which is local without ``://``."""
     scheme = url_scheme(path)
     return Place.LOCAL if scheme is None else _PLACES.get(scheme, Place.OTHER)
 
 
 def is_remote(path: str) -> bool:
-    """Return whether a path is in another storage than the local one."""
+    """Return True if a path is in another storage than the local one."""
     return place_of(path) is not Place.LOCAL
 
 
 # ---- paths and their parts
-
-SEPARATOR: Final = "/"
-
-TEMPORARY_SUFFIX: Final = ".staged"
-"""Suffix of files that are incomplete or not committed yet; readers skip them everywhere."""
 
 
 def join(directory: str, *parts: str) -> str:
@@ -288,21 +274,8 @@ def relative(path: str, directory: str) -> str:
     return path.removeprefix(inside) if path.startswith(inside) else "" if path == directory else path
 
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
-"""A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
-
-_LOCAL_HOSTS = ("", "localhost")
-
-_MOST_CHARACTERS: Final = 1 << 16
-"""Length of a path or pattern: patterns may list names in braces, paths of systems have 4,096 characters at most."""
-
-
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute local path of a plain path or ``file:`` URI.
-
-    Percent escapes are decoded in a URI, not in a plain path. ``.`` and ``..`` are resolved as in
-    Hadoop's paths, without following links.
-    """
+    """Return the absolute local path of a plain path or ``file:`` URI, whose percent escapes are decoded."""
     path = os.fspath(path)
     if not path:
         raise OptionError(expected="a path", found="an empty string")
@@ -323,11 +296,11 @@ def local_path(path: str | os.PathLike[str]) -> str:
     check_local(path)
     if path.lower().startswith("file:"):
         path = _of_file_uri(path)
-    return os.path.abspath(path)
+    return os.path.abspath(path)  # resolves . and .. as Hadoop's paths do, without following links
 
 
 def check_local(path: str) -> None:
-    """Raise if a local path is a URL with a single slash, or holds one with a password, which the system's errors would show."""
+    """Raise if a local path is a URL with a single slash, or holds a URL with a password, which errors would show."""
     if (scheme := _SCHEME.match(path)) and scheme[1].lower() != "file":
         raise UnsupportedError(
             f"paths with the scheme {scheme[1]}: and a single slash are not read or written; write {scheme[1]}:// and a "
