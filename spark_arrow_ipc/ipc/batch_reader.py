@@ -1,4 +1,4 @@
-"""Base class of the readers of both formats: batches one after the other, or several ahead; and what a writer takes: record batches of any library."""
+"""Base class of the readers of both formats, the import of record batches of any library, and blocks fetched ahead."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 class NumberedBatches(Protocol):
-    """Record batches that are known by their numbers: those of a file's footer, or pieces of tensors."""
+    """Record batches with numbers: of a file's footer, or pieces of tensors."""
 
     is_numbered: Literal[True]
 
     def __len__(self) -> int: ...
 
     def row_counts(self, numbers: Sequence[int]) -> list[int]:
-        """Return the rows of some of them, by their headers."""
+        """Return the rows of some batches, by their headers."""
 
 
 class BatchReader:
@@ -36,7 +36,7 @@ class BatchReader:
 
     format: str
     is_numbered: bool
-    """True if record batches are read by their numbers; of a stream the headers before tell where one is."""
+    """True for random access by numbers; a stream is read in order."""
 
     def __init__(self, source: ByteSource, columns: SelectedColumns) -> None:
         self._source = source
@@ -45,21 +45,21 @@ class BatchReader:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the batches: that of the file, or the selected columns."""
+        """The schema of the batches, with all or the selected columns."""
         return self._columns.schema
 
     @property
     def file_schema(self) -> Schema:
-        """The schema of the file or stream with all its columns, also those that are not read."""
+        """The schema of the file or stream with all its columns."""
         return self._columns.message.schema
 
     @property
     def path(self) -> str | None:
-        """The file as the caller named it, or None for bytes in memory."""
+        """The caller's name of the file, or None for bytes in memory."""
         return self._source.path
 
     def null_counts(self, header: RecordBatchHeader) -> list[int | None]:
-        """Return the nulls of each column of `schema` by the header of a batch; None where the header does not say."""
+        """Return the nulls of each column of `schema` by the header of a batch; None for a column without a count."""
         return self._columns.null_counts(header)
 
     def __iter__(self) -> Iterator[RecordBatch]:
@@ -70,16 +70,16 @@ class BatchReader:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule of the record batches, each decoded when the consumer takes it, in the consumer's thread.
+        """Return a capsule of all record batches of a file, or the remaining ones of a stream.
 
-        Of a file all batches; of a stream those that were not read yet. The reader has to stay open until then.
+        Each is decoded when the consumer requests it, in the consumer's thread; until then the reader must stay open.
 
         Raises
         ------
         SchemaMismatchError
             The requested schema has other columns. Other types are not provided: "conversion is best-effort".
         """
-        from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
+        from spark_arrow_ipc.arrow import c_data  # imported late: programs that export nothing need no ctypes
 
         c_data.check_requested(self.schema.fields, requested_schema)
         return c_data.stream_capsule(
@@ -87,7 +87,7 @@ class BatchReader:
         )
 
     def to_pyarrow(self) -> Any:
-        """Return a ``pyarrow.RecordBatchReader`` of the record batches, without a copy; as `__arrow_c_stream__`.
+        """Return a ``pyarrow.RecordBatchReader`` of the record batches of `__arrow_c_stream__`, without a copy.
 
         Raises
         ------
@@ -101,12 +101,12 @@ class BatchReader:
         return pa.RecordBatchReader.from_stream(self)
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # imported late, for notebooks
 
         return to_text.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
 
     def close(self) -> None:
-        """Close the file, if this reader opened it. Batches that were read stay valid."""
+        """Close the file, if this reader opened it; batches stay valid."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -130,7 +130,7 @@ _OURS: Final = (BatchReader, RecordBatchStream)
 
 
 def record_batches(source: Iterable[AnyBatches] | AnyBatches) -> Iterator[RecordBatch]:
-    """Return the record batches of a source, one after the other. What others lend is checked, and not copied."""
+    """Return the record batches of a source, one after the other; imported ones are checked, and not copied."""
     return chain.from_iterable(_parts(source))
 
 
@@ -159,21 +159,18 @@ def _part(source: Any) -> _Part | None:
 
 
 def _with_empty(stream: RecordBatchStream, source: Any) -> Iterator[RecordBatch]:
-    """Yield the batches of a source that can also give all its rows as one array."""
+    """Yield the batches of a source that can also export all its rows as one array."""
     batch = None
     for batch in stream:
         yield batch
-    if batch is None:  # the stream of a pyarrow batch leaves the batch out if it has no rows
+    if batch is None:  # the stream of a pyarrow batch without rows is empty
         yield RecordBatch.from_arrow(source)
 
 
 def with_schema(
     source: Iterable[AnyBatches] | AnyBatches, schema: Schema | None
 ) -> tuple[Schema, Iterator[RecordBatch]]:
-    """Return a schema, or else that of the first batch, and all batches of a source, as `record_batches`.
-
-    Where there are no batches, because all tables are empty, the schema is theirs.
-    """
+    """Return the given schema, or the schema of the first batch or of empty tables, and all batches of a source."""
     if schema is not None:
         return schema, record_batches(source)
     parts = _parts(source)
@@ -192,14 +189,14 @@ def with_schema(
 
 
 _HEADER_NBYTES: Final = 16 << 10
-"""Bytes that are read of a batch to know where its columns are."""
+"""First bytes of a batch that are read for the offsets of its columns."""
 
 _GROUP_NBYTES: Final = 4 << 20
 """Most bytes of small neighbours that are read together."""
 
-_WHOLE_BATCHES: Final = 4
+_COMPLETE_BATCHES: Final = 4
 _PROJECTED_BATCHES: Final = 8
-"""Most batches under way. Of projected ones few bytes are read, in two waits."""
+"""Most batches that are fetched at once. A projected one is few bytes, by two waits."""
 
 
 def windows(
@@ -232,14 +229,14 @@ class BatchesAhead:
         self, source: ByteSource, blocks: Sequence[Block], columns: SelectedColumns, numbers: Sequence[int]
     ) -> None:
         self._source, self._blocks, self._columns = source, blocks, columns
-        ahead = _WHOLE_BATCHES if columns.is_whole else _PROJECTED_BATCHES
+        ahead = _COMPLETE_BATCHES if columns.is_whole else _PROJECTED_BATCHES
         self._prefetch = Prefetch(source, self._jobs(numbers), ahead=ahead)
         self.close = self._prefetch.close
 
     def take(self, number: int) -> tuple[int, ByteSource] | None:
-        """Return the bytes of a record batch and of its small neighbours, and the number after the last of them.
+        """Return the bytes of a record batch and its small neighbours, and the number after the last one.
 
-        None if they are not known; then whoever reads them gets them, or the error.
+        None if they were not fetched, so that the usual read gets them or raises.
         """
         return self._prefetch.take(number)
 
@@ -253,17 +250,22 @@ class BatchesAhead:
                 count = small_neighbours(self._blocks, range(start, stop), small=WAITING_GAP_NBYTES, most=_GROUP_NBYTES)
                 block = self._blocks[start]
                 is_whole = self._columns.is_whole or block.nbytes <= WAITING_GAP_NBYTES
-                yield start, partial(self._whole, start, start + count) if is_whole else partial(self._ranges, start)
+                yield (
+                    start,
+                    partial(self._fetch_blocks, start, start + count)
+                    if is_whole
+                    else partial(self._fetch_ranges, start),
+                )
                 start += count
 
-    def _whole(self, start: int, stop: int) -> Fetch[tuple[int, ByteSource] | None]:
+    def _fetch_blocks(self, start: int, stop: int) -> Fetch[tuple[int, ByteSource] | None]:
         head, tail = self._blocks[start], self._blocks[stop - 1]
         if head.body_nbytes > self._columns.limits.max_batch_bytes:
-            return None  # no memory is taken for it; reading it raises the error
+            return None  # without memory for it; the usual read raises the error
         (data,) = yield [(head.byte_offset, tail.byte_offset + tail.nbytes - head.byte_offset)]
         return stop, Window(self._source, head.byte_offset, data)
 
-    def _ranges(self, number: int) -> Fetch[tuple[int, ByteSource] | None]:
+    def _fetch_ranges(self, number: int) -> Fetch[tuple[int, ByteSource] | None]:
         block, limits = self._blocks[number], self._columns.limits
         if block.metadata_nbytes > limits.max_metadata_bytes or block.body_nbytes > limits.max_batch_bytes:
             return None
@@ -276,19 +278,19 @@ class BatchesAhead:
         return number + 1, Fetched(self._source, starts, [head, *parts])
 
     def _ranges_of(self, block: Block, head: memoryview) -> list[tuple[int, int]]:
-        """Return the ranges that a batch's columns need, from its first byte on; none if its header is broken."""
+        """Return the ranges of a batch's columns, counted from its first byte; none if its header is broken."""
         try:
             metadata = head[: block.metadata_nbytes]
             message = decode_message(split_block(metadata, block), self._columns.limits)
             expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
             ranges = self._columns.wanted_ranges(message, WAITING_GAP_NBYTES)
-        except ArrowIpcError:  # reading the header again raises it, with its place
+        except ArrowIpcError:  # the usual read raises it with its location
             return []
         return [(block.metadata_nbytes + start, stop - start) for start, stop in ranges if stop <= block.body_nbytes]
 
 
 def with_blocks(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
-    """Return a source with some blocks in memory: small ones whole, of others the headers. `source` if it does not wait."""
+    """Return a source that waits with blocks in memory, or only their headers if they are large; others unchanged."""
     if not source.waits:
         return source
     places = join_ranges([(block.byte_offset, block.nbytes) for block in blocks], WAITING_GAP_NBYTES)
@@ -298,7 +300,7 @@ def with_blocks(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
 
 
 def with_headers(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
-    """Return a source with the headers of blocks in memory; `source` if it does not wait, or they are very large."""
+    """Return a source that waits with the headers of blocks in memory, unless they are very large; others unchanged."""
     if not source.waits:
         return source
     return _with_ranges(

@@ -1,12 +1,8 @@
 """Streams that follow another one in the same file, as ``cat a.arrows b.arrows`` makes them.
 
-Strategy
---------
-A stream ends at its marker, and nothing says that bytes after it are a part of it. Where they are another stream,
-whoever reads only the first loses rows without a word. `ConcatenatedStreams` is what to do then: read the first and
-warn, read all of them, or raise an error.
-
-A stream without an end marker is followed at once by the schema of the next one. That is an error unless all are read.
+How it works: a stream ends at its marker, and bytes after it are not a part of it. If they are another stream, readers of only
+the first lose rows without a warning. `ConcatenatedStreams` decides: read the first and warn, read all, or raise an error.
+If the first has no end marker, the schema of the next one follows at once, which is an error unless all are read.
 """
 
 from __future__ import annotations
@@ -28,20 +24,17 @@ class ConcatenatedStreams(StrEnum):
     WARN = "warn"
     """Read the first one and warn."""
     READ = "read"
-    """Read all of them; their schemas must agree."""
+    """Read all, whose schemas must agree."""
     ERROR = "error"
     """Raise an `InvalidFramingError`."""
 
 
 class ConcatenatedStreamsWarning(UserWarning):
-    """A file has another stream after the one that is read. Once a file and process."""
+    """A file has another stream after the one that is read; shown once a file and process."""
 
 
 def next_stream(source: ByteSource, end_offset: int, limits: Limits) -> tuple[Message, int] | None:
-    """Read the schema message of a stream that begins at `end_offset`, where another one ends.
-
-    Returns the message and the byte offset after it; None if there is no stream.
-    """
+    """Return the schema message of a stream after `end_offset`, the end of another, and its end; None for other bytes."""
     try:
         encapsulated = read_stream_message(source, end_offset, limits)
         if encapsulated is None:
@@ -55,7 +48,7 @@ def next_stream(source: ByteSource, end_offset: int, limits: Limits) -> tuple[Me
 
 
 class StreamEnds:
-    """Decides at the end of a stream, by its mode, whether another one with the schema of the first is read."""
+    """Decides by its mode at the end of a stream about another one after it."""
 
     def __init__(self, source: ByteSource, schema: SchemaMessage, mode: ConcatenatedStreams, limits: Limits) -> None:
         self._source = source
@@ -64,13 +57,12 @@ class StreamEnds:
         self._limits = limits
 
     def after(self, end_offset: int) -> int | None:
-        """Return the byte offset of the first message of the next stream; None if none is read.
+        """Return the byte offset of the first message of the next stream; None to read no other.
 
-        `end_offset` is after the end marker, or at the end of all bytes. If there is another stream:
-        InvalidFramingError if the mode is `ConcatenatedStreams.ERROR`, SchemaMismatchError if it has another schema and
-        is to be read, a ConcatenatedStreamsWarning if it is not read.
+        `end_offset` is after the end marker, or at the last byte. Another stream is an InvalidFramingError in the mode
+        `ConcatenatedStreams.ERROR`, a ConcatenatedStreamsWarning if it is not read, or a SchemaMismatchError.
         """
-        # A pipe may stay open after the stream: who only would warn does not wait for more of it.
+        # A pipe may stay open after the stream: a warning is not worth a wait for more bytes.
         if self._source.nbytes is None and self._mode is ConcatenatedStreams.WARN:
             return None
         following = next_stream(self._source, end_offset, self._limits)
@@ -93,10 +85,9 @@ class StreamEnds:
         return None
 
     def enter(self, message: Message, start: int, body_offset: int) -> int:
-        """Return the byte offset of the first message after a schema message that begins another stream.
+        """Return the byte offset after a schema message that begins another stream.
 
-        InvalidFramingError if not all streams are to be read, SchemaMismatchError if the schema is not that of the
-        first.
+        InvalidFramingError if only one stream is read, SchemaMismatchError if the schema differs from the first.
         """
         with error_context(path=self._source.path, byte_offset=start):
             if self._mode is not ConcatenatedStreams.READ or not isinstance(message.header, SchemaHeader):
@@ -119,7 +110,7 @@ _WAY_OUT = (
 
 
 def _difference(first: SchemaMessage, other: SchemaMessage) -> str | None:
-    """Say in which column two streams differ; None if both can be read as one. Metadata of schemas may differ."""
+    """Describe the first difference of two streams; None if both can be read as one, also with other metadata."""
     ours, theirs = first.schema, other.schema
     for i, (our_field, their_field) in enumerate(zip(ours.fields, theirs.fields, strict=False)):
         if our_field != their_field:

@@ -1,4 +1,4 @@
-"""Numbers and byte strings of the IPC format, and `Limits`: budgets of memory and nesting, beyond which a file is refused."""
+"""Numbers and byte strings of the IPC format, and `Limits`: the budgets of memory and nesting of a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ EXPERIMENTAL_COMPRESSION_KEY: Final = "ARROW:experimental_compression"
 RAW_BUFFER: Final = -1
 """Length prefix of a buffer that is stored uncompressed inside a compressed body."""
 
-
 MOST_DIMENSIONS: Final = 64
 """The most dimensions of a tensor: as many as a numpy array can have."""
 
@@ -64,25 +63,25 @@ ENDINGS: Final[Mapping[str, Format]] = {
     "arrows": Format.STREAM,
     "stream": Format.STREAM,
 }
-"""Endings of the names that writers of Arrow give, in lower case; of a file that is read they prove nothing."""
+"""Endings of the names of Arrow files, in lower case. Readers detect the format by the bytes instead."""
 
 
 class Validation(StrEnum):
     """The checks of a file's values."""
 
     FULL = "full"
-    """The values too: offsets, UTF-8, indices."""
+    """Values as well: offsets, UTF-8, indices."""
     STRUCTURAL = "structural"
     """Only sizes and bounds, which could harm memory or lose rows."""
 
 
 class TensorRows(StrEnum):
-    """The meaning of a row, where tensors are read as rows."""
+    """The meaning of a row of a tensor."""
 
     CELLS = "cells"
     """A cell: its coordinates and its value; of a sparse tensor the cells that its index names."""
     VALUES = "values"
-    """A whole tensor: its shape, the names of its dimensions, and its values by rows."""
+    """A tensor: its shape, the names of its dimensions, and its values in row-major order."""
 
 
 READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)
@@ -101,9 +100,9 @@ class Limits:
     max_batch_bytes
         Bytes of one record or dictionary batch: of its body, and of all its buffers, also once decompressed.
     max_dictionary_bytes
-        Bytes of all dictionaries of a file or stream that are held at once: of their bodies, and once decompressed.
+        Bytes of all dictionaries of a file or stream in memory: of their bodies, and once decompressed.
     max_slots
-        Slots of one array. Nulls and runs take no bytes of the file, however many there are.
+        Slots of one array; any number of nulls and runs takes no bytes of the file.
     max_metadata_bytes
         Bytes of one message's metadata, and of a footer.
     max_columns
@@ -111,10 +110,9 @@ class Limits:
     max_depth
         Levels of nesting of a field.
     max_buffers
-        Buffers of one batch that hold the bytes of views, of which a view column may have any number.
+        Buffers with the bytes of views in one batch; a view column may have any number.
     max_blocks
-        Record and dictionary batches that a footer lists, or that an index of a stream does. A stream that is only
-        read has no index, and may have any number of them.
+        Record and dictionary batches in a footer or in an index of a stream; a stream without an index may have any number.
     """
 
     max_batch_bytes: int = 2048 * _MIB

@@ -1,4 +1,8 @@
-"""Random access to the record batches of an Arrow IPC file (Columnar.rst, "IPC File Format")."""
+"""Random access to the record batches of an Arrow IPC file (Columnar.rst, "IPC File Format").
+
+How it works: the footer has the block of each record batch, which one read gets, or with `columns` a few. Where reads wait for
+a network, blocks are fetched ahead in threads. Small neighbours of one shape are decoded as one batch (`read_joined`).
+"""
 
 from __future__ import annotations
 
@@ -50,10 +54,9 @@ from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
 
 
 class FileReader(BatchReader):
-    """Random access to the record batches of an Arrow IPC file. Made by `open`.
+    """Random access to the record batches of an Arrow IPC file, opened by `open`.
 
-    Iterating yields all batches in order; each iteration starts anew. Dictionaries are read on first need, only
-    those of the columns that are read.
+    Each iteration yields all batches in order. Dictionaries of the selected columns are read when a batch needs them.
     """
 
     format = Format.FILE.value
@@ -73,14 +76,15 @@ class FileReader(BatchReader):
         self._footer = footer
         self._dictionary_nbytes = 0
         self._verifies = verify_checksums
-        self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
+        self._dictionaries = FileDictionaries(self._list_dictionaries, self._decode_dictionary)
         self._checks_start = checks_start
         self._threads = threads
         self._ahead: WeakSet[BatchesAhead | Ahead[RecordBatch]] = WeakSet()
 
     def check_start(self) -> None:
         """Check that the file begins as one, and that the footer names all its batches, if `ipc.open` did not."""
-        if self._checks_start:  # where reads wait: it would be another wait there, so the first read of a batch does it
+        # Where reads wait, `ipc.open` leaves this to the first read of a batch, to save a wait.
+        if self._checks_start:
             with error_context(path=self.path):
                 check_start(self._source, self._footer, self._columns.limits)
             self._checks_start = False
@@ -91,12 +95,12 @@ class FileReader(BatchReader):
         return self._footer.custom_metadata
 
     def read_schema_metadata(self) -> CustomMetadata:
-        """Read the custom metadata of the schema's message, which is not that of the schema; empty without a message.
+        """Read the custom metadata of the schema's message, apart from the schema's own; empty without a message.
 
         Raises
         ------
         ArrowIpcError
-            The first message of the file is broken, or no schema.
+            The first message of the file is broken, or not a schema.
         """
         with error_context(path=self.path):
             start = read_first_message(self._source, self._columns.limits)
@@ -104,20 +108,17 @@ class FileReader(BatchReader):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The places of the record batches."""
+        """The blocks of the record batches."""
         return self._footer.record_batches
 
     @property
     def dictionary_blocks(self) -> tuple[Block, ...]:
-        """The places of the dictionary batches."""
+        """The blocks of the dictionary batches."""
         return self._footer.dictionaries
 
     @cached_property
     def checksums(self) -> FileChecksums | None:
-        """The checksums of the file's messages; None without any, or if those in the footer are of another file.
-
-        Reads the schema message at the start of the file, if the footer has checksums.
-        """
+        """The checksums of the file's messages; None without any, or if the footer's belong to another file."""
         checksums = decode_checksums(self.custom_metadata)
         blocks = (*self.blocks, *self.dictionary_blocks)
         if checksums is None or not blocks:
@@ -126,14 +127,12 @@ class FileReader(BatchReader):
         nbytes = min(block.byte_offset for block in blocks) - len(FILE_HEADER)
         if not 0 < nbytes <= self._columns.limits.max_metadata_bytes:
             return None
+        # A program may have copied the pair into another file: the checksums cover the schema message, too.
         schema_message = self._source.read_at(len(FILE_HEADER), nbytes)
         return checksums if checksums.describe(schema_message, self.blocks, self.dictionary_blocks) else None
 
     def headers_fit(self, numbers: range) -> bool:
-        """Return whether the headers of record batches have the checksums of the footer. Reads no body.
-
-        False without checksums, and if a header cannot be read.
-        """
+        """Return True if all headers of record batches are readable and have the checksums of the footer."""
         if (checksums := self.checksums) is None:
             return False
         try:
@@ -155,7 +154,7 @@ class FileReader(BatchReader):
     def _read_in_threads(self) -> Iterator[RecordBatch]:
         self.check_start()
         if self._verifies:
-            _ = self.checksums  # read once, and not by each thread
+            _ = self.checksums  # so that the threads find them read
         ahead = self.read_ahead(range(len(self)))
         places = windows(len(self), None if ahead is None else partial(self._take, ahead))
         jobs = (partial(self._read_batch, i, window) for i, window in places)
@@ -170,14 +169,14 @@ class FileReader(BatchReader):
         return self._source.waits
 
     def read_ahead(self, numbers: Sequence[int]) -> BatchesAhead | None:
-        """Begin to read record batches in threads, for `read_joined`; None where reads do not wait.
+        """Start to read record batches in threads, for `read_joined`; None if reads do not wait.
 
-        Memory: 4 batches or 64 MiB, whichever is less, and at least one batch.
+        Takes memory for 4 batches or 64 MiB, whichever is less, and at least for one batch.
 
         Parameters
         ----------
         numbers
-            Record batches that will be read, rising. The caller closes what is returned.
+            Record batches that will be read, rising. The caller closes the result.
         """
         if not self._source.waits or not numbers:
             return None
@@ -188,18 +187,18 @@ class FileReader(BatchReader):
         return ahead
 
     def close(self) -> None:
-        """Close the file, if this reader opened it, and end what reads ahead. Batches that were read stay valid."""
+        """Close the file, if this reader opened it, and its threads; batches stay valid."""
         for ahead in self._ahead:
             ahead.close()
         super().close()
 
     def read_batch(self, i: int) -> RecordBatch:
-        """Read record batch `i`: one read of its block, or with `columns` of the ranges they need.
+        """Read record batch `i`, by one read of its block, or with `columns` by reads of their ranges.
 
         Raises
         ------
         IndexError
-            There is no such batch.
+            The file has no batch of this number.
         ArrowIpcError
             Its bytes are broken.
         """
@@ -207,7 +206,7 @@ class FileReader(BatchReader):
         return self._read_batch(i, None)
 
     def _read_batch(self, i: int, window: ByteSource | None) -> RecordBatch:
-        """Read record batch `i`, from bytes in memory if they are there."""
+        """Read record batch `i` from the source, or from a window of it in memory."""
         block = self.blocks[i]
         try:
             source: ByteSource = self._source if window is None else window
@@ -231,8 +230,8 @@ class FileReader(BatchReader):
     ) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         """Yield record batches `start` to `stop`, small ones joined, and the rows of each.
 
-        Small neighbours that can be decoded as one batch are joined: a few hundred kilobytes at a time, read at once
-        and whole whatever the projection. Other batches are as `read_batch` returns them.
+        Small neighbours that can be decoded as one batch are joined, up to a few hundred kilobytes, which one read gets
+        completely for any projection. Other batches are as from `read_batch`.
 
         Parameters
         ----------
@@ -241,25 +240,24 @@ class FileReader(BatchReader):
         below_rows
             Batches of this many rows or more are not joined.
         ahead
-            From `read_ahead`, where these batches are some of those that will be read; begun here by default.
+            From `read_ahead` for these batches and maybe others; by default for these.
 
         Raises
         ------
         ArrowIpcError
             As `read_batch`, after all batches before the broken one.
         """
-        begun = None if ahead is not None else self.read_ahead(range(start, stop))
-        with nullcontext() if begun is None else closing(begun):
+        new = None if ahead is not None else self.read_ahead(range(start, stop))
+        with nullcontext() if new is None else closing(new):
             self.check_start()
-            yield from self._read_joined(start, stop, below_rows, begun if ahead is None else ahead)
+            yield from self._read_joined(start, stop, below_rows, new if ahead is None else ahead)
 
     def _read_joined(
         self, start: int, stop: int, below_rows: int, ahead: BatchesAhead | None
     ) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         shapes = Shapes(self._columns.limits)
         window: ByteSource | None = None
-        held_stop = start
-        """Blocks before this one lie in the window."""
+        held_stop = start  # of the blocks in the window
         coalesces = True
         while start < stop:
             if start >= held_stop:
@@ -283,10 +281,7 @@ class FileReader(BatchReader):
             start += len(joined[1])
 
     def batch_rows(self, i: int) -> BatchRows | None:
-        """Return record batch `i` for reading ranges of its rows, or None if that is impossible.
-
-        Reads its header, and not its body.
-        """
+        """Read the header of record batch `i`, to read ranges of its rows; None if they cannot be read apart."""
         block = self._block(i)
         with self._at(i, block):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
@@ -337,7 +332,7 @@ class FileReader(BatchReader):
         return coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
 
     def read_header(self, i: int) -> RecordBatchHeader:
-        """Read the header of record batch `i`, with its row count, and not its body."""
+        """Read the header of record batch `i`, with its row count."""
         return self._read_header(self._source, i, None)
 
     def _read_header(self, source: ByteSource, i: int, checksums: MessageChecksums | None) -> RecordBatchHeader:
@@ -347,7 +342,7 @@ class FileReader(BatchReader):
             return expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
 
     def read_headers(self) -> Iterator[IndexedBatch]:
-        """Yield all record batches by their headers. Reads no body."""
+        """Yield all record batches by their headers."""
         rows = 0
         for i, block in enumerate(self.blocks):
             header = self.read_header(i)
@@ -355,17 +350,17 @@ class FileReader(BatchReader):
             rows += header.length
 
     def _with_headers(self, numbers: Sequence[int]) -> ByteSource:
-        """Return the source with the headers of record batches in memory, where reads wait and they are not large."""
+        """Return the source, with the headers of record batches in memory if reads wait and the headers are small."""
         blocks = [self._block(i) for i in numbers] if self._source.waits else ()
         return with_headers(self._source, blocks)
 
     def row_counts(self, numbers: Sequence[int], *, verified: bool = False) -> list[int]:
-        """Return the rows of record batches by their headers, which are `verified` as by a read if that is asked for."""
+        """Return the rows of record batches by their headers, optionally `verified` by their checksums."""
         source = self._with_headers(numbers)
         return [self._read_header(source, i, self._checksums(i) if verified else None).length for i in numbers]
 
     def nbytes_to_read(self, i: int) -> int:
-        """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""
+        """Return the bytes that `read_batch` reads for record batch `i`, by its header."""
         block = self._block(i)
         with self._at(i, block):
             message = self._read_batch_message(self._source, block, None)
@@ -373,14 +368,14 @@ class FileReader(BatchReader):
             return block.metadata_nbytes + sum(stop - start for start, stop in ranges)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
-        """Read the header of dictionary batch `i`, and not its body."""
+        """Read the header of dictionary batch `i`."""
         block = self.dictionary_blocks[i]
         with self._at(i, block, MessageHeader.DictionaryBatch):
             message = self._read_message(self._dictionary_source, block)
             return expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
 
     def _at(self, i: int, block: Block, kind: MessageHeader = MessageHeader.RecordBatch) -> error_context:
-        """Return the place of errors in a batch."""
+        """Return the context of errors in a batch."""
         return error_context(path=self.path, block_kind=kind.noun, block_number=i, byte_offset=block.byte_offset)
 
     def _block(self, i: int) -> Block:
@@ -389,7 +384,7 @@ class FileReader(BatchReader):
         return self.blocks[i]
 
     def _checksums(self, i: int) -> MessageChecksums | None:
-        """Return the checksums that record batch `i` is verified with; None if it is not."""
+        """Return the checksums to verify record batch `i`, or None."""
         return self.checksums.record_batch(i) if self._verifies and self.checksums is not None else None
 
     def _read_batch_message(self, source: ByteSource, block: Block, checksums: MessageChecksums | None) -> Message:
@@ -417,10 +412,10 @@ class FileReader(BatchReader):
 
     @cached_property
     def _dictionary_source(self) -> ByteSource:
-        """The source of dictionary batches: where reads wait, small ones are read at once, and kept."""
+        """The source of dictionary batches; if reads wait, small ones are read at once into memory."""
         return with_blocks(self._source, self.dictionary_blocks)
 
-    def _read_dictionary_headers(self) -> tuple[DictionaryBlock, ...]:
+    def _list_dictionaries(self) -> tuple[DictionaryBlock, ...]:
         headers = map(self.read_dictionary_header, range(len(self.dictionary_blocks)))
         return tuple(DictionaryBlock(header.id, header.is_delta) for header in headers)
 

@@ -1,10 +1,8 @@
 """Follow a stream while another process writes it.
 
-Strategy
---------
-A producer appends messages to a file, in writes that may end anywhere. `FollowReader` returns a record batch as soon as
-its message is whole; before, it looks at the file's length from time to time. What lies before the end that is known
-never changes, so that it is read as any stream is, and once. The stream ends at its end-of-stream marker.
+How it works: a producer appends messages to a file, in writes that may end anywhere. `FollowReader` checks the file's length
+from time to time, and returns a record batch as soon as its message is complete. Bytes before the known end never change, so
+that they are read like any stream, and once. The stream ends at its end-of-stream marker.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _Source = TypeVar("_Source", bound=ByteSource)
 _Stream = TypeVar("_Stream", bound=StreamReader)
 
 MakeStream = Callable[[GrowingSource], "GrowingStream"]
-"""Reads the schema of a source, and makes the reader of its stream."""
+"""Reads the schema of a source, and returns the reader of its stream."""
 
 _LEAST_POLL_SECONDS: Final = 0.001
 
@@ -46,11 +44,11 @@ class Follow:
     Parameters
     ----------
     poll_seconds
-        Time between two looks at the file's length.
+        Time between two checks of the file's length.
     timeout_seconds
-        Iteration ends if no record batch came for so long; None waits for ever.
+        Iteration ends after this time without a record batch; None waits for ever.
     stop
-        A callback that is asked before each wait; iteration ends when it returns True.
+        A callback before each wait; iteration ends when it returns True.
     """
 
     poll_seconds: float = 0.1
@@ -59,10 +57,10 @@ class Follow:
 
 
 class GrowingStream(StreamReader):
-    """The record batches of a stream as far as it is written."""
+    """The complete record batches of a stream that is being written."""
 
-    def next_whole(self) -> RecordBatch | None:
-        """Return the next record batch; None if it is not whole yet, or the stream has ended.
+    def next_complete(self) -> RecordBatch | None:
+        """Return the next record batch; None if it is incomplete, or the stream has ended.
 
         Raises
         ------
@@ -85,7 +83,7 @@ class GrowingStream(StreamReader):
 
     @property
     def is_at_end(self) -> bool:
-        """True if all bytes that were seen were read."""
+        """True if all bytes of the last check were read."""
         nbytes = self._source.nbytes
         return nbytes is not None and self._byte_offset >= nbytes
 
@@ -95,25 +93,26 @@ class GrowingStream(StreamReader):
         return self._byte_offset
 
     def _check_body(self, message: Message, body_offset: int) -> None:
-        """Raise if the body is not whole: before it is decoded, so that a part of it changes nothing and costs nothing."""
+        """Raise if the body is incomplete."""
+        # Before it is decoded: a part of a dictionary batch must not change the dictionaries in force.
         self._columns.limits.check("max_batch_bytes", message.body_nbytes, f"the body of a {message.kind.noun}")
         self._skip_body(body_offset, message.body_nbytes)
 
 
 class FollowReader:
-    """The record batches of a stream that another process still writes. Made by ``ipc.open(path, follow=True)``.
+    """The record batches of a stream that another process still writes, opened by ``ipc.open(path, follow=True)``.
 
-    Iterating waits for more. It ends at the end-of-stream marker (`has_ended`), at the timeout or when the callback
-    says so; another loop goes on where the last one ended.
+    Iteration waits for more batches. It ends at the end-of-stream marker (`has_ended`), at the timeout or by the callback;
+    another loop continues after the last batch.
 
     Parameters
     ----------
     source
         The file, which is closed with the reader.
     make
-        Makes the reader of the stream once there is a schema.
+        Returns the reader of the stream once the schema is complete.
     follow
-        How to wait.
+        The waits.
     """
 
     format = Format.STREAM.value
@@ -126,26 +125,26 @@ class FollowReader:
 
     @property
     def path(self) -> str | None:
-        """The file as the caller named it."""
+        """The caller's name of the file."""
         return self._source.path
 
     @property
     def has_ended(self) -> bool:
-        """True if the end-of-stream marker was read: no more record batches come."""
+        """True after the end-of-stream marker and the last record batch."""
         return self._stream is not None and self._stream.has_ended
 
     @property
     def schema(self) -> Schema:
-        """The schema of the batches, waited for if it is not written yet.
+        """The schema of the batches, after a wait if it is not written yet.
 
         Raises
         ------
         TimeoutError
-            The wait was ended by the timeout or the callback.
+            The timeout or the callback ended the wait.
         ArrowIpcError
             The file is not a stream, its schema is broken, or it was replaced.
         """
-        for _ in self._looks():
+        for _ in self._growths():
             if self._open_stream() is not None:
                 break
         if self._stream is None:
@@ -169,16 +168,16 @@ class FollowReader:
             yield batch
 
     def _wait(self) -> RecordBatch | None:
-        """Return the next record batch; None at the end of the stream or of the wait."""
-        for _ in self._looks():
+        """Return the next record batch; None at the end of the stream or the wait."""
+        for _ in self._growths():
             stream = self._open_stream()
-            batch = None if stream is None else stream.next_whole()
+            batch = None if stream is None else stream.next_complete()
             if batch is not None or self.has_ended:
                 return batch
         return None
 
-    def _looks(self) -> Iterator[None]:
-        """Yield at once, and then whenever the file has grown, until the wait is over."""
+    def _growths(self) -> Iterator[None]:
+        """Yield at once, and then each time that the file has grown, until the wait is over."""
         follow = self._follow
         deadline = None if follow.timeout_seconds is None else time.monotonic() + follow.timeout_seconds
         yield
@@ -196,13 +195,13 @@ class FollowReader:
             time.sleep(pause)
 
     def _open_stream(self) -> GrowingStream | None:
-        """Return the reader of the stream; None while there is no schema."""
+        """Return the reader of the stream; None before its schema is complete."""
         if self._stream is None:
             self._stream = open_growing(self._source, self._make)
         return self._stream
 
     def close(self) -> None:
-        """Close the file. Batches that were read stay valid."""
+        """Close the file; batches stay valid."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -218,10 +217,10 @@ class FollowReader:
 
 
 def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal: str = _NO_END_YET) -> _Stream | None:
-    """Return the reader of a stream that is being written, by `make`; None if its schema is not whole yet.
+    """Return the reader of a stream that is being written, by `make`; None if its schema is incomplete.
 
-    UnsupportedError, with the words of `refusal`, for the file format, whose end is written last; another ArrowIpcError
-    if it is not a stream, or its schema is broken.
+    UnsupportedError with the text of `refusal` for the file format, whose end is written last; another ArrowIpcError for other
+    bytes or a broken schema.
     """
     head = source.read_up_to(0, SNIFF_NBYTES)
     if len(head) < SNIFF_NBYTES:
@@ -236,10 +235,7 @@ def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal
 
 
 def open_source_to_follow(source: object) -> GrowingSource:
-    """Open a local path to be followed; TypeError if it is not a path.
-
-    UnsupportedError if it is in another storage, where files do not grow.
-    """
+    """Open a local path to follow; TypeError for another value, UnsupportedError for a storage whose files do not grow."""
     if not isinstance(source, str | os.PathLike):
         raise TypeError(f"expected the path of a file to follow, found {type(source).__name__}")
     path = os.fspath(source)

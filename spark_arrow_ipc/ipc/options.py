@@ -21,27 +21,27 @@ _CODECS: Final = {compression.word: compression for compression in CompressionTy
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options of reading a file or stream: the keywords of `ipc.open` as one value.
+    """The options of reading a file or stream, which `ipc.open` has as keywords.
 
     Parameters
     ----------
     columns
         Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
-        A function is called with the file's schema and returns these.
+        A function gets the file's schema and returns them.
     validation
         ``full`` checks the values that a row can see too (offsets, UTF-8, indices ...), ``structural`` only sizes and
         bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
     limits
         Budgets of memory and nesting.
     verify_checksums
-        Whether all that is read is compared with the checksums in the file's footer, if it has any.
+        True to compare all bytes that are read with the checksums in the file's footer, if it has any.
     concatenated_streams
-        What to do where another stream begins after the end of a stream: ``warn`` and read the first one, ``read`` all
-        of them, if their schemas agree, or an ``error``. Of a pipe, ``warn`` reads nothing after the end.
+        The treatment of another stream after the end of a stream: ``warn`` and read the first one, ``read`` all if their
+        schemas agree, or raise an ``error``. From a pipe, ``warn`` reads nothing after the end.
     threads
-        The most threads that decode record batches: they decompress and check them, and iterating yields them in their
-        order, an error with its batch. Takes memory for as many batches more, and reads bodies of a stream whole,
-        whatever `columns`. A `ByteSource` of your own must then be safe for threads.
+        The most threads that decompress and check record batches, which iteration yields in order, an error in its batch's
+        turn. They need memory for as many batches, read bodies of a stream completely despite `columns`, and call a
+        `ByteSource` of your own at once.
     """
 
     columns: Columns | None = None
@@ -78,16 +78,16 @@ class WriteOptions:
     format
         ``file`` (footer, random access) or ``stream``.
     compression
-        ``lz4``, ``zstd`` or None; a buffer that compression does not shrink is stored raw.
+        ``lz4``, ``zstd`` or None; a buffer that would not shrink is stored raw.
     compression_level
         None for the codec's default.
     dictionaries
-        How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, before
-        its record batches, which wait for all values until the writer closes: 16 MiB of them in memory, more in a
-        temporary file; a stream gets each dictionary before its first batch. ``delta``: nothing waits, the first
-        dictionary is written before its first use, and later values as deltas, which not every reader knows (polars).
-        Dictionaries inside of dictionaries have no deltas, which pyarrow refuses: with them a file is written as by
-        ``unify``. Ordered dictionaries that do not continue one another are an error, except in a stream by ``unify``.
+        The form of different dictionaries of a field. ``unify``: a file gets one dictionary a field, before its record
+        batches, which wait for all values until the writer closes: 16 MiB in memory, more in a temporary file; a stream
+        gets each dictionary before its first batch. ``delta``: nothing waits, the first dictionary precedes its first use,
+        and later values are deltas, which some readers lack (polars). A file with dictionaries inside of dictionaries, for
+        which pyarrow refuses deltas, is written as by ``unify``. Ordered dictionaries that do not continue each other are
+        an error, except in a stream by ``unify``.
     alignment
         Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
     metadata_version
@@ -95,7 +95,7 @@ class WriteOptions:
     legacy_framing
         Prefixes without the continuation marker, for readers before 0.15.
     checksums
-        Whether the footer gets checksums of all messages (`ipc.checksums`), which our reader verifies. File format only.
+        True for checksums of all messages in the footer of a file, which this package's reader verifies.
     """
 
     format: Format | Literal["file", "stream"] = Format.FILE
@@ -134,8 +134,8 @@ def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 def check_version(schema: Schema, version: MetadataVersion) -> None:
-    """Raise ValueError, with the path, if a field is of a type that is younger than the metadata version."""
-    # V4 is older than the type. Arrow C++ counts a validity buffer for it there, other readers do not.
+    """Raise ValueError, with the path, if a field has a type that the metadata version lacks."""
+    # V4 is older than run-end encoding: Arrow C++ expects a validity buffer for it in V4, other readers do not.
     walk = walk_fields(schema.fields) if version is MetadataVersion.V4 else ()
     paths = [path for path, field in walk if isinstance(field.type, RunEndEncoded)]
     if paths:
@@ -144,6 +144,6 @@ def check_version(schema: Schema, version: MetadataVersion) -> None:
 
 def check_message_metadata(pairs: Sized, version: MetadataVersion) -> None:
     """Raise ValueError if the version is V4 and a batch's message has pairs of custom metadata."""
-    # It takes any pair for the codec of Arrow 0.17, which had its name there.
+    # pyarrow reads any pair in V4 as the name of a codec, which Arrow 0.17 stored there.
     if pairs and version is MetadataVersion.V4:
         raise ValueError("custom metadata of batches needs metadata V5: pyarrow refuses to read it in V4")

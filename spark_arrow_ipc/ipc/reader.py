@@ -1,13 +1,13 @@
 """Open files and streams for reading.
 
-Strategy
---------
-A reader owns a `ByteSource` and the schema, and decodes one message at a time into a `RecordBatch`. Opening a file
-reads only its footer and first bytes; a body is read when its batch is, and with `columns` only the ranges that those
-columns need. Every error of a reader names the path, the block and the byte offset.
+How it works
+------------
+A reader has a `ByteSource` and the schema, and decodes one message at a time into a `RecordBatch`. To open a file, only its
+footer and first bytes are read; a body is read with its batch, and with `columns` only the ranges of these columns. Every
+error of a reader names the path, the block and the byte offset.
 
-The first bytes tell a file from a stream. Where each read waits for a network, the last ones do, which are needed
-anyway: what ends with the magic is a file, and its first bytes are looked at when its first batch is read.
+The first bytes distinguish a file from a stream. If each read waits for a network, the last bytes do, which are needed anyway:
+a source that ends with the magic is a file, and its first bytes are checked when its first batch is read.
 """
 
 from __future__ import annotations
@@ -96,41 +96,41 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     follow: bool | Follow = False,
     threads: int = 1,
 ) -> FileReader | StreamReader | FollowReader:
-    """Open an Arrow IPC file or stream; its first bytes tell the format.
+    """Open an Arrow IPC file or stream, by its first bytes.
 
     Parameters
     ----------
     source
         A path or the URL of an object store, bytes, or a binary file object, which for a stream may be unseekable.
     options
-        How to read, instead of the next keywords, which are the fields of `ReadOptions`.
+        A value with all of the next keywords, instead of these.
     columns
         Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
-        A function is called with the file's schema and returns these.
+        A function gets the file's schema and returns them.
     validation
         ``full`` checks the values that a row can see too (offsets, UTF-8, indices ...), ``structural`` only sizes and
         bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
     limits
         Budgets of memory and nesting.
     verify_checksums
-        Whether all that is read is compared with the checksums in the file's footer, if it has any.
+        True to compare all bytes that are read with the checksums in the file's footer, if it has any.
     concatenated_streams
-        What to do where another stream begins after the end of a stream: ``warn`` and read the first one, ``read`` all
-        of them, if their schemas agree, or an ``error``. Of a pipe, ``warn`` reads nothing after the end.
+        The treatment of another stream after the end of a stream: ``warn`` and read the first one, ``read`` all if their
+        schemas agree, or raise an ``error``. From a pipe, ``warn`` reads nothing after the end.
     storage
-        Options of an object store, such as ``{"region": "eu-central-1"}``: those of ``storage.*`` without the prefix.
+        Options of an object store, such as ``{"region": "eu-central-1"}``: ``storage.*`` without the prefix.
     follow
-        Whether the path is a local stream that another process still writes. Iterating then waits for more record
-        batches, and for the schema if there is none yet; `Follow` says how long. The stream ends at its marker.
+        True for a local stream that another process still writes, or `Follow` with the waits. Iteration waits for more record
+        batches, and for a missing schema, and ends at the stream's marker.
     threads
-        The most threads that decode record batches: they decompress and check them, and iterating yields them in their
-        order, an error with its batch. Takes memory for as many batches more, and reads bodies of a stream whole,
-        whatever `columns`. A `ByteSource` of your own must then be safe for threads.
+        The most threads that decompress and check record batches, which iteration yields in order, an error in its batch's
+        turn. They need memory for as many batches, read bodies of a stream completely despite `columns`, and call a
+        `ByteSource` of your own at once.
 
     Raises
     ------
     InvalidFramingError
-        It is neither; the message says what it looks like.
+        The source has neither format; the message names a likely one.
     ArrowIpcError
         The footer or the schema is broken.
     ColumnNotFoundError
@@ -140,7 +140,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     ValueError
         `validation` or `threads` is not one of these values.
     TypeError
-        There are options and keywords at once.
+        `options` and keywords are given at once.
     """
     keywords = ReadOptions(columns, validation, limits, verify_checksums, concatenated_streams, threads)
     if options is not None and keywords != DEFAULT_READ:
@@ -209,7 +209,7 @@ def read_schema(
 
 @contextmanager
 def _open_source(openable: Openable, storage: Mapping[str, str] | None) -> Iterator[ByteSource]:
-    """Open a source for a reader, which closes it; after an error it is closed here."""
+    """Open a source for a reader, which closes it, and close it after an error."""
     source = keep_ends(open_source(openable, storage))
     try:
         with error_context(path=source.path):
@@ -246,7 +246,7 @@ def _follow(openable: Openable, options: ReadOptions, how: Follow) -> FollowRead
 
 
 def _head_of(source: ByteSource, demanded: Format) -> memoryview | None:
-    """Return what `_format_of` returns beside the format, which is demanded."""
+    """Return the first bytes of a source (`_format_of`), which must have the demanded format."""
     actual, head = _format_of(source)
     if actual is not demanded:
         raise InvalidFramingError(
@@ -256,7 +256,7 @@ def _head_of(source: ByteSource, demanded: Format) -> memoryview | None:
 
 
 def _format_of(source: ByteSource) -> tuple[Format, memoryview | None]:
-    """Return the format of a source, and its first bytes; None of a file that its last bytes tell."""
+    """Return the format of a source, and its first bytes; None for a file by its last bytes."""
     if isinstance(source, KeptEnds) and not source.is_small and source.ends_with(MAGIC):
         return Format.FILE, None
     head = read_head(source)
@@ -264,7 +264,7 @@ def _format_of(source: ByteSource) -> tuple[Format, memoryview | None]:
 
 
 def _read_file_metadata(source: ByteSource, head: memoryview | None, limits: Limits) -> tuple[Footer, SchemaMessage]:
-    """Read the footer of a file, and the schema in it; compare the first bytes, if they are known."""
+    """Read the footer of a file with its schema; check the first bytes, if they are known."""
     if isinstance(source, ForwardSource):
         raise UnsupportedError("the file format needs a source that can seek; read it into memory and open the bytes")
     flatbuffer, byte_offset = read_footer(source, limits)
@@ -277,7 +277,7 @@ def _read_file_metadata(source: ByteSource, head: memoryview | None, limits: Lim
 
 
 def _read_stream_schema(source: ByteSource, limits: Limits) -> tuple[SchemaMessage, int, CustomMetadata]:
-    """Read the schema of a stream; return it, the byte offset of the next message, and the metadata of the message."""
+    """Return the schema of a stream, the byte offset of the next message, and the metadata of the schema's message."""
     encapsulated = read_stream_message(source, 0, limits)
     if encapsulated is None:
         raise InvalidFramingError(expected="a schema", found="the end of the stream", byte_offset=0)

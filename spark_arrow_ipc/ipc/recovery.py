@@ -1,15 +1,14 @@
-"""Open what is complete of truncated and damaged files and streams.
+"""Open the complete record batches of truncated and damaged files and streams.
 
-Strategy
---------
-The bytes between a file's magic and its footer are a stream. If the footer is missing or broken, `open_recovered` walks
-the headers of all messages and makes a footer of them; the usual `FileReader` gets it, with the usual checks, and as lazy
-as always. A truncated stream is walked as well, so that the number of complete batches is known before the first is read.
-A walk reads no bodies. Recovered batches are therefore always validated in full: reading a batch whose dictionary was
-lost with the end raises an error.
+How it works
+------------
+The bytes between a file's magic and its footer are a stream. If the footer is missing or broken, `open_recovered` walks the
+headers of all messages and builds a footer, which the usual `FileReader` gets, with the usual checks. A truncated stream is
+walked as well, so that the number of complete batches is known before the first is read. A walk reads no bodies. So
+recovered batches are always validated in full: a batch whose dictionary was lost with the end is an error.
 
-`open_to_repair` looks at the bytes after the last complete message too, and says what they are (`Rest`). A file with its
-own footer may have been written over a larger one, whose footer is the last of all: the first one is its file's.
+`open_to_repair` also classifies the bytes after the last complete message (`Rest`). A file may have been written over a
+larger one, whose footer is at the end then: the first footer belongs to the file.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
 class Recovered:
     """The complete record batches of a file or stream."""
 
-    reader: FileReader | StreamReader | None  # of the complete batches; None if not even the schema is complete
-    index: StreamIndex | None = None  # the places of the complete messages; None for a sound file, which is not walked
-    lost: InvalidArrowError | None = None  # why the rest cannot be read; None if nothing is lost
+    reader: FileReader | StreamReader | None  # of the complete batches; None if the schema is incomplete
+    index: StreamIndex | None = None  # the complete messages; None for a sound file, which is not walked
+    lost: InvalidArrowError | None = None  # the reason of a loss; None if nothing is lost
 
     @property
     def batches(self) -> int | None:
@@ -63,7 +62,7 @@ class Recovered:
         return None if self.index is None else len(self.index.batches)
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        """Yield the batches whose messages are complete; the reader's errors apply."""
+        """Yield the batches with complete messages, with the reader's errors."""
         return islice(self.reader or (), self.batches)
 
     def close(self) -> None:
@@ -73,10 +72,10 @@ class Recovered:
 
 
 def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT_READ) -> Recovered:
-    """Open a file or stream, and recover its complete batches if it is truncated; of these the rest is validated in full.
+    """Open a file or stream, or recover its complete batches, which are validated in full then.
 
-    A sound file costs what `ipc.open` costs; a stream or a broken file costs a small read more for each message.
-    `opens` opens the source, or gives its path or bytes, and is called once or twice.
+    A sound file costs as much as `ipc.open`, a stream or a broken file a small read more for each message. `opens` returns the
+    open source, its path or its bytes, at one or two calls.
     """
     in_full = replace(options, validation=Validation.FULL)
     reader = None
@@ -102,7 +101,7 @@ def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT
 
 
 def _without_end(source: ByteSource, why: InvalidArrowError, options: ReadOptions) -> Recovered:
-    """Recover a source that cannot be opened; raise `why` if it never was Arrow."""
+    """Recover a source that cannot be opened; raise `why` if it does not begin as Arrow."""
     try:
         head = bytes(source.read_up_to(0, len(FILE_HEADER)))
         if not any(start.startswith(head[: len(start)]) for start in (MAGIC, CONTINUATION.to_bytes(4, "little"))):
@@ -120,7 +119,7 @@ def _without_end(source: ByteSource, why: InvalidArrowError, options: ReadOption
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WalkedFile:
-    """A file by its messages: their index, and a footer made of it."""
+    """A file by its messages: their index, and a footer from it."""
 
     schema: SchemaMessage
     footer: Footer
@@ -128,7 +127,7 @@ class _WalkedFile:
 
 
 def _walk_file(source: ByteSource, limits: Limits) -> _WalkedFile | None:
-    """Return the complete batches of a file by its messages, or None if its schema is not complete."""
+    """Return the complete batches of a file by its messages, or None if its schema is incomplete."""
     start = schema = None
     with error_context(path=source.path):
         with suppress(InvalidArrowError):
@@ -144,27 +143,27 @@ def _walk_file(source: ByteSource, limits: Limits) -> _WalkedFile | None:
     return _WalkedFile(schema, Footer(header, dictionaries, tuple(batch.block for batch in index.batches), ()), index)
 
 
-# ---- what follows the last complete message
+# ---- the bytes after the last complete message
 
 
 class RestKind(Enum):
-    """The kinds of what follows the last complete message."""
+    """The kinds of bytes after the last complete message."""
 
     END = auto()
-    """The end-of-stream marker, and of a file the footer, which may be damaged."""
+    """The end-of-stream marker, and the footer of a file, which may be damaged."""
     CUT = auto()
-    """Nothing: the bytes end there without a marker."""
+    """None: the bytes end without a marker."""
     ZEROS = auto()
-    """Zeros up to the end of all bytes."""
+    """Zeros up to the last byte."""
     BROKEN = auto()
-    """Bytes that are no complete message."""
+    """Bytes of an incomplete or damaged message."""
     FOREIGN = auto()
-    """The end, and after it bytes that belong to something else."""
+    """The end, followed by bytes of something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What follows the last complete message, or of `FOREIGN` what follows the end, up to the end of all bytes.
+    """The bytes after the last complete message, or for `FOREIGN` after the end, up to the last byte.
 
     `zeros_before` counts the zeros just before `ZEROS`, which may have been values.
     """
@@ -176,9 +175,9 @@ class Rest:
 
 
 def open_to_repair(opens: Callable[[], Openable]) -> tuple[Recovered, Rest | None]:
-    """Open what is complete as `open_recovered`, all streams of a file included, and say what follows it.
+    """Open the complete batches as `open_recovered`, of all streams in a file, and classify the bytes after them.
 
-    None for a file whose footer is its own and sound. A file that was written over a larger one is read by its own footer.
+    None for a file with a sound footer. A file that was written over a larger one is read by its own footer.
     """
     every_stream = ReadOptions(concatenated_streams=ConcatenatedStreams.READ)
     try:
@@ -210,11 +209,11 @@ _MOST_PADDING: Final = 64
 """Bytes between the marker and the footer."""
 _MOST_SEARCHED_NBYTES: Final = 16 << 20
 _MOST_CANDIDATES: Final = 1_000
-"""So far, and at so many places, the end of the first footer is looked for."""
+"""Bounds of the search for the end of the first footer, in bytes and in occurrences of the magic."""
 
 
 def _first_footer(source: ByteSource, walked: _WalkedFile, limits: Limits) -> tuple[Footer, int] | None:
-    """Return the footer right after the messages of a file, if it has their blocks, and the byte offset after it."""
+    """Return the footer right after the messages of a file and the byte offset after it, if it has their blocks."""
     if walked.index.broken is not None:
         return None
     start = walked.index.end_offset
@@ -265,8 +264,11 @@ def _rest(source: ByteSource, index: StreamIndex) -> Rest:
         kind = RestKind.BROKEN
     elif not nbytes:
         kind = RestKind.CUT
-    elif _zeros_up_to_end(source, start) and (nbytes > len(EOS) or _has_continuation(source, index)):
-        # Four zeros are the marker of streams before Arrow 0.15; in others bytes were lost where they are.
+    # Four zeros are the marker of streams before Arrow 0.15, whose messages have no continuation.
+    elif _zeros_up_to_end(source, start) and (
+        nbytes > len(EOS)
+        or source.read_up_to(index.batches[-1].block.byte_offset if index.batches else 0, 4) == EOS[:4]
+    ):
         before = bytes(source.read_at(start - min(start, _PIECE), min(start, _PIECE)))
         return Rest(RestKind.ZEROS, start, nbytes, len(before) - len(before.rstrip(b"\0")))
     else:
@@ -280,12 +282,6 @@ _PIECE: Final = 1 << 20
 def _zeros_up_to_end(source: ByteSource, start: int) -> bool:
     pieces = (source.read_up_to(at, _PIECE) for at in range(start, _nbytes(source), _PIECE))
     return not any(bytes(piece).strip(b"\0") for piece in pieces)
-
-
-def _has_continuation(source: ByteSource, index: StreamIndex) -> bool:
-    """Return whether messages begin with the continuation marker, as they do since Arrow 0.15."""
-    start = index.batches[-1].block.byte_offset if index.batches else 0
-    return source.read_up_to(start, 4) == EOS[:4]
 
 
 def _nbytes(source: ByteSource) -> int:

@@ -1,16 +1,16 @@
 """Index the messages of a stream without reading bodies, so that it can be read in parts.
 
-A stream has no footer, but every message has the length of its body. `walk` goes from message to message and seeks
-past the bodies: one small read each. A `StreamIndex` has the record batches with their rows, and the dictionary batches.
-Reading can begin at any record batch, once the dictionaries in force there are replayed;
-`StreamIndex.start` names them.
+How it works: a stream has no footer, but every message has the length of its body. `walk` goes from message to message and
+seeks past the bodies, with one small read each. A `StreamIndex` has the record batches with their rows, and the dictionary
+batches. A reader can start at any record batch after it has read the dictionaries in force before it, which
+`StreamIndex.start` lists.
 
-The walk raises the errors that reading raises, except for those of bodies. The bytes after a file's magic are a stream
-as well, so a file that lost its footer is walked in the same way.
+The walk raises the same errors as a read, except for bodies. The bytes after a file's magic are a stream as well, so that a
+file without its footer is walked in the same way.
 
-A stream may grow while it is read. An index ends before the first message that is not whole, and a later walk goes on
-from there (`index_stream`, `after`). What lies before the batches that are still to be read need not be kept
-(`StreamIndex.forget`), so that neither time nor memory depend on the length of a stream that grows for ever.
+A stream may grow while it is read. An index ends before the first incomplete message, and a later walk continues there
+(`index_stream`, `after`). `StreamIndex.forget` drops batches that were read, so that neither time nor memory depend on the
+length of a stream that grows for ever.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 @dataclass(frozen=True, slots=True)
 class IndexedBatch:
-    """A record batch of a stream: its place, its rows, and what comes before it."""
+    """A record batch of a stream: its block, its rows, and the rows and dictionary batches before it."""
 
     block: Block
     rows: int
@@ -52,7 +52,7 @@ class IndexedBatch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDictionary:
-    """A dictionary batch of a stream: its place, its id, whether it is a delta, the pairs of its message, its number."""
+    """A dictionary batch of a stream."""
 
     block: Block
     id: int
@@ -63,7 +63,7 @@ class IndexedDictionary:
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """A record batch at which reading of a stream can begin."""
+    """A record batch at which a read of a stream can start."""
 
     byte_offset: int  # of its message
     record_batches_before: int
@@ -83,14 +83,14 @@ class StreamStart:
 class StreamIndex:
     """The messages of a stream after its schema."""
 
-    # In the order of the stream; without those that were forgotten.
+    # In the order of the stream, without forgotten ones
     batches: tuple[IndexedBatch, ...]
     dictionaries: tuple[IndexedDictionary, ...]
-    end_offset: int  # byte offset at the end of the last whole message
-    nests: bool = False  # whether values of dictionaries are themselves encoded by dictionaries
-    # Why the walk stopped before the end of the stream; a `TruncatedError` if a message is not whole.
+    end_offset: int  # byte offset at the end of the last complete message
+    nests: bool = False  # True if values of dictionaries are themselves encoded by dictionaries
+    # The reason for an end before the end of the stream; a `TruncatedError` for an incomplete message
     broken: InvalidArrowError | None = field(default=None, compare=False)
-    # Counts of the whole stream up to `end_offset`, also of what was forgotten.
+    # Counts of the stream up to `end_offset`, also of forgotten messages
     num_batches: int = 0
     num_rows: int = 0
     num_dictionaries: int = 0
@@ -98,11 +98,7 @@ class StreamIndex:
     dictionaries_from: int = 0
 
     def start(self, number: int) -> StreamStart:
-        """Return the place of record batch `number` and the dictionaries in force there. O(dictionaries).
-
-        For each id these are the last dictionary batch that is not a delta, and the deltas after it. If dictionaries
-        nest, they are all before it: an outer value refers to the inner dictionary in force when it came.
-        """
+        """Return the position of record batch `number`, and the dictionaries in force there, in O(dictionaries)."""
         batch = self.batches[self._position(number)]
         in_force = self._in_force(batch.dictionaries_from, batch.dictionaries_before)
         return StreamStart(
@@ -123,7 +119,7 @@ class StreamIndex:
         return replace(self, batches=batches, dictionaries=(*self._in_force(start, stop), *later))
 
     def _position(self, number: int) -> int:
-        """Return the place of a record batch in `batches`."""
+        """Return the position of a record batch in `batches`."""
         position = number - (self.num_batches - len(self.batches))
         if not 0 <= position < len(self.batches):
             raise IndexError(f"record batch {number} of {self.num_batches} is not in the index")
@@ -132,18 +128,17 @@ class StreamIndex:
     def _in_force(self, start: int, stop: int) -> list[IndexedDictionary]:
         """Return the dictionary batches of a range of numbers that are in force at its end."""
         before = [dictionary for dictionary in self.dictionaries if start <= dictionary.number < stop]
+        # If dictionaries nest, an outer value refers to the inner dictionary in force when the value came: all are needed.
         if self.nests:
             return before
+        # Of each id the last one that is not a delta, and the deltas after it.
         complete = {dictionary.id: dictionary.number for dictionary in before if not dictionary.is_delta}
         return [dictionary for dictionary in before if dictionary.number >= complete.get(dictionary.id, 0)]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlace:
-    """The messages of a stream, after its schema, from a byte offset on; `ends` decides whether other streams follow.
-
-    The source must know its length.
-    """
+    """The messages of a stream after its schema, in a source of known length; `ends` decides about streams after it."""
 
     source: ByteSource
     byte_offset: int
@@ -152,9 +147,9 @@ class StreamPlace:
 
 
 def walk(stream: StreamPlace, numbers: tuple[int, int] = (0, 0)) -> Iterator[tuple[Message, Block] | None]:
-    """Yield each message with its block, and None where another stream begins. Reads no body.
+    """Yield each message with its block, by headers, and None at the start of another stream.
 
-    `numbers` counts the record batches and dictionary batches before it.
+    `numbers` are the record batches and dictionary batches before the first message.
     """
     source, byte_offset, limits, ends = stream.source, stream.byte_offset, stream.limits, stream.ends
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
@@ -198,26 +193,23 @@ def walk(stream: StreamPlace, numbers: tuple[int, int] = (0, 0)) -> Iterator[tup
 
 
 def ends_in_marker(source: ByteSource, nbytes: int, limits: Limits) -> bool:
-    """Return whether the first bytes of a source are a stream, or several, up to the last end-of-stream marker.
-
-    One small read a message. The last bytes alone do not tell, as those of a body may be the same. Zeros after the marker
-    are padding.
-    """
+    """Return True if the first bytes of a source are one or more streams, and zeros after the last end-of-stream marker."""
+    # By a read of each header: the last bytes of a body may equal a marker.
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
-    begun = byte_offset = 0
+    start = byte_offset = 0
     try:
         while byte_offset < nbytes:
             encapsulated = read_message_or_end(headers, byte_offset, limits)
             if not isinstance(encapsulated, int):
                 flatbuffer, body_offset = encapsulated
                 byte_offset = body_offset + decode_message(flatbuffer, limits).body_nbytes
-            elif byte_offset == begun:  # a marker without a stream before it
+            elif byte_offset == start:  # a marker without a stream before it
                 return False
             else:
                 rest = source.read_up_to(encapsulated, min(_MOST_PADDING, max(0, nbytes - encapsulated)))
                 if not any(rest):
                     return encapsulated + len(rest) == nbytes
-                begun = byte_offset = encapsulated
+                start = byte_offset = encapsulated
     except TruncatedError:
         return False
     return False
@@ -227,7 +219,7 @@ _MOST_PADDING: Final = 64 << 10
 
 
 def walk_batches(stream: StreamPlace) -> Iterator[IndexedBatch]:
-    """Yield the record batches of a stream by their headers, as `walk`; keeps none of them."""
+    """Yield the record batches of a stream by their headers, as `walk`, in constant memory."""
     rows = dictionaries = of_earlier = 0
     for entry in walk(stream):
         if entry is None:
@@ -246,7 +238,7 @@ _KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
 """The kinds of messages after the schema."""
 
 _FORGOTTEN_AT_ONCE = 4096
-"""Messages that a walk keeps before it forgets those that are not needed."""
+"""Messages in memory after which a walk forgets those that are not needed."""
 
 
 def index_stream(
@@ -258,10 +250,10 @@ def index_stream(
     first_batch: int = 0,
     most: int | None = None,
 ) -> StreamIndex:
-    """Return an index of the messages of a stream; one small read a message.
+    """Return an index of the messages of a stream, by one small read each.
 
-    It goes on where `after`, an index of the stream when it was shorter, ended; forgets the record batches before
-    `first_batch` as they come; ends when it keeps `most` of them; and keeps the error of broken bytes with `keeps_broken`.
+    It continues at the end of `after`, an index of the stream when it was shorter; forgets record batches before `first_batch`;
+    ends after `most` batches; and with `keeps_broken` has the error of broken bytes instead of raising it.
     """
     earlier = (after or StreamIndex((), (), stream.byte_offset, nests)).forget(first_batch)
     batches: list[IndexedBatch] = []

@@ -1,4 +1,9 @@
-"""The record batches of an Arrow IPC stream, in order and once (Columnar.rst, "IPC Streaming Format")."""
+"""The record batches of an Arrow IPC stream, in order and once (Columnar.rst, "IPC Streaming Format").
+
+How it works: a stream has no footer, so that a reader goes from message to message. It keeps the dictionaries in force, and
+may start at any record batch of an index (`StreamIndex`) once the dictionaries before it are read. Where reads wait for a
+network, pieces of the stream are fetched ahead. Small neighbours of one shape are decoded as one batch (`read_joined`).
+"""
 
 from __future__ import annotations
 
@@ -37,11 +42,11 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 _INT64: Final = struct.Struct("<q")
 
 _Decoded = TypeVar("_Decoded")
-"""A record batch, or what decodes it later."""
+"""A record batch, or a callback that decodes it later."""
 
 
 class StreamReader(BatchReader):
-    """The record batches of an Arrow IPC stream, in order and once. Made by `open`."""
+    """The record batches of an Arrow IPC stream, in order and once, opened by `open`."""
 
     format = Format.STREAM.value
     is_numbered: Literal[False] = False
@@ -56,12 +61,12 @@ class StreamReader(BatchReader):
         *,
         threads: int = 1,
     ) -> None:
-        # Iterating over a projection reads what it needs and no more: pieces would hold buffers of other columns.
+        # Not ahead for a projection: pieces would hold buffers of other columns.
         super().__init__(read_ahead(source) if columns.is_whole else source, columns)
         self.custom_metadata = custom_metadata
-        """The custom metadata of the schema's message, which is not that of the schema."""
+        """The custom metadata of the schema's message, apart from the schema's own."""
+        # Headers for an index are read from here, without bytes fetched ahead.
         self._indexed = self._source
-        """The source of headers that are not read on the way: nothing is fetched ahead of them."""
         self._ahead: StreamAhead | None = None
         self._ends = StreamEnds(self._source, columns.message, concatenated_streams, columns.limits)
         self._first_offset = byte_offset
@@ -72,7 +77,7 @@ class StreamReader(BatchReader):
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
     def read_schema_metadata(self) -> CustomMetadata:
-        """Return `custom_metadata`, which for a file has to be read."""
+        """Return `custom_metadata`, which a file's reader has to read."""
         return self.custom_metadata
 
     def __iter__(self) -> Iterator[RecordBatch]:
@@ -84,7 +89,7 @@ class StreamReader(BatchReader):
         Raises
         ------
         ArrowIpcError
-            The bytes are broken, or end inside a message; or other streams follow, as `open` says.
+            The bytes are broken, end inside a message, or other streams follow (`open`).
         """
         if self._source.waits:
             self._begin_ahead(PIECES_AHEAD)
@@ -97,14 +102,14 @@ class StreamReader(BatchReader):
         raise StopIteration
 
     def _jobs(self) -> Iterator[Callable[[], RecordBatch]]:
-        """Yield a callback for each record batch, which decodes it in any thread."""
+        """Yield a callback for each record batch, which decodes the batch in any thread."""
         while not self._ended:
             job = self._read_message(self._decoder.prepare)
             if job is not None:
                 yield job
 
     def close(self) -> None:
-        """Close the stream, if this reader opened it, and end its threads. Batches that were read stay valid."""
+        """Close the stream, if this reader opened it, and its threads; batches stay valid."""
         if self._decoded is not None:
             self._decoded.close()
         super().close()
@@ -112,8 +117,8 @@ class StreamReader(BatchReader):
     def read_joined(self, *, below_rows: int, most: int | None = None) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         """Yield the next record batches, small ones joined, and the rows of each.
 
-        Small neighbours that can be decoded as one batch are joined: a few hundred kilobytes at a time, read at once
-        and whole whatever the projection. Other batches are as iterating returns them.
+        Small neighbours that can be decoded as one batch are joined, up to a few hundred kilobytes, which one read gets
+        completely for any projection. Other batches are as from iteration.
 
         Parameters
         ----------
@@ -125,13 +130,13 @@ class StreamReader(BatchReader):
         Raises
         ------
         ArrowIpcError
-            As iterating, after all batches before the broken one.
+            As iteration, after all batches before the broken one.
         """
         self._begin_ahead(PIECES_AHEAD if most is None else PIECES_AHEAD_OF_PART)
         if not isinstance(self._source, ReadAhead):
             self._source = read_ahead(self._source)
         if self._decoded is not None:
-            below_rows = 0  # what joins batches would read behind those that threads decode
+            below_rows = 0  # threads have read ahead of this position
         shapes = Shapes(self._columns.limits)
         one_by_one_before = piece_end = 0
         left = sys.maxsize if most is None else most
@@ -165,6 +170,7 @@ class StreamReader(BatchReader):
         if shape is None or shape.rows(data) >= below_rows:
             return None
         run, ends = self._run(data, shape, most)
+        # The first message may be cut by the end of the piece.
         if not ends:
             run, ends = self._run(source.refill(self._byte_offset), shape, most)
         if len(ends) <= 1:
@@ -179,10 +185,10 @@ class StreamReader(BatchReader):
         return coalesced
 
     def _shape(self, data: memoryview, shapes: Shapes) -> MessageShape | None:
-        """Return the shape of the message at the start of `data`, or None if it is read alone."""
+        """Return the shape of the message at the start of `data`, or None for one to read by itself."""
         try:
             prefix = decode_prefix(data[:8], 0)
-        except InvalidFramingError:  # reading raises it with the right place
+        except InvalidFramingError:  # the usual read raises it with its location
             return None
         nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
         if not prefix.flatbuffer_nbytes or nbytes > min(len(data), self._columns.limits.max_metadata_bytes):
@@ -215,25 +221,25 @@ class StreamReader(BatchReader):
         first_batch: int = 0,
         most: int | None = None,
     ) -> StreamIndex:
-        """Index all messages after the schema. Reads no body; does not affect iterating.
+        """Index all messages after the schema by their headers, without effect on iteration.
 
         Parameters
         ----------
         keeps_broken
-            Whether broken bytes end the index, which keeps the error, instead of raising.
+            True to end the index at broken bytes, with their error, instead of raising.
         after
-            An index of the stream from when it was shorter: only what came since is walked.
+            An index of the stream when it was shorter: only newer messages are walked.
         first_batch
-            Record batches before this number are counted, and need not be read any more.
+            Record batches before this number are only counted.
         most
-            The most record batches to keep: a later index goes on there.
+            The most record batches in the index; a later index continues after them.
 
         Raises
         ------
         UnsupportedError
             The source cannot seek.
         ArrowIpcError
-            The header of a message is broken, or there are more messages than `Limits.max_blocks`.
+            The header of a message is broken, or the stream has more messages than `Limits.max_blocks`.
         """
         dictionaries = self._columns.plan(MetadataVersion.V5).dictionaries
         nests = any(plan.dictionaries for plan in dictionaries.values())
@@ -242,7 +248,7 @@ class StreamReader(BatchReader):
         )
 
     def read_headers(self) -> Iterator[IndexedBatch]:
-        """Yield all record batches by their headers, and keep none: for streams of any length. Does not affect iterating.
+        """Yield all record batches of a stream of any length by their headers, without effect on iteration.
 
         Raises
         ------
@@ -257,12 +263,12 @@ class StreamReader(BatchReader):
         return StreamPlace(self._indexed, self._first_offset, self._columns.limits, self._ends)
 
     def start_at(self, start: StreamStart) -> None:
-        """Go to a record batch of an index, and read the dictionaries in force there.
+        """Go to a record batch of an index, and read the dictionaries in force before it.
 
         Raises
         ------
         ArrowIpcError
-            The bytes are broken, or changed since the index was made.
+            The bytes are broken, or have changed since the walk of the index.
         """
         for number, byte_offset in start.dictionaries:
             self._counts[MessageHeader.DictionaryBatch] = number
@@ -282,7 +288,8 @@ class StreamReader(BatchReader):
         self._byte_offset = start.byte_offset
 
     def _begin_ahead(self, pieces: int) -> None:
-        """From here on read in pieces that are fetched ahead, if each read waits. Dictionaries were replayed before."""
+        """Fetch the pieces of the stream from here on ahead, if each read waits."""
+        # Not at the start: dictionaries that `start_at` replays come from other offsets.
         source = self._source
         if self._ahead is not None or isinstance(source, ReadAhead) or not source.waits:
             return
@@ -295,7 +302,7 @@ class StreamReader(BatchReader):
             self._ahead.end()
 
     def _read_message(self, decode: Callable[[Message, BodyPlace, int, int], _Decoded | None]) -> _Decoded | None:
-        """Read one message; return what `decode` makes of a record batch, or None for a dictionary batch and at the end."""
+        """Read one message; return the result of `decode` for a record batch, and None for other messages and the end."""
         limits = self._columns.limits
         noun = number = None
         try:
@@ -334,15 +341,16 @@ class StreamReader(BatchReader):
         return batch
 
     def _begin_stream(self, byte_offset: int) -> None:
-        """Go on with the messages of another stream, which has dictionaries of its own."""
+        """Continue with the messages of another stream, without the dictionaries so far."""
         self._decoder.begin_stream()
         self._byte_offset = byte_offset
 
     def _check_body(self, message: Message, body_offset: int) -> None:
-        """Check a body before it is read; its decoder does that."""
+        """Do nothing, as decoding checks the body; a stream that grows checks it first."""
 
     def _skip_body(self, byte_offset: int, nbytes: int) -> None:
-        """Check that a body is there to its end: after a cut, batches would be missing silently."""
+        """Check that a body exists to its end."""
+        # A projection may not read its last bytes, and without them later batches would be missing silently.
         source_nbytes, end = self._source.nbytes, byte_offset + nbytes
         if source_nbytes is None:
             self._source.read_up_to(end, 0)

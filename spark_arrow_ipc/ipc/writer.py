@@ -1,15 +1,15 @@
 """Write record batches in the file or the stream format: `create`, `write` and `Writer`.
 
-Strategy
---------
-A writer appends encapsulated messages to a sink and keeps their blocks. Only `close` writes a footer, so an unfinished
-file never looks finished. A path is written under another name in its directory and renamed at `close`: a file of that
-name stays until then.
+How it works
+------------
+A writer appends encapsulated messages to a sink and records their blocks. Only `close` writes a footer, so that an
+incomplete file never seems complete. A path is written under another name in its directory and renamed at `close`: an older
+file of that name stays until then.
 
-A dictionary stands before the first batch that uses it, in a file as in a stream, so that the bytes of a file are a
-stream (Columnar.rst, "Equivalence with the IPC Streaming Format"). A file has one dictionary for each field, and all
-its values are known at the end: until then the record batches of a file with dictionaries wait, in memory or in a
-temporary file, unless later values are written as deltas.
+A dictionary precedes the first batch that uses it, in a file as in a stream, so that the bytes of a file are a stream
+(Columnar.rst, "Equivalence with the IPC Streaming Format"). A file has one dictionary for each field, and all its values are
+known at the end: until then the record batches of a file with dictionaries wait, in memory or in a temporary file, unless
+later values are written as deltas.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ _INT32: Final = struct.Struct("<i")
 _BLOCK_NBYTES: Final = 24
 """The size of one block in a footer (File.fbs)."""
 _JOINED_NBYTES: Final = 32 << 10
-"""Up to so many bytes of a message are written at once: many small writes would cost more than to copy them."""
+"""Messages of at most this size are joined for one write: many small writes cost more than a copy."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 _DEFAULT_OPTIONS: Final = WriteOptions()
 
 
 class Writer:
-    """Writes record batches of one schema. Made by `create`; leaving ``with`` by an exception aborts.
+    """Writes record batches of one schema; `create` returns one, and an exception in its ``with`` block aborts it.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Writer:
         self._plan = self._encoded_schema.plan
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
-        """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
+        # Two, as output is valid until the next use: dictionaries are written before the batch, which is encoded already.
         self._sound = SoundDictionaries()
         self._replaced = ReplacedDictionaries()
         is_file, has_dictionaries = options.format == Format.FILE, bool(self._plan.dictionaries)
@@ -109,14 +109,13 @@ class Writer:
         # A file has no replacements, and dictionaries inside of dictionaries have no deltas.
         waits = is_file and (options.dictionaries == "unify" or nested_dictionaries(self._plan))
         self._waiting = WaitingBytes() if waits and has_dictionaries else None
-        """The messages of record batches that stand behind the dictionaries, which `close` writes."""
+        # The messages of record batches, which `close` writes behind the dictionaries
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
         self._rows: list[int] = []
-        """Of each record batch."""
         self._position = 0
+        # The first bytes of the file or stream, which `close` compares
         self._head = b""
-        """The first bytes of the file or stream."""
         self._is_open = True
         self.custom_metadata: dict[str, str | bytes] = {}
         self.dictionary_metadata: dict[str, str | bytes] = {}
@@ -127,17 +126,17 @@ class Writer:
             self._put_message(tables.SCHEMA, self._encoded_schema.part, EncodedBatch(), pairs)
         else:
             self._put_flatbuffer(tables.SCHEMA, self._encoded_schema.message, EncodedBatch())
+        # Bytes before the first batch; a footer without blocks has about as many.
         self._schema_nbytes = self._position
-        """Bytes before the first batch; the footer without its blocks has about as many."""
 
     @property
     def schema(self) -> Schema:
-        """The schema that is being written."""
+        """The schema of the batches."""
         return self._schema
 
     @property
     def nbytes(self) -> int:
-        """Bytes written so far, or waiting for the dictionaries before them."""
+        """Bytes so far, with those that wait for dictionaries before them."""
         return self._position + (0 if self._waiting is None else self._waiting.nbytes)
 
     @property
@@ -147,32 +146,34 @@ class Writer:
         return fingerprint(of_schema[0].header) if of_schema else None
 
     def write(self, batch: AnyBatches, *, within: int | None = None) -> bool:
-        """Append one record batch. O(buffers) Python, plus compression and the write itself.
+        """Append one record batch, in O(buffers) Python, plus compression and the write itself.
 
         Parameters
         ----------
         batch
-            Of the writer's schema; or a batch, table or data frame of another library, which may be several batches.
+            A batch of the writer's schema; or a batch, table or data frame of another library, which may be several batches.
         within
-            The most bytes of the finished file; if there would be more, nothing is written, and False returned. Footer
-            pairs are not counted, and dictionaries are counted uncompressed.
+            The most bytes of the complete file; if the batch would exceed them, nothing is written, and False returned.
+            Footer pairs are not counted, and dictionaries are counted uncompressed.
 
         Raises
         ------
         ValueError
-            The batch's names or types are not those of the writer's schema, there is custom metadata that the format
-            cannot hold, or the writer is closed.
+            The batch has other names or types than the writer's schema, the format cannot hold its custom metadata, or the
+            writer is closed.
         UnsupportedError
-            The batches bring dictionaries of which one cannot be made: there are more values than the field's indices
-            can count, or their order has a meaning and would be lost. The writer goes on.
+            The dictionaries of the batches cannot be one: they have more values than the field's indices can count, or their
+            order has a meaning and would be lost. The writer stays usable.
         """
-        self._check_open()
+        if not self._is_open:
+            raise ValueError("the writer is closed")
         if not isinstance(batch, RecordBatch):
             if within is not None:
                 raise ValueError("expected a RecordBatch where `within` is given, found what may be several")
             return all(self.write(part) for part in record_batches(batch))
         self._check_metadata(batch.custom_metadata)
         self._check_schema(batch.schema)
+        # To forget the batch's values if it is not written
         lengths = {} if self._unified is None else self._unified.lengths()
         columns = batch.columns
         if self._plan.dictionaries:
@@ -204,10 +205,7 @@ class Writer:
         return nbytes
 
     def close(self) -> None:
-        """Write the end-of-stream marker and a file's footer. The second call does nothing.
-
-        A path's file is opened again, and its length and ends are compared, before it is renamed.
-        """
+        """Write the end-of-stream marker and a file's footer; the second call does nothing."""
         if not self._is_open:
             return
         try:
@@ -217,6 +215,7 @@ class Writer:
             self._put(tail)
             if self._options.format == Format.FILE:
                 tail = self._put_footer()
+            # A path's file is opened again before it is renamed: some storages lose bytes without an error.
             self._sink.finish(partial(prove_ends, nbytes=self._position, head=self._head, tail=tail))
         except BaseException:
             self.abort()
@@ -224,7 +223,7 @@ class Writer:
         self._is_open = False
 
     def abort(self) -> None:
-        """Stop without a footer; a path's new file is removed, and an old one stays."""
+        """Stop without a footer, and remove a path's new file; an older one stays."""
         if self._is_open:
             self._is_open = False
             if self._waiting is not None:
@@ -239,10 +238,6 @@ class Writer:
             self.close()
         else:
             self.abort()
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise ValueError("the writer is closed")
 
     def _check_metadata(self, pairs: t.CustomMetadata) -> None:
         if self.custom_metadata and self._options.format != Format.FILE:
@@ -275,14 +270,14 @@ class Writer:
         return encode_columns(plan, columns, length, compressor, self._form)
 
     def _put(self, data: BytesLike, waiting: WaitingBytes | None = None) -> None:
-        """Write all the bytes, or let them wait; on failure abort, as positions are not certain any more."""
+        """Write bytes, or let them wait; abort after an error, as positions are unknown then."""
         try:
             if waiting is not None:
                 waiting.write(data)
                 return
             left = memoryview(data)
             while left:
-                # Unbuffered file objects may write a part; those that return None have written all.
+                # Unbuffered file objects may write a part; None means that all was written.
                 n_written = self._sink.file.write(left)
                 left = left[len(left) if n_written is None else n_written :]
         except BaseException:
@@ -302,7 +297,7 @@ class Writer:
         self._put_flatbuffer(table, builder.build(tables.MESSAGE, values), encoded)
 
     def _put_flatbuffer(self, table: Any, flatbuffer: bytes, encoded: EncodedBatch) -> None:
-        """Write a message; a subclass may do something else with it."""
+        """Write a message; a subclass may send it."""
         waiting = self._waiting if table is tables.RECORD_BATCH else None
         start = self._position if waiting is None else waiting.nbytes
         prefix_nbytes = 4 if self._options.legacy_framing else 8
@@ -322,7 +317,7 @@ class Writer:
             self._checksums[table].append(MessageChecksums(checksum(metadata), encoded.checksums))
 
     def _put_waiting(self) -> None:
-        """Write the dictionaries, and behind them the record batches that waited."""
+        """Write the dictionaries, followed by the record batches that waited."""
         if self._waiting is None:
             return
         assert self._unified is not None
@@ -344,8 +339,8 @@ class Writer:
             self._put_message(table, header, encoded, t.pairs(self.dictionary_metadata))
 
     def _put_footer(self) -> bytes:
-        """Write the footer, and return the end of the file from it on."""
-        # A copied pair would be of another file.
+        """Write the footer, and return the last bytes of the file from its start on."""
+        # A copied pair would describe another file.
         reserved_keys = {CHECKSUMS_KEY, ROW_COUNTS_KEY}
         pairs = {key: value for key, value in self.custom_metadata.items() if key not in reserved_keys}
         pairs.update(encode_row_counts(self._rows))
@@ -390,10 +385,9 @@ def create(
     options
         Format, compression and so on.
     schema_metadata
-        Pairs for the message of the schema, which are not those of the schema itself. A stream has them instead of the
-        pairs of a footer.
+        Pairs for the message of the schema, apart from the schema's own pairs. A stream has them instead of a footer's.
     storage
-        Options of an object store, as `open` takes them.
+        Options of an object store, as for `open`.
 
     Raises
     ------
@@ -420,22 +414,22 @@ def write(
     schema: Schema | None = None,
     options: WriteOptions = _DEFAULT_OPTIONS,
 ) -> None:
-    """Write record batches as one file or stream; the default schema is that of the first, or of the tables if all are empty.
+    """Write record batches as one file or stream; the default schema is the first batch's, or of the tables if all are empty.
 
     Parameters
     ----------
     sink
-        As `create` takes it.
+        A path, URL or binary file object, as for `create`.
     batches
-        Record batches; or what has ``__arrow_c_stream__`` or ``__arrow_c_array__``: a polars or pandas data frame, a DuckDB
-        relation, a pyarrow table ...
+        Record batches, or objects with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a polars or pandas data frame, a
+        DuckDB relation, a pyarrow table ...
     schema, options
-        As `create` takes them.
+        As for `create`.
 
     Raises
     ------
     ValueError
-        There is neither a batch, nor an empty table, nor a schema, or a batch does not fit the schema.
+        `batches` has no batch and no empty table, and `schema` is None; or a batch does not fit the schema.
     """
     schema_of_all, remaining = with_schema(batches, schema)
     with create(sink, schema_of_all, options) as writer:
