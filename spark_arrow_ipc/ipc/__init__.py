@@ -75,7 +75,8 @@ _LATE = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the writer, tensors and servers on first use: a worker that only reads starts a tenth sooner without the writer."""
+    """Import the writer, tensors or servers on first use."""
+    # A worker that only reads starts a tenth sooner without the writer.
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

@@ -1,8 +1,7 @@
 """Dissociated IPC: metadata and bodies of a stream on two channels, or bodies in shared memory.
 
-``docs/dissociated.md`` says how to use it, ``docs/adr/0020-dissociated-ipc.md`` what the document leaves open and how it
-is decided here.
-The schemes of URIs are here: every reader asks whether a path is one, and imports no more for it.
+``docs/dissociated.md`` describes its use, ``docs/adr/0020-dissociated-ipc.md`` the decisions that the document leaves open.
+The schemes of URIs are here, as every reader checks paths for them without other imports.
 """
 
 from __future__ import annotations
@@ -16,5 +15,5 @@ _STARTS: Final = (f"{TCP}://", f"{UNIX}://")
 
 
 def is_served(path: str) -> bool:
-    """Return whether a path is the URI of a server's table, and no file."""
+    """Return True for the URI of a server's table."""
     return path.lower().startswith(_STARTS)

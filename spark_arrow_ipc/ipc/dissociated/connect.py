@@ -1,6 +1,8 @@
-"""`connect` opens a table of a server, whole or in part; `DissociatedReader` yields its record batches.
+"""`connect` opens a table of a server or a part of it; `DissociatedReader` yields its record batches.
 
-Below both is `Stream`: the messages of one stream, from the connections that bring them.
+How it works: `Stream` collects the messages of one stream from one connection, or from two, of metadata and of bodies. A body
+is bytes from the socket, or a list of places in shared memory, which is mapped once and whose places are freed when the last
+view of a batch is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.connection import Arrivals, Arrived, Connection, TaggedBody
 from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
 from spark_arrow_ipc.ipc.dissociated.location import SCHEMA_ALONE, WHOLE, Location, Selection, parse_location
-from spark_arrow_ipc.ipc.dissociated.protocol import BodyType, Frame, FrameHead, FrameKind
+from spark_arrow_ipc.ipc.dissociated.protocol import BodyType, FrameHead, FrameKind
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader
@@ -63,33 +65,33 @@ def connect(
     Parameters
     ----------
     uri
-        The server's URI; or two, of metadata and of bodies; or ``grpc://host:port`` of a Flight server that knows them.
+        The server's URI; or two, of metadata and of bodies; or ``grpc://host:port`` of a Flight server with their locations.
     ticket
-        The name of the table; None where the URI has it. Of a Flight server: a command of one stream (`find_streams`
-        gives all).
+        The name of the table; None if the URI has it. For a Flight server a command of one stream (`find_streams` returns
+        all).
     columns
-        As `ipc.open`. Where bodies go through the socket of a server that can, other columns are not sent; fields of a
-        struct are sent together.
+        As for `ipc.open`. A server that can send some columns through its socket does not send others; fields of a struct
+        are sent together.
     part
-        Number of a part, from 0, and of all parts: some of the record batches, in their order. None for that of the
-        URI, or all. Parts are independent of each other and can be read at once.
+        Number of a part, from 0, and of all parts: some of the record batches, in their order; None for the URI's part, or
+        all. Parts are independent and can be read at once.
     validation, limits
-        As `ipc.open`. A server in another process may be trusted with ``structural`` where it has checked its tables.
+        As for `ipc.open`. Use ``structural`` for servers that have checked their tables.
     timeout
-        Seconds for the connection, and that the server may be silent.
+        Seconds for the connection, and without an answer of the server.
     token
-        What the server wants to know.
+        The server's token.
     lenient
-        Whether tags whose body type is shifted by 55 bits are read, as diagrams of the document have it.
+        True to read tags with a body type that is shifted by 55 bits, as in diagrams of the document.
 
     Raises
     ------
     OptionError, UnsupportedError
-        The URI is broken or of a transport that is not known, there is no ticket, or the server has no parts.
+        The URI is broken or has an unknown transport, the ticket is missing, or the server has no parts.
     ConnectionError
-        There is no server, or it refuses; the message says why.
+        The server does not run, or refuses; the message has its reason.
     ArrowIpcError, OSError
-        The schema is broken, or the server silent.
+        The schema is broken, or the server does not answer.
     ColumnNotFoundError
         A column of `columns` does not exist.
     """
@@ -116,7 +118,7 @@ def connect(
 def read_served_schema(
     uri: str, *, limits: Limits = DEFAULT_LIMITS, timeout: float = 30.0, token: str | None = None
 ) -> Schema:
-    """Return the schema of a server's table; a server that knows parts sends nothing else."""
+    """Return the schema of a server's table; a server with parts sends only this."""
     request = _request(uri, None, limits, timeout, token, lenient=False)
     with error_context(path=request.locations[0].address):
         return request.read_schema().schema
@@ -124,7 +126,7 @@ def read_served_schema(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A table of a server, or of two, that can be asked for several times."""
+    """A table of one or two servers, for any number of requests."""
 
     locations: tuple[Location, ...]
     ticket: bytes
@@ -135,16 +137,16 @@ class _Request:
 
     @property
     def knows_parts(self) -> bool:
-        """True if the server knows requests for parts."""
+        """True if the server supports requests for parts."""
         return len(self.locations) == 1 and self.locations[0].want_part is not None
 
     @property
     def selects_columns(self) -> bool:
-        """True if the server sends some columns without the others; in shared memory nothing is sent at all."""
+        """True if the server sends some columns without the others, which has no use in shared memory."""
         return self.knows_parts and self.locations[0].remote_handle is None
 
     def selection(self, part: tuple[int, int] | None) -> Selection:
-        """Return the part that is asked for."""
+        """Return the part of the arguments, the URI, or everything."""
         location = self.locations[0]
         if part is None:
             if location.part is None:
@@ -161,12 +163,12 @@ class _Request:
         return Selection(number, of)
 
     def begin(self, selection: Selection) -> tuple[Stream, Message, SchemaMessage]:
-        """Connect, ask, and return the stream and its schema."""
+        """Connect, send the request, and return the stream and its schema."""
         stream = Stream(self.locations, self.limits, self.timeout, lenient=self.lenient)
         try:
             stream.request(self.locations, self.ticket, self.token, selection)
             arrived = stream.next()
-            assert arrived is not None  # `Arrivals` begins with a schema and nothing else
+            assert arrived is not None  # `Arrivals` refuses other messages before a schema
             header = arrived.message.header
             assert isinstance(header, SchemaHeader)
             return stream, arrived.message, decode_schema(header.view, self.limits)
@@ -175,7 +177,7 @@ class _Request:
             raise
 
     def read_schema(self) -> SchemaMessage:
-        """Return the schema, by a connection of its own."""
+        """Return the schema, by another connection."""
         stream, _, schema = self.begin(SCHEMA_ALONE if self.knows_parts else WHOLE)
         stream.close()
         return schema
@@ -203,10 +205,8 @@ def _request(
 def _select(
     request: _Request, selection: Selection, columns: Columns
 ) -> tuple[Selection, Sequence[ColumnPath], Schema | None]:
-    """Return the request for some columns, these among the columns that are sent, and the schema of those.
-
-    A server sends whole columns, in the order of the table; the client selects fields of structs and restores the order.
-    """
+    """Return the request for some columns, their paths among the columns that are sent, and the schema of these."""
+    # A server sends complete columns in the table's order; the client selects fields of structs and restores its order.
     full_schema = request.read_schema().schema
     paths = resolve_exactly(full_schema.fields, columns(full_schema) if callable(columns) else columns)
     positions = tuple(sorted({path[0] for path in paths}))
@@ -244,9 +244,9 @@ def _ticket_of(locations: Sequence[Location], ticket: str | bytes | None) -> byt
 
 
 class DissociatedReader(BatchReader):
-    """The record batches of a server's table, in order and once. Made by `connect`.
+    """The record batches of a server's table, in order and once, opened by `connect`.
 
-    Batches in shared memory are views of it, and stay valid after `close`.
+    Batches in shared memory are views of this memory, and stay valid after `close`.
     """
 
     format = "dissociated"
@@ -257,7 +257,7 @@ class DissociatedReader(BatchReader):
         source.path = stream.address
         super().__init__(source, columns)
         self.custom_metadata = custom_metadata
-        """The custom metadata of the schema's message, which is not that of the schema."""
+        """The custom metadata of the schema's message, apart from the schema's own."""
         self._stream = stream
         self._decoder = StreamDecoder(columns, stream.address)
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
@@ -273,7 +273,7 @@ class DissociatedReader(BatchReader):
         ArrowIpcError
             A message is broken, or the connection ends before the stream.
         OSError
-            The connection is lost, or the server silent for too long.
+            The connection is lost, or the server did not answer in time.
         """
         while True:
             with error_context(path=self.path):
@@ -294,7 +294,7 @@ class DissociatedReader(BatchReader):
             return self._decoder.decode(message, body_place, number)
 
     def close(self) -> None:
-        """Close the connection. Batches that were read stay valid."""
+        """Close the connection; batches stay valid."""
         self._stream.close()
 
     def __repr__(self) -> str:
@@ -328,7 +328,7 @@ class Stream:
     def request(
         self, locations: Sequence[Location], ticket: bytes, token: str | None, selection: Selection = WHOLE
     ) -> None:
-        """Ask each server for the stream, or one server for a part of it."""
+        """Request the stream from each server, or a part from one."""
         for connection, location in zip(self._open, locations, strict=True):
             if token is not None:
                 connection.send(FrameKind.TOKEN, token.encode())
@@ -349,7 +349,7 @@ class Stream:
             self._receive()
 
     def place(self, message: Message, body: TaggedBody) -> AnyPlace:
-        """Return where the buffers of a body are."""
+        """Return the place of the buffers of a body."""
         if body.body_type is BodyType.BUFFERS:
             return self._list_buffers(message, body.data)
         nbytes = message.body_nbytes
@@ -369,10 +369,10 @@ class Stream:
         assert isinstance(batch, RecordBatchHeader)
         pairs = protocol.decode_pairs(data, batch.buffers[:, 1].tolist(), self._shared.nbytes)
         self._limits.check("max_batch_bytes", int(pairs[:, 1].sum()), "the buffers of a batch in shared memory")
-        views = self._shared.views(pairs, None if self._free_data is None else self._give_back)
+        views = self._shared.views(pairs, None if self._free_data is None else self._free_later)
         return BufferList(views, message.body_nbytes)
 
-    def _give_back(self, offsets: list[int]) -> None:
+    def _free_later(self, offsets: list[int]) -> None:
         assert self._free_data is not None
         self._bodies_from.send_later(protocol.encode_freed(offsets), self._free_data)
 
@@ -383,14 +383,21 @@ class Stream:
         connection = self._readable()
         frame = connection.receive(self._check)
         if frame is None:
-            # A server of metadata may close once all is sent, while bodies are still to come.
+            # A server of metadata may close after its last message, before all bodies have arrived.
             self._open.remove(connection)
         else:
-            _TAKES[frame.kind](self, frame, connection)
+            match frame.kind:
+                case FrameKind.UNTAGGED:
+                    self._arrivals.add_untagged(frame.data)
+                case FrameKind.TAGGED:
+                    self._arrivals.add_tagged(frame.tag, frame.data)
+                case _:  # `_check` allows only one more kind
+                    self._attach_memory(connection)
 
     def _readable(self) -> Connection:
-        """Wait for a connection with bytes; one with bodies is left alone while enough of them wait for metadata."""
+        """Wait for a connection with bytes, and return it."""
         waiting = self._open
+        # Bodies that wait for metadata take memory: no more of them until metadata has caught up.
         if len(waiting) > 1 and self._arrivals.bodies_nbytes >= self._limits.max_batch_bytes // 2:
             waiting = [connection for connection in waiting if connection is not self._bodies_from]
         if len(waiting) == 1:
@@ -408,7 +415,7 @@ class Stream:
         raise TimeoutError(f"{self.address}: the servers sent nothing for {self._timeout:g} s")
 
     def _check(self, head: FrameHead) -> None:
-        """Refuse a frame by its head, before memory is taken for it."""
+        """Refuse a frame by its head, before its memory is allocated."""
         if head.kind is FrameKind.UNTAGGED:
             most = self._limits.max_metadata_bytes + protocol.PREFIX_NBYTES
             if head.nbytes > most:
@@ -425,13 +432,7 @@ class Stream:
         elif head.kind is not FrameKind.MEMORY or head.nbytes or self._handle is None or self._shared is not None:
             raise InvalidFramingError(expected="metadata or a body", found=f"a frame of kind {head.kind.name}")
 
-    def _take_untagged(self, frame: Frame, _: Connection) -> None:
-        self._arrivals.add_untagged(frame.data)
-
-    def _take_tagged(self, frame: Frame, _: Connection) -> None:
-        self._arrivals.add_tagged(frame.tag, frame.data)
-
-    def _take_memory(self, _: Frame, connection: Connection) -> None:
+    def _attach_memory(self, connection: Connection) -> None:
         assert self._handle is not None
         descriptor = connection.take_descriptor()
         try:
@@ -439,10 +440,3 @@ class Stream:
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-
-
-_TAKES: Final = {
-    FrameKind.UNTAGGED: Stream._take_untagged,  # noqa: SLF001 - the table of this class
-    FrameKind.TAGGED: Stream._take_tagged,  # noqa: SLF001
-    FrameKind.MEMORY: Stream._take_memory,  # noqa: SLF001
-}

@@ -1,7 +1,7 @@
-"""A client's side of a stream: whole frames from a socket in bounded time, and messages in the order of their numbers.
+"""A client's side of a stream: complete frames from a socket in bounded time, and messages in the order of their numbers.
 
-Metadata and bodies may arrive in any order, on one connection or two. Every length is checked against the limits before
-memory is taken for it.
+How it works: metadata and bodies may arrive in any order, on one connection or two; `Arrivals` holds them until the next number
+is complete. Every length is checked against the limits before its memory is allocated.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 from spark_arrow_ipc.storage.byte_source import new_buffer
 
 _AHEAD_NBYTES: Final = 64 << 10
-"""Bytes that are read at once where frames are small."""
+"""Bytes of one read of small frames."""
 
 _INT: Final = struct.calcsize("i")
 _MAX_DESCRIPTORS: Final = 4
-"""Room for more than the one that is allowed: the kernel would drop others silently."""
+"""Room for more than the one allowed descriptor: the kernel would drop others silently."""
 
 
 class Connection:
-    """One socket to a server. Made by `open`."""
+    """One socket to a server, opened by `open`."""
 
     def __init__(self, opened: socket.socket, address: str, timeout: float) -> None:
         self._socket = opened
@@ -83,7 +83,7 @@ class Connection:
 
     @property
     def has_bytes(self) -> bool:
-        """True if bytes were read that belong to the next frame."""
+        """True if bytes of the next frame were read."""
         return bool(self._ahead)
 
     def fileno(self) -> int:
@@ -91,18 +91,16 @@ class Connection:
         return self._socket.fileno()
 
     def send(self, kind: FrameKind, data: bytes, tag: int = 0) -> None:
-        """Send a frame; wait until it is gone."""
+        """Send a frame, and wait for its last byte."""
         with self._sending:
             self._socket.settimeout(self._timeout)
             self._socket.sendall(encode_head(kind, len(data), tag) + data)
 
     def send_later(self, data: bytes, tag: int) -> None:
-        """Send a tagged frame as far as the socket takes it now; the rest goes with the next. Never waits or fails.
-
-        May be called by any thread, and in the middle of anything: it is how views say that they are gone.
-        """
+        """Send a tagged frame without a wait or error; the next call sends the rest."""
+        # Called by the finalizers of views, in any thread and between any two lines.
         self._unsent += encode_head(FrameKind.TAGGED, len(data), tag) + data
-        # Whoever holds the lock, maybe this very thread, leaves the rest to the next call.
+        # The holder of the lock, maybe this very thread, leaves the rest to the next call.
         if self._sending.acquire(blocking=False):
             try:
                 with suppress(OSError):
@@ -112,42 +110,40 @@ class Connection:
                 self._sending.release()
 
     def receive(self, check: Callable[[FrameHead], None]) -> Frame | None:
-        """Return the next frame, or None where the server has closed the connection between two.
+        """Return the next frame, or None if the server has closed the connection; raise an error frame.
 
-        `check` refuses a head whose length is too long, before memory is taken for it. An error frame is raised.
+        `check` refuses heads of too long frames before their memory is allocated.
         """
         data = memoryview(bytearray(HEAD_NBYTES))
         if not self._fill(data, may_end=True):
             return None
         head = decode_head(data)
         if head.kind is FrameKind.ERROR:
-            raise self._reason(head.nbytes)
+            text = memoryview(bytearray(min(head.nbytes, MAX_REASON_NBYTES)))
+            self._fill(text)
+            reason = printable(bytes(text).decode(errors="replace"))
+            raise ConnectionError(f"{self.address}: the server says: {reason}")
         check(head)
         content = new_buffer(head.nbytes)
         self._fill(content)
         return Frame(head.kind, head.tag, content.toreadonly())
 
     def take_descriptor(self) -> int | None:
-        """Return the descriptor that came with the frames, which the caller closes; None if none came."""
+        """Return the descriptor that came with the frames, which the caller closes, or None."""
         if len(self._descriptors) > 1:
             raise InvalidFramingError(expected="one descriptor", found=f"{len(self._descriptors)}")
         return self._descriptors.pop() if self._descriptors else None
 
     def close(self) -> None:
-        """Close the socket, and every descriptor that nobody took."""
+        """Close the socket, and descriptors that were not taken."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         while self._descriptors:
             os.close(self._descriptors.pop())
 
-    def _reason(self, nbytes: int) -> ConnectionError:
-        text = memoryview(bytearray(min(nbytes, MAX_REASON_NBYTES)))
-        self._fill(text)
-        return ConnectionError(f"{self.address}: the server says: {printable(bytes(text).decode(errors='replace'))}")
-
     def _fill(self, data: memoryview, *, may_end: bool = False) -> bool:
-        """Fill `data`; return False where the connection ends before its first byte and may."""
+        """Fill `data`; return False for a connection that ends before its first byte, which `may_end` allows."""
         done = min(len(self._ahead), len(data))
         data[:done] = self._ahead[:done]
         self._ahead = self._ahead[done:]
@@ -161,12 +157,13 @@ class Connection:
                     expected=f"{len(data):,} bytes", found=f"{done:,}: the connection ends; read it again"
                 )
             done, progress = done + nbytes, progress + nbytes
+            # A slow peer gets more time by progress, but not byte by byte.
             if progress >= PROGRESS_NBYTES:
                 deadline, progress = time.monotonic() + self._timeout, 0
         return True
 
     def _receive(self, data: memoryview, deadline: float) -> int:
-        """Receive into `data`, or for a small one into what is read ahead; return the bytes put into `data`."""
+        """Receive into `data`, if it is small by a larger buffer for later reads; return the bytes put into `data`."""
         left = deadline - time.monotonic()
         if left <= 0:
             raise self._timeout_error()
@@ -204,14 +201,14 @@ class Connection:
 
 
 _WINDOW: Final = 1 << 31
-"""Numbers less than this ahead are to come; others are behind, as numbers roll over."""
+"""Numbers less than this ahead are later, others earlier, as numbers roll over."""
 
 _SPEC: Final = 'Dissociated IPC, "Client Sequence"'
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedBody:
-    """A body as it arrived."""
+    """A body from the socket."""
 
     body_type: BodyType
     data: memoryview
@@ -227,14 +224,14 @@ class Arrived:
 
 
 class Arrivals:
-    """The messages of a stream that arrived and were not taken yet."""
+    """The messages of a stream that have arrived and were not taken yet."""
 
     def __init__(self, limits: Limits, *, lenient: bool = False, first: int = 0) -> None:
         # ``max_metadata_bytes`` and ``max_blocks`` bound the metadata that waits, ``max_batch_bytes`` and
         # ``max_blocks`` the bodies
         self._limits = limits
         self._lenient = lenient
-        # The number of the first message, which the protocol says is 0
+        # The number of the first message, 0 by the protocol
         self._first = first
         self._next = first
         self._end: int | None = None
@@ -242,13 +239,13 @@ class Arrivals:
         self._bodies: dict[int, TaggedBody] = {}
         self._headers_nbytes = 0
         self._bodies_nbytes = 0
+        # The next message, decoded while its body is missing
         self._message: Message | None = None
-        """The next message, decoded while its body is still to come."""
         self._began = False
 
     @property
     def is_finished(self) -> bool:
-        """True if the end of the stream arrived, and every message before it was taken."""
+        """True if the end of the stream has arrived, and every message before it was taken."""
         return self._end == self._next
 
     @property
@@ -258,11 +255,11 @@ class Arrivals:
 
     @property
     def needs_metadata(self) -> bool:
-        """True if the next message's metadata, or the end of the stream, is still to come."""
+        """True if the next message's metadata, or the end of the stream, is missing."""
         return self._message is None and self._next not in self._headers and not self.is_finished
 
     def add_untagged(self, data: memoryview) -> None:
-        """Take metadata, or the end of the stream."""
+        """Add metadata, or the end of the stream."""
         message = decode_untagged(data)
         sequence = message.sequence
         if isinstance(message, EndOfStream):
@@ -277,17 +274,18 @@ class Arrivals:
         self._headers[sequence] = message.flatbuffer
 
     def add_tagged(self, tag: int, data: memoryview) -> None:
-        """Take a body."""
+        """Add a body."""
         body = decode_body_tag(tag, lenient=self._lenient)
         self._check_new(body.sequence, self._bodies, "body")
         self._bodies_nbytes += len(data)
         self._limits.check("max_blocks", len(self._bodies) + 1, "bodies that wait for earlier messages")
+        # The next body is taken at once, and may be as large as one batch by itself.
         if body.sequence != self._next:
             self._limits.check("max_batch_bytes", self._bodies_nbytes, "the sum of bodies that wait")
         self._bodies[body.sequence] = TaggedBody(body.body_type, data)
 
     def take(self) -> Arrived | None:
-        """Return the next message with its body, or None while one of them is still to come."""
+        """Return the next message with its body, or None while either is missing."""
         sequence = self._next
         if self._message is None:
             flatbuffer = self._headers.pop(sequence, None)
@@ -310,11 +308,12 @@ class Arrivals:
         return Arrived(sequence, message, body)
 
     def truncation_error(self) -> InvalidFramingError:
-        """Return the error of a connection that ends before the stream does."""
+        """Return the error of a connection that ends before the stream."""
         if self._end is None:
             ending = f"the connection ends, without an end of stream, while message {self._next:,} is still to come"
         else:
-            ending = f"the connection ends while {self._missing():,} messages from number {self._next:,} on are missing"
+            missing = self._ahead(self._end) - len(self._headers) - (self._message is not None)
+            ending = f"the connection ends while {missing:,} messages from number {self._next:,} on are missing"
         return InvalidFramingError(expected="all messages of the stream", found=f"{ending}; read it again", spec=_SPEC)
 
     def _check_place(self, message: Message) -> None:
@@ -360,11 +359,6 @@ class Arrivals:
 
     def _ahead(self, sequence: int) -> int:
         return (sequence - self._next) & MAX_UINT32
-
-    def _missing(self) -> int:
-        assert self._end is not None
-        decoded = self._message is not None
-        return self._ahead(self._end) - len(self._headers) - decoded
 
 
 def _twice(what: str, sequence: int) -> InvalidFramingError:

@@ -1,14 +1,13 @@
-"""Find tables of Dissociated IPC by Arrow Flight, which says where they are and what they are called.
+"""Find the locations and tickets of tables of Dissociated IPC by Arrow Flight.
 
-Nothing but ``GetFlightInfo`` is asked: schemas and rows come from the servers that it names. Needs pyarrow, which the
-extra ``flight`` brings.
+Only ``GetFlightInfo`` is called; schemas and rows come from the servers in its answer. Needs pyarrow, of the extra ``flight``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from spark_arrow_ipc.errors import (
@@ -29,7 +28,7 @@ _SPEC: Final = 'Dissociated IPC, "URI Specification"'
 
 @dataclass(frozen=True, slots=True)
 class FlightStream:
-    """A stream of a flight, as `connect` takes it.
+    """A stream of a flight, for `connect`.
 
     Parameters
     ----------
@@ -44,19 +43,19 @@ class FlightStream:
 
 
 def is_flight(uri: str) -> bool:
-    """Return whether a URI is that of a Flight server."""
+    """Return True for the URI of a Flight server."""
     return uri.partition("://")[0].lower() in _SCHEMES
 
 
 def find_streams(uri: str, command: str | bytes, *, timeout: float = 30.0) -> tuple[FlightStream, ...]:
-    """Ask a Flight server for the streams of a command. Each can be read on its own, in parallel.
+    """Return the streams of a command from a Flight server, which can be read in parallel.
 
     Parameters
     ----------
     uri
         ``grpc://host:port``, or ``grpc+tls:``, ``grpc+unix:``.
     command
-        What the server knows a table by.
+        The server's name of a table.
     timeout
         Seconds for the answer.
 
@@ -67,7 +66,7 @@ def find_streams(uri: str, command: str | bytes, *, timeout: float = 30.0) -> tu
     InvalidMetadataError
         An endpoint has no location.
     ConnectionError, TimeoutError
-        There is no server, it refuses, or does not answer in time.
+        The server does not run, refuses, or does not answer in time.
     """
     address = uri.partition("?")[0]
     if has_url_user(address) or "@" in urlsplit(address).netloc:
@@ -86,28 +85,26 @@ def find_streams(uri: str, command: str | bytes, *, timeout: float = 30.0) -> tu
             info = client.get_flight_info(descriptor, flight.FlightCallOptions(timeout=timeout))
     except flight.FlightTimedOutError as error:
         raise TimeoutError(f"{address}: no answer in {timeout:g} s") from error
-    except Exception as error:  # its errors have no base of their own
-        raise ConnectionError(f"{address}: GetFlightInfo: {_first_line(error)}") from error
+    except Exception as error:  # Flight's errors have no base class
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConnectionError(f"{address}: GetFlightInfo: {printable(line)}") from error
     endpoints = info.endpoints
     if len(endpoints) > _MAX_ENDPOINTS:
         raise InvalidMetadataError(
             expected=f"at most {_MAX_ENDPOINTS:,} endpoints", found=f"{len(endpoints):,}", path=address
         )
     with error_context(path=address):
-        return tuple(_stream(number, endpoint) for number, endpoint in enumerate(endpoints))
-
-
-def _stream(number: int, endpoint: Any) -> FlightStream:
-    locations = [bytes(location.uri).decode(errors="replace") for location in endpoint.locations]
-    return FlightStream(_choose(number, locations), bytes(endpoint.ticket.ticket))
+        uris = [[bytes(each.uri).decode(errors="replace") for each in endpoint.locations] for endpoint in endpoints]
+        return tuple(
+            FlightStream(_choose(number, uris[number]), bytes(endpoint.ticket.ticket))
+            for number, endpoint in enumerate(endpoints)
+        )
 
 
 def _choose(number: int, uris: Sequence[str]) -> tuple[str, ...]:
-    """Return the URIs to connect to.
-
-    Locations of an endpoint are alternatives in Flight. The protocol's reference gives two of different tags another
-    meaning: metadata and bodies.
-    """
+    """Return the URIs to connect to."""
+    # Locations of an endpoint are alternatives in Flight; in the protocol's reference, two of different tags are of
+    # metadata and of bodies.
     if not uris:
         raise InvalidMetadataError(expected=f"a location in endpoint {number}", found="none", spec=_SPEC)
     located, errors = [], []
@@ -121,7 +118,3 @@ def _choose(number: int, uris: Sequence[str]) -> tuple[str, ...]:
     if len(located) == 2 == len(uris) and located[0][1].want_data != located[1][1].want_data:
         return tuple(uri for uri, _ in located)
     return (located[0][0],)
-
-
-def _first_line(error: Exception) -> str:
-    return printable((str(error).splitlines() or [type(error).__name__])[0])

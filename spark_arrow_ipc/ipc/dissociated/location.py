@@ -1,11 +1,11 @@
-"""A table of a server as a client asks for it: the URI of the server, and the `Selection` of a part and columns.
+"""The request for a table of a server: the server's URI, and the `Selection` of a part and columns.
 
-The document knows whole tables only. A server that can do more says so by a tag of its own in its URIs (``want_part``);
-a message of this tag is a request, and its bytes are these, little-endian, before the ticket:
+The document has requests only for complete tables. A server that supports more has another tag in its URIs (``want_part``).
+A message with this tag is a request, and has these bytes, little-endian, before the ticket:
 
 ==========  ====================================================================
 uint32      number of the part, from 0
-uint32      number of parts; 0: the schema alone, and then the end of the stream
+uint32      number of parts; 0: only the schema, and the end of the stream
 uint32      number of columns; 2**32 - 1: all
 uint32 each position of a column in the schema, rising
 ==========  ====================================================================
@@ -36,9 +36,9 @@ _PARTS_SPEC: Final = 'format/dissociated.md, "Parts and columns"'
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A part of a table, and columns of it."""
+    """A part of a table, and some columns."""
 
-    # Number of the part and of all parts; `of` is 0 for the schema alone
+    # Number of the part and of all parts; `of` is 0 for only the schema
     part: int = 0
     of: int = 1
     # Positions of columns, rising; None for all
@@ -46,14 +46,12 @@ class Selection:
 
     @property
     def is_schema_alone(self) -> bool:
-        """True if no record batch is wanted."""
+        """True for a request without record batches."""
         return not self.of
 
     def cut(self, count: int) -> range:
-        """Return the numbers of the record batches that are wanted, of a table with `count` of them.
-
-        Parts follow each other, in the order of the table, and differ by one record batch at most.
-        """
+        """Return the numbers of the part's record batches, in a table with `count` record batches."""
+        # Parts are consecutive ranges, whose lengths differ by at most one.
         if self.is_schema_alone:
             return range(0)
         return range(count * self.part // self.of, count * (self.part + 1) // self.of)
@@ -84,7 +82,7 @@ class Selection:
 
 
 WHOLE: Final = Selection()
-"""All of a table, which needs no request of its own kind."""
+"""A complete table, which every server supports."""
 
 SCHEMA_ALONE: Final = Selection(of=0)
 
@@ -97,7 +95,7 @@ _SCHEMES: Final = (TCP, UNIX)
 _SPEC: Final = 'Dissociated IPC, "URI Specification"'
 _MAX_DIGITS: Final = len(str(MAX_UINT64))
 _MAX_NBYTES: Final = 1 << 20
-"""The longest URI: a ticket of 64 KiB, each byte as three characters, and much else."""
+"""The longest URI, with room for a ticket of 64 KiB as three characters a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +106,22 @@ class Location:
     host: str = ""
     port: int = 0
     path: str = ""
-    # The tags of a request and of what may be freed; None if there is none
+    # The tags of a request and of offsets to free, or None
     want_data: int | None = None
     free_data: int | None = None
     # Encoded `Handle` of the shared memory
     remote_handle: bytes | None = None
     ticket: bytes | None = None
-    # The tag of a request for a part of a table (`Selection`), where the server knows such requests
+    # The tag of a request for a part of a table (`Selection`), or None
     want_part: int | None = None
-    # The part of the table that the URI stands for; without `part`, the number of parts that it may be read in
+    # The part of the table for the URI; without `part`, the advised number of parts
     part: int | None = None
     of: int | None = None
 
     @property
     def address(self) -> str:
-        """The URI without its query, which is all that an error or a log should show: its numbers are half a secret."""
+        """The URI without its query, for errors and logs."""
+        # Whoever has the numbers of the query can request tables.
         if self.scheme == UNIX:
             return f"{UNIX}://{quote(self.path)}"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -130,7 +129,7 @@ class Location:
 
     @property
     def uri(self) -> str:
-        """The URI."""
+        """The URI with all its parts."""
         numbers = (
             ("want_data", self.want_data),
             ("want_part", self.want_part),
@@ -148,7 +147,7 @@ class Location:
 
     @property
     def without_tags(self) -> str:
-        """The address, the ticket and the part: what an error, a log or a column of Spark may show."""
+        """The address, the ticket and the part, for errors, logs and a column of Spark."""
         ticket = None if self.ticket is None else "ticket=" + quote(self.ticket, safe="/")
         part = None if self.part is None else f"part={self.part}&of={self.of}"
         pairs = [pair for pair in (ticket, part) if pair is not None]
@@ -160,7 +159,7 @@ class Location:
 
 
 def parse_address(uri: str) -> Location:
-    """Return the location of a URI that may lack the query, as a server's ``listen`` does."""
+    """Return the location of a URI that may lack the query, as in a server's ``listen``."""
     if len(uri) > _MAX_NBYTES:
         raise OptionError(expected=f"a URI of at most {_MAX_NBYTES:,} characters", found=f"{len(uri):,}")
     try:
@@ -194,7 +193,7 @@ def parse_address(uri: str) -> Location:
 
 
 def parse_location(uri: str) -> Location:
-    """Return the location of a URI, which must say what a request is tagged with."""
+    """Return the location of a URI, which must have the tag of a request."""
     location = parse_address(uri)
     if location.want_data is None:
         raise OptionError(
@@ -207,7 +206,7 @@ def parse_location(uri: str) -> Location:
 
 
 def _parse_query(query: str) -> Location:
-    # A blank is a `+` that was not escaped: no value of ours has blanks before they are decoded.
+    # `parse_qsl` reads a `+` as a blank, and base64 has `+`.
     pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, encoding="latin-1")
     values = dict(pairs)
     if len(values) < len(pairs):

@@ -1,7 +1,7 @@
-"""The tables that a server offers, and their messages: read, encoded and kept, or stored once in shared memory.
+"""The tables of a server, and their messages: read, encoded and cached, or stored once in shared memory.
 
-A table that is read for each client shares one budget of kept messages with all others: what was not asked for the
-longest time goes first. Clients that are being sent messages hold them, whatever becomes of them here.
+How it works: tables that are read for each client share one cache of encoded messages, and the least recently requested
+ones are dropped first. A client that is being sent messages holds them itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Table(NamedTuple):
 
 
 OpenTable: TypeAlias = Callable[[], AbstractContextManager[Table]]
-"""Opens a table; called for each client, or once where it goes into shared memory."""
+"""Opens a table; called for each client, or once for shared memory."""
 
 
 class TableSource(Protocol):
@@ -55,13 +55,13 @@ class TableSource(Protocol):
 
     @property
     def selects(self) -> bool:
-        """True if it gives parts and columns, and not only the whole table."""
+        """True if it supports parts and columns."""
 
     def open(self, selection: Selection) -> AbstractContextManager[Table]:
-        """Open what is selected."""
+        """Open the selected part and columns."""
 
     def version(self) -> Hashable | None:
-        """Return a value that changes whenever the rows do; None if nothing says so, and nothing may be kept."""
+        """Return a value that changes whenever the rows do; None if it is unknown, so that messages are not cached."""
 
 
 class FileTable:
@@ -73,7 +73,7 @@ class FileTable:
 
     @property
     def selects(self) -> bool:
-        """Return True: files have places to begin at."""
+        """Return True, as reads of files can start anywhere."""
         return True
 
     @contextmanager
@@ -90,9 +90,9 @@ class FileTable:
 
 
 def file_version(path: str | os.PathLike[str]) -> Hashable | None:
-    """Return identity, size and times of a local file; None if there is none."""
+    """Return identity, size and times of a local file; None if it does not exist."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - a path as it was given
+        status = os.stat(path)  # noqa: PTH116 - the user's path
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -119,12 +119,12 @@ class BatchesTable:
         yield Table(batches[0].schema, batches[1:])
 
     def version(self) -> Hashable | None:
-        """Return a constant: batches do not change."""
+        """Return a constant, as batches do not change."""
         return "batches"
 
 
 class FunctionTable:
-    """A function that opens a table: whole, and maybe another one each time."""
+    """A function that opens a complete table, maybe another one each time."""
 
     def __init__(self, opens: OpenTable) -> None:
         self._opens = opens
@@ -140,12 +140,12 @@ class FunctionTable:
         return self._opens()
 
     def version(self) -> Hashable | None:
-        """Return None: only the function knows."""
+        """Return None, as only the function could tell."""
         return None
 
 
 def select_batches(reader: FileReader | StreamReader, selection: Selection) -> Iterable[RecordBatch]:
-    """Return the record batches of a part; a stream that cannot seek has none. Reads the headers before it."""
+    """Return the record batches of a part; for a stream, which must be able to seek, the headers before it are read."""
     if selection.of == 1:
         return reader
     if reader.is_numbered:
@@ -165,28 +165,28 @@ def _message_metadata(reader: FileReader | StreamReader) -> CustomMetadata:
     try:
         return reader.read_schema_metadata()
     except InvalidArrowError:
-        # Some writers of files leave the message of the schema out: the footer has it.
+        # Some writers of files leave this message out, as the footer has the schema.
         return ()
 
 
 _MOST_TOO_LARGE: Final = 1_000
-"""Tables that are remembered as too large, so that they do not displace others with each client."""
+"""Tables that are remembered as too large, as each attempt to cache one would displace others."""
 
 
 class _Sized(Protocol):
     @property
     def held_nbytes(self) -> int:
-        """The bytes of memory that it takes."""
+        """The bytes of memory."""
 
 
 _S = TypeVar("_S", bound=_Sized)
 
 
-class Kept(Generic[_S]):
-    """Sequences of messages by key, in bounded memory. Any thread may call it."""
+class MessageCache(Generic[_S]):
+    """Sequences of messages by key, in bounded memory, for any thread."""
 
     def __init__(self, max_nbytes: int) -> None:
-        # The budget; 0 keeps nothing
+        # The budget; 0 for no cache
         self._max_nbytes = max_nbytes
         self._lock = threading.Lock()
         self._messages: OrderedDict[Hashable, tuple[tuple[_S, ...], int]] = OrderedDict()
@@ -196,11 +196,11 @@ class Kept(Generic[_S]):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are kept, or being recorded; never more than the budget."""
+        """The bytes of cached messages, and of messages that are being recorded, up to the budget."""
         return self._nbytes
 
     def find(self, key: Hashable) -> tuple[_S, ...] | None:
-        """Return the messages of a key, if they are kept."""
+        """Return the cached messages of a key, or None."""
         with self._lock:
             entry = self._messages.get(key)
             if entry is None:
@@ -209,10 +209,7 @@ class Kept(Generic[_S]):
             return entry[0]
 
     def record(self, key: Hashable, messages: Iterator[_S]) -> Iterator[_S]:
-        """Yield the messages, and keep them once all were yielded.
-
-        They are not kept if another thread is recording them, or they do not fit.
-        """
+        """Yield the messages, and cache them after the last, unless another thread records them or they do not fit."""
         with self._lock:
             records = self._max_nbytes > 0 and key not in self._recording and key not in self._too_large
             if records:
@@ -222,7 +219,7 @@ class Kept(Generic[_S]):
             return
         recorded: list[_S] | None = []
         nbytes = 0
-        is_whole = False
+        is_complete = False
         try:
             for message in messages:
                 if recorded is not None:
@@ -232,17 +229,17 @@ class Kept(Generic[_S]):
                     else:
                         nbytes, recorded = 0, None
                 yield message
-            is_whole = True
+            is_complete = True
         finally:
             with self._lock:
                 self._recording.discard(key)
-                if is_whole and recorded is not None:
+                if is_complete and recorded is not None:
                     self._messages[key] = tuple(recorded), nbytes
                 else:
                     self._nbytes -= nbytes
 
     def _reserve(self, key: Hashable, reserved: int, nbytes: int) -> bool:
-        """Take bytes of the budget for a recording; else give back what it had reserved, and return False."""
+        """Reserve bytes of the budget for a recording, or release all that it has reserved and return False."""
         with self._lock:
             if reserved + nbytes > self._max_nbytes:
                 if len(self._too_large) >= _MOST_TOO_LARGE:
@@ -260,8 +257,8 @@ class Kept(Generic[_S]):
             return True
 
 
-_OWN: Final = Limits()
-"""For messages that this process has made."""
+_LIMITS: Final = Limits()
+"""For messages of this process."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,30 +267,30 @@ class Outgoing:
 
     flatbuffer: bytes
     nbytes: int
-    # The body; None for a schema, which has none
+    # The body; None for a schema
     pieces: tuple[BytesLike, ...] | None
-    # Offset and bytes of each buffer in shared memory; None if it is not there
+    # Offset and bytes of each buffer in shared memory; None for a body in this process
     pairs: Int64s | None = None
 
     @property
     def held_nbytes(self) -> int:
-        """The bytes of memory that it takes."""
+        """The bytes of memory."""
         return len(self.flatbuffer) + self.nbytes
 
 
 class OutgoingTable(Protocol):
-    """A table that can be sent any number of times, to several clients at once."""
+    """A table that can be sent repeatedly, to several clients at once."""
 
     @property
     def selects(self) -> bool:
         """True if it has parts."""
 
     def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
-        """Yield the schema, and each dictionary before the first batch that needs it."""
+        """Yield the schema, the record batches, and each dictionary before the first batch that needs it."""
 
 
 class _Encoder(Writer):
-    """A writer of streams whose messages are taken apart instead of written."""
+    """A writer of streams that collects messages instead of writing them."""
 
     def __init__(self, schema: Schema, options: WriteOptions, schema_metadata: CustomMetadata) -> None:
         self._encoded: list[tuple[Outgoing, Int64s | None]] = []
@@ -309,7 +306,7 @@ class _Encoder(Writer):
         self._encoded.append((Outgoing(flatbuffer, encoded.nbytes, pieces), encoded.places))
 
     def take(self) -> list[tuple[Outgoing, Int64s | None]]:
-        """Return the messages since the last call, each with the places of its buffers in its body."""
+        """Return the messages since the last call, each with the ranges of its buffers in its body."""
         encoded, self._encoded = self._encoded, []
         return encoded
 
@@ -323,16 +320,16 @@ def _encode(table: Table, options: WriteOptions) -> Iterator[tuple[Outgoing, Int
 
 
 class StreamedTable:
-    """A table that is read and encoded for a client, a record batch at a time, and kept for the next ones if it fits."""
+    """A table that is read and encoded for a client, a record batch at a time, and cached for the next if it fits."""
 
-    def __init__(self, source: TableSource, options: WriteOptions, cache: Kept[Outgoing]) -> None:
+    def __init__(self, source: TableSource, options: WriteOptions, cache: MessageCache[Outgoing]) -> None:
         self._source = source
         self._options = options
         self._cache = cache
 
     @property
     def selects(self) -> bool:
-        """True if it has parts, and columns travel alone."""
+        """True if it has parts, and columns can be sent without others."""
         return self._source.selects
 
     def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
@@ -360,26 +357,28 @@ class _Stored:
 
 
 class SharedTable:
-    """A table whose bodies were put into shared memory, uncompressed, when it was made."""
+    """A table whose constructor puts its bodies into shared memory, uncompressed."""
 
     selects = True
 
     def __init__(self, source: TableSource, options: WriteOptions, memory: RegionWriter) -> None:
         self._stored: list[_Stored] = []
+        # Numbers of the record batches among all messages
         self._batches: list[int] = []
-        """Places of the record batches among all messages."""
+        # By the number of a dictionary batch: its id, and True for a delta
         self._dictionaries: dict[int, tuple[int, bool]] = {}
-        """By the place of a dictionary batch: its id, and whether it is a delta."""
         self._region: Region | None = None
         with source.open(WHOLE) as table:
-            self._nests = _has_nested_dictionaries(table.schema)
+            ids = number_dictionaries(table.schema).dictionary_ids
+            plan = compile_plan(table.schema.fields, ids, MetadataVersion.V5)
+            self._nests = any(inner.dictionaries for inner in plan.dictionaries.values())
             for message, buffers in _encode(table, options):
                 self._store(message, buffers, memory)
 
     def _store(self, message: Outgoing, buffers: Int64s | None, memory: RegionWriter) -> None:
         pairs, start = None, 0
         if buffers is not None:
-            header = decode_message(memoryview(message.flatbuffer), _OWN).header
+            header = decode_message(memoryview(message.flatbuffer), _LIMITS).header
             if isinstance(header, DictionaryBatchHeader):
                 self._dictionaries[len(self._stored)] = header.id, header.is_delta
             else:
@@ -390,22 +389,22 @@ class SharedTable:
             pairs[pairs[:, 1] == 0] = 0
         self._stored.append(_Stored(message.flatbuffer, start, message.nbytes, pairs))
 
-    def frozen(self, region: Region) -> None:
-        """Take the region that the writer became."""
+    def attach(self, region: Region) -> None:
+        """Set the region of the bodies, which exists once all tables are written."""
         self._region = region
 
     def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
-        """Yield the messages; their pieces are views of the region. Columns are for the client to select."""
+        """Yield the messages, with views of the region as pieces; the client selects columns."""
         assert self._region is not None
         if selection.columns is not None:
             raise UnsupportedError("columns of a table in shared memory: a client selects them, without a copy")
-        for number in self._places(selection):
+        for number in self._numbers(selection):
             stored = self._stored[number]
             pieces = None if stored.pairs is None else (self._region.view(stored.start, stored.nbytes),)
             yield Outgoing(stored.flatbuffer, stored.nbytes, pieces, stored.pairs)
 
-    def _places(self, selection: Selection) -> Sequence[int]:
-        """Return the places of the messages of a part: the schema, the dictionaries in force at its start, and its own."""
+    def _numbers(self, selection: Selection) -> Sequence[int]:
+        """Return the numbers of a part's messages, after the schema and the dictionaries in force at its start."""
         if selection == WHOLE:
             return range(len(self._stored))
         numbers = selection.cut(len(self._batches))
@@ -414,13 +413,7 @@ class SharedTable:
         begin, end = self._batches[numbers[0]], self._batches[numbers[-1]] + 1
         before = [number for number in self._dictionaries if number < begin]
         if not self._nests:
-            # As `StreamIndex.start`: of nested ones an outer value refers to the inner dictionary in force when it came.
+            # As in `StreamIndex.start`: an outer value refers to the inner dictionary in force when the value came.
             begins = {self._dictionaries[number][0]: number for number in before if not self._dictionaries[number][1]}
             before = [number for number in before if number >= begins.get(self._dictionaries[number][0], 0)]
         return [0, *before, *range(begin, end)]
-
-
-def _has_nested_dictionaries(schema: Schema) -> bool:
-    message = number_dictionaries(schema)
-    plan = compile_plan(schema.fields, message.dictionary_ids, MetadataVersion.V5)
-    return any(inner.dictionaries for inner in plan.dictionaries.values())

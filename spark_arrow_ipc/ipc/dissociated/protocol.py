@@ -1,10 +1,10 @@
 """The bytes of the Dissociated IPC protocol, without any input or output.
 
-Untagged messages carry metadata: a type, a sequence number, a flatbuffer. Tagged messages carry a request, a body, or
-addresses that may be freed; the tag says which. Sections named here are those of the document "Dissociated IPC Protocol".
+Untagged messages are metadata: a type, a sequence number, a flatbuffer. Tagged messages are a request, a body, or offsets to
+free, depending on the tag. Section names are from the document "Dissociated IPC Protocol".
 
-A socket has no messages, and the document leaves their framing open; this one is ours: a head of 20 bytes (kind, three
-zero bytes, tag and length, little-endian), and as many bytes as the length says.
+The document leaves the framing of messages in a socket open. Here a frame is a head of 20 bytes (kind, three zero bytes, tag
+and length, little-endian), followed by as many bytes as its length.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CLIENT_SPEC: Final = 'Dissociated IPC, "Client Sequence"'
 
 _PREFIX: Final = struct.Struct("<BI")
 PREFIX_NBYTES: Final = _PREFIX.size
-"""The type and the sequence number before each flatbuffer; all of an end of stream."""
+"""The type and the sequence number, before each flatbuffer or as an end of stream."""
 
 _PAIRS_HEAD: Final = struct.Struct("<QQ")
 PAIRS_HEAD_NBYTES: Final = _PAIRS_HEAD.size
-"""The bytes of all buffers, and their number, before the pairs; also the bytes of one pair."""
+"""Two numbers: the bytes of all buffers and their number, before the pairs, and each pair."""
 
 MAX_UINT32: Final = 2**32 - 1
 MAX_UINT64: Final = 2**64 - 1
@@ -46,9 +46,9 @@ class BodyType(IntEnum):
     """The form of the body of a tagged message."""
 
     PACKED = 0
-    """The bytes, as a stream has them."""
+    """The bytes of a stream's body."""
     BUFFERS = 1
-    """The place and length of each buffer in memory that both sides can reach."""
+    """The offset and length of each buffer in shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class EndOfStream:
-    """An untagged message that ends a stream; its number is one more than that of the last message."""
+    """An untagged message that ends a stream, with the number after the last message."""
 
     sequence: int
 
@@ -112,7 +112,7 @@ def encode_body_tag(sequence: int, body_type: BodyType) -> int:
 
 
 def decode_body_tag(tag: int, *, lenient: bool = False) -> BodyTag:
-    """Decode the tag of a body; `lenient` also reads a type that is shifted by 55 bits."""
+    """Decode the tag of a body; `lenient` allows a type that is shifted by 55 bits."""
     sequence, reserved, number = tag & MAX_UINT32, tag & ~(0xFF << _TYPE_SHIFT | MAX_UINT32), tag >> _TYPE_SHIFT
     if reserved == _SHIFT_55 and number == 0 and lenient:
         reserved, number = 0, 1
@@ -132,9 +132,9 @@ def encode_pairs(pairs: Int64s) -> bytes:
 
 
 def decode_pairs(data: memoryview, expected: Sequence[int], region_nbytes: int) -> Int64s:
-    """Return offset and bytes of each buffer of a body of type 1: int64, shape (buffers, 2). O(buffers).
+    """Return offset and bytes of each buffer of a body of type 1: int64, shape (buffers, 2); (0, 0) for an empty one.
 
-    `expected` has the bytes of each buffer by the metadata: a pair may have more, for padding. An empty buffer is (0, 0).
+    `expected` has the bytes of each buffer by the metadata; a pair may have more, for padding.
     """
     if len(data) < PAIRS_HEAD_NBYTES:
         raise InvalidBodyError(
@@ -142,7 +142,7 @@ def decode_pairs(data: memoryview, expected: Sequence[int], region_nbytes: int) 
         )
     total, count = _PAIRS_HEAD.unpack_from(data)
     nbytes = PAIRS_HEAD_NBYTES * (1 + len(expected))
-    # The number of buffers is compared before it is used for anything.
+    # The number of buffers comes from the peer, and is compared before its first use.
     if count != len(expected) or len(data) != nbytes:
         raise InvalidBodyError(
             expected=f"a list of {len(expected)} buffers, as the metadata has them, in {nbytes:,} bytes",
@@ -178,7 +178,7 @@ def encode_freed(offsets: Iterable[int]) -> bytes:
 
 
 def decode_freed(data: memoryview) -> list[int]:
-    """Return the offsets that a free_data message gives back."""
+    """Return the offsets of a free_data message."""
     if not data or len(data) % 8:
         raise InvalidFramingError(
             expected="one or more numbers of 8 bytes to free", found=f"{len(data):,} bytes", spec=_CLIENT_SPEC
@@ -195,7 +195,7 @@ MAX_REASON_NBYTES: Final = 4096
 """The longest text of an error frame."""
 
 PROGRESS_NBYTES: Final = 64 << 10
-"""A peer that sends or takes less than this of what is due in a time-out has timed out."""
+"""Fewest bytes that a peer must send or receive in a time-out, if as many are due."""
 
 _FRAMES_SPEC: Final = 'format/dissociated.md, "Frames"'
 
@@ -206,18 +206,18 @@ class FrameKind(IntEnum):
     UNTAGGED = 0
     """Metadata, or the end of the stream."""
     TAGGED = 1
-    """A request, a body, or offsets that may be freed."""
+    """A request, a body, or offsets to free."""
     ERROR = 2
-    """Why the server closes the connection, in UTF-8."""
+    """The server's reason to close the connection, in UTF-8."""
     MEMORY = 3
-    """No bytes, but the descriptor of the shared memory beside them (unix sockets)."""
+    """The descriptor of the shared memory, without bytes (unix sockets)."""
     TOKEN = 4
     """A client's token, before its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHead:
-    """Kind, tag and length of a frame; the tag is 0 where the kind has none."""
+    """Kind, tag and length of a frame; the tag is 0 for kinds without one."""
 
     kind: FrameKind
     tag: int
@@ -239,7 +239,7 @@ def encode_head(kind: FrameKind, nbytes: int, tag: int = 0) -> bytes:
 
 
 def decode_head(data: bytes | bytearray | memoryview) -> FrameHead:
-    """Return the head in the first `HEAD_NBYTES` bytes. The caller checks its length against what it allows."""
+    """Return the head in the first `HEAD_NBYTES` bytes; the caller checks the length."""
     number, tag, nbytes = _HEAD.unpack_from(data)
     if number not in tuple(FrameKind):
         raise UnsupportedError(
@@ -257,14 +257,14 @@ def decode_head(data: bytes | bytearray | memoryview) -> FrameHead:
 
 
 class Inbox:
-    """Collects the bytes that arrive until frames are whole: for a server, whose clients send little."""
+    """Collects bytes until frames are complete, for a server, whose clients send little."""
 
     def __init__(self, max_nbytes: int) -> None:
         self._max_nbytes = max_nbytes
         self._data = bytearray()
 
     def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
-        """Yield the frames that are whole with these bytes."""
+        """Yield the frames that these bytes complete."""
         self._data += data
         while len(self._data) >= HEAD_NBYTES:
             head = decode_head(self._data)

@@ -1,4 +1,7 @@
-"""Serve tables by Dissociated IPC: `serve` and `Server`. One thread accepts, and one serves each client."""
+"""Serve tables by Dissociated IPC: `serve` and `Server`.
+
+How it works: one thread accepts connections, and one serves each client (`Session`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from spark_arrow_ipc.ipc.dissociated.messages import (
     BatchesTable,
     FileTable,
     FunctionTable,
-    Kept,
+    MessageCache,
     OpenTable,
     Outgoing,
     OutgoingTable,
@@ -42,25 +45,25 @@ _LOG: Final = logging.getLogger(__name__)
 _STREAM: Final = WriteOptions(format="stream")
 _JOIN_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 0.1
-"""Between two attempts to accept where descriptors are used up."""
+"""Pause between two attempts to accept without free descriptors."""
 
 Servable: TypeAlias = "Openable | Iterable[RecordBatch] | OpenTable | TableSource"
 """Anything that `ipc.open` opens, record batches, or a function that opens a table for each client."""
 
 KEEP_NBYTES: Final = 256 << 20
-"""The most memory for messages that are kept, by default."""
+"""The default of memory for cached messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listening:
-    """A socket that listens, and where."""
+    """A listening socket and its location."""
 
     opened: socket.socket
     location: Location
 
 
 class Server:
-    """Serves tables until it is closed. Made by `serve`."""
+    """Serves tables until it is closed; `serve` returns one."""
 
     def __init__(self, listening: _Listening, service: Service, region: Region | None) -> None:
         self._listening = listening
@@ -100,7 +103,7 @@ class Server:
         Raises
         ------
         KeyError
-            There is no such table.
+            The server has no such table.
         """
         encoded = ticket.encode() if isinstance(ticket, str) else ticket
         if encoded not in self._service.tables:
@@ -118,19 +121,16 @@ class Server:
 
     @property
     def num_clients(self) -> int:
-        """The clients that are connected."""
+        """The number of connected clients."""
         with self._lock:
             return len(self._sessions)
 
     def wait(self) -> None:
-        """Wait until the server is closed, by another thread or a signal's handler."""
+        """Wait until another thread or a signal's handler closes the server."""
         self._closed.wait()
 
     def close(self) -> None:
-        """Stop: close all connections, and remove the socket's and the shared memory's names.
-
-        Batches of clients stay valid: their mappings do.
-        """
+        """Close all connections, and remove the names of the socket and the shared memory; clients' batches stay valid."""
         with self._lock:
             if not self._is_open:
                 return
@@ -196,7 +196,7 @@ class Server:
             session.refuse("the server has no more threads; try again later")
 
     def _drop_silent(self) -> None:
-        """Break the oldest connection without a request: clients ask at once, and one that does not must not keep others out."""
+        """Break the oldest connection without a request, which must not keep others out."""
         silent = next((session for session in self._sessions if session.awaits_request), None)
         if silent is not None:
             del self._sessions[silent]
@@ -210,7 +210,7 @@ class Server:
         finally:
             session.close()
             with self._lock:
-                self._sessions.pop(session, None)  # gone already where a client without a request made room
+                self._sessions.pop(session, None)  # `_drop_silent` may have removed it
 
 
 def serve(
@@ -232,30 +232,29 @@ def serve(
     Parameters
     ----------
     tables
-        By ticket: what `ipc.open` opens, record batches (at least one), or a function that opens a `Table`. Files are
-        opened for each client, or read once where they go into shared memory.
+        By ticket: a source for `ipc.open`, at least one record batch, or a function that opens a `Table`. Files are opened
+        for each client, or read once into shared memory.
     listen
         ``dissociated+tcp://host:port`` (port 0: a free one) or ``dissociated+unix:///path/of/socket``.
     shared_memory
         ``memfd`` (unix sockets only), ``named``, or None: bodies go through the socket.
     options
-        How streams are encoded: ``compression`` where bodies go through the socket, ``dictionaries`` and so on.
+        The encoding of streams: ``compression`` of bodies in the socket, ``dictionaries`` and so on.
     limits
-        Budgets of the files that are served.
+        Budgets of the files.
     token
-        What a client has to know. A host that is not the loopback needs one.
+        A secret that clients must send. Hosts other than the loopback need one.
     credit_nbytes
-        The most bytes of shared memory that a client may hold; beyond them its bodies go through the socket.
+        The most bytes of shared memory that a client may hold; further bodies go through the socket.
     keep_nbytes
-        The most bytes of memory for messages that are kept once they were sent, so that the next client's are not read
-        and encoded anew, where bodies go through the socket. Of local files (as long as they do not change), bytes and
-        record batches; 0 keeps nothing.
+        The most bytes of memory to cache messages that went through the socket, for the next client. Messages of local files
+        (as long as these do not change), bytes and record batches are cached; 0 caches nothing.
     parts
-        In how many parts a table may be read at once: the number that URIs advise readers of (``of=``).
+        The number of parts that URIs advise readers to read a table in at once (``of=``).
     max_clients
         The most clients at once.
     timeout
-        Seconds after which a client that takes nothing, or gives nothing back, is disconnected.
+        Seconds after which a client that receives nothing, or frees nothing, is disconnected.
 
     Raises
     ------
@@ -274,8 +273,11 @@ def serve(
     listening = _listen(parse_address(listen), memory, token)
     region = None
     try:
-        sources = {_ticket(ticket): _source(table, limits or Limits()) for ticket, table in tables.items()}
-        cache = Kept[Outgoing](keep_nbytes)
+        sources = {
+            ticket.encode() if isinstance(ticket, str) else ticket: _source(table, limits or Limits())
+            for ticket, table in tables.items()
+        }
+        cache = MessageCache[Outgoing](keep_nbytes)
         served: dict[bytes, OutgoingTable] = {t: StreamedTable(s, options, cache) for t, s in sources.items()}
         if memory is not None:
             served, region = _share(sources, options, memory)
@@ -310,12 +312,8 @@ def _share(
         writer.discard()
         raise
     for table in shared.values():
-        table.frozen(region)
+        table.attach(region)
     return dict(shared), region
-
-
-def _ticket(ticket: str | bytes) -> bytes:
-    return ticket.encode() if isinstance(ticket, str) else ticket
 
 
 def _source(table: Servable, limits: Limits) -> TableSource:
@@ -366,7 +364,7 @@ def _listen(location: Location, memory: SharedMemory | None, token: str | None) 
 def _listen_unix(path: str) -> socket.socket:
     opened = socket.socket(socket.AF_UNIX)
     try:
-        # The mode of the name that `bind` makes: nobody else may connect.
+        # The mode of the name that `bind` makes, so that other users cannot connect.
         os.fchmod(opened.fileno(), 0o600)
         try:
             opened.bind(path)
@@ -383,8 +381,8 @@ def _listen_unix(path: str) -> socket.socket:
 
 
 def _is_abandoned(path: str) -> bool:
-    """Return whether a name is that of a socket whose server is gone."""
-    # Connecting to a file that is not a socket is refused as well.
+    """Return True for the name of a socket whose server has ended."""
+    # A connection to another kind of file is refused as well.
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         return False
     with socket.socket(socket.AF_UNIX) as probe:

@@ -1,7 +1,7 @@
-"""A server's side of one connection: a request, the stream, and what the client gives back.
+"""A server's side of one connection: a request, the stream, and the places in shared memory that the client frees.
 
-The client's thread is the only one that touches its socket: while it sends, it takes in what arrives, so that a client
-which sends in the middle of a body is never waited for in vain.
+How it works: only the client's thread uses its socket. While it sends, it also receives, so that server and client never wait
+for each other when the client sends in the middle of a body.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -46,15 +46,15 @@ _REQUEST_SECONDS: Final = 60.0
 _REASON_SECONDS: Final = 1.0
 
 _GUESS_SECONDS: Final = 0.05
-"""Seconds between two tokens that are looked at, for all clients together, in the minute after a wrong one."""
+"""Pause between two tokens, of all clients together, in the minute after a wrong one."""
 
 _SUSPICIOUS_SECONDS: Final = 60.0
 _PIECES: Final = 512
-"""Pieces in one call: the kernel takes 1,024."""
+"""Pieces of one call, of which the kernel takes at most 1,024."""
 
 
 class TokenCheck:
-    """Compares tokens, and lets nobody guess quickly: after a wrong one all clients wait in one queue."""
+    """Compares tokens, and slows guesses down: after a wrong one all clients wait in one queue."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -62,11 +62,11 @@ class TokenCheck:
         self._suspicious_until = 0.0
 
     def is_right(self, token: bytes) -> bool:
-        """Return whether a token is right; waits while others guess."""
+        """Return True for the right token, after a pause while clients guess."""
         if time.monotonic() < self._suspicious_until:
             with self._queue:
                 time.sleep(_GUESS_SECONDS)
-        # In constant time: how long it takes says nothing of how many characters are right.
+        # In constant time, so that the duration does not tell how many characters are right.
         if hmac.compare_digest(self._token, token):
             return True
         self._suspicious_until = time.monotonic() + _SUSPICIOUS_SECONDS
@@ -86,12 +86,12 @@ class Service:
     free_data: int
     # The number of parts that URIs advise readers of
     parts: int = 1
-    # Checks what a client has to send first, or None
+    # Checks the token that a client must send first, or None
     token: TokenCheck | None = None
     # The most bytes of shared memory that a client may hold, or None
     credit_nbytes: int | None = None
     max_clients: int = 256
-    # Seconds that a client may take nothing, or keep what it was lent
+    # Seconds in which a client must receive or free bytes
     timeout: float = 600.0
 
 
@@ -110,25 +110,25 @@ class _Request:
 
 
 class _Gone(Exception):  # noqa: N818 - no error: clients go
-    """The client has closed the connection, or took too long."""
+    """The client has closed the connection, or was too slow."""
 
 
 class _Refused(Exception):  # noqa: N818
-    """The client asks for what it does not get; the text is sent to it."""
+    """The server refuses the client's request; the client gets the text."""
 
 
 class Session:
-    """One client's connection. `run` serves it, in a thread of its own."""
+    """One client's connection, which `run` serves in a thread of its own."""
 
     def __init__(self, opened: socket.socket, service: Service, region: Region | None) -> None:
         self._socket = opened
         self._service = service
         self._region = region
         self._inbox = Inbox(MAX_TICKET_NBYTES)
-        self._lent: Counter[int] = Counter()
+        self._exported: Counter[int] = Counter()
         self._nbytes: dict[int, int] = {}
         self.nbytes_in_use = 0
-        """The bytes of shared memory that the client holds: of each buffer once, however often it was sent."""
+        """The bytes of shared memory that the client holds, of each buffer once."""
         self._request: _Request | None = None
         self._is_trusted = service.token is None
         self._has_sent_token = False
@@ -140,11 +140,11 @@ class Session:
 
     @property
     def awaits_request(self) -> bool:
-        """True if the client has not asked for a table yet."""
+        """True before the client's request."""
         return self._request is None
 
     def run(self) -> None:
-        """Serve the client until it goes."""
+        """Serve the client until it disconnects."""
         try:
             self._serve()
         except _Gone as gone:
@@ -153,11 +153,11 @@ class Session:
             self.refuse(str(refused))
         except (ArrowIpcError, OSError) as error:
             _LOG.warning("a table could not be served: %s", error)
-            # A client must not learn the path of a file.
+            # Without the error, as clients must not learn the path of a file.
             self.refuse("the table could not be read to its end; the server's log says why")
 
     def refuse(self, reason: str) -> None:
-        """Tell the client why, if it listens, and close the connection."""
+        """Send the client a reason, if it receives, and close the connection."""
         data = reason.encode()[:MAX_REASON_NBYTES]
         with suppress(_Gone, _Refused, OSError):
             self._send([encode_head(FrameKind.ERROR, len(data)), data], _REASON_SECONDS)
@@ -170,11 +170,11 @@ class Session:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection: what was lent is given back."""
+        """Close the connection, which frees its places in shared memory."""
         with self._aborting:
             self._is_open = False
             self._socket.close()
-        self._lent.clear()
+        self._exported.clear()
         self.nbytes_in_use = 0
 
     def _serve(self) -> None:
@@ -205,14 +205,14 @@ class Session:
     def _await_request(self) -> _Request:
         deadline = time.monotonic() + min(_REQUEST_SECONDS, self._service.timeout)
         while self._request is None:
-            # The clock decides as well: a client that sends all the while is always ready.
+            # Checked apart from `_poll`, as a client that sends all the time is always ready.
             if time.monotonic() >= deadline or not self._poll(select.POLLIN, deadline):
                 raise _Refused("no request came in time")
-            self._take_in()
+            self._receive()
         return self._request
 
     def _send_body(self, sequence: int, message: Outgoing, pieces: Sequence[BytesLike]) -> None:
-        if message.pairs is not None and self._lend(message.pairs.tolist()):
+        if message.pairs is not None and self._export(message.pairs.tolist()):
             data = protocol.encode_pairs(message.pairs)
             tag = protocol.encode_body_tag(sequence, BodyType.BUFFERS)
             self._send([encode_head(FrameKind.TAGGED, len(data), tag), data])
@@ -220,32 +220,32 @@ class Session:
         tag = protocol.encode_body_tag(sequence, BodyType.PACKED)
         self._send([encode_head(FrameKind.TAGGED, message.nbytes, tag), *pieces])
 
-    def _lend(self, pairs: list[list[int]]) -> bool:
-        """Note what is lent, or return False where the client holds all that it may."""
+    def _export(self, pairs: list[list[int]]) -> bool:
+        """Count places in shared memory as in use, or return False beyond the client's credit."""
         if self._poll(select.POLLIN, 0.0):
-            self._take_in()
-        new = {start: nbytes for start, nbytes in pairs if nbytes and start not in self._lent}
+            self._receive()
+        new = {start: nbytes for start, nbytes in pairs if nbytes and start not in self._exported}
         added = sum(new.values())
         credit = self._service.credit_nbytes
         if credit is not None and self.nbytes_in_use + added > credit:
             return False
-        self._lent.update(start for start, nbytes in pairs if nbytes)
+        self._exported.update(start for start, nbytes in pairs if nbytes)
         self._nbytes.update(new)
         self.nbytes_in_use += added
         return True
 
     def _linger(self) -> None:
-        """Wait until the client goes: it may hold shared memory, and gives it back bit by bit."""
+        """Wait until the client disconnects, as it may free places in shared memory one after the other."""
         deadline = time.monotonic() + self._service.timeout
         while time.monotonic() < deadline and self._poll(select.POLLIN, deadline):
             before = self.nbytes_in_use
-            self._take_in()
-            if self.nbytes_in_use < before:  # any other frame gives no more time
+            self._receive()
+            if self.nbytes_in_use < before:  # only freed bytes extend the time
                 deadline = time.monotonic() + self._service.timeout
         raise _Gone("the client neither went nor gave anything back in time")
 
-    def _take_in(self) -> None:
-        """Receive what is there, and act on each frame that is whole."""
+    def _receive(self) -> None:
+        """Receive available bytes, and handle each complete frame."""
         try:
             data = self._socket.recv(MAX_TICKET_NBYTES)
         except BlockingIOError:
@@ -268,7 +268,7 @@ class Session:
             )
         act(self, frame)
 
-    def _take_token(self, frame: Frame) -> None:
+    def _check_token(self, frame: Frame) -> None:
         if self._has_sent_token:
             raise InvalidFramingError(expected="one token on a connection", found="a second one")
         self._has_sent_token = True
@@ -278,7 +278,7 @@ class Session:
                 raise _Refused("the token is wrong")
             self._is_trusted = True
 
-    def _take_tagged(self, frame: Frame) -> None:
+    def _handle_tagged(self, frame: Frame) -> None:
         service = self._service
         if not self._is_trusted:
             raise _Refused("this server wants a token (connect(token=...)) before a request")
@@ -287,7 +287,7 @@ class Session:
                 raise InvalidFramingError(expected="one request on a connection", found="a second one")
             self._request = self._decode_request(frame)
         elif frame.tag == service.free_data:
-            self._take_back(protocol.decode_freed(frame.data))
+            self._free(protocol.decode_freed(frame.data))
         else:
             raise InvalidFramingError(expected="a tag of this server's URIs", found=f"0x{frame.tag:016x}")
 
@@ -298,21 +298,21 @@ class Session:
         wants_metadata, wants_bodies = frame.tag != self._service.want_bodies, frame.tag != self._service.want_metadata
         return _Request(bytes(frame.data), WHOLE, wants_metadata, wants_bodies)
 
-    def _take_back(self, offsets: list[int]) -> None:
+    def _free(self, offsets: list[int]) -> None:
         for offset in offsets:
-            count = self._lent.get(offset, 0)
+            count = self._exported.get(offset, 0)
             if count == 0:
                 raise InvalidFramingError(expected="offsets that were lent", found=f"{offset:,}")
             if count > 1:
-                self._lent[offset] = count - 1
+                self._exported[offset] = count - 1
             else:
-                del self._lent[offset]
+                del self._exported[offset]
                 self.nbytes_in_use -= self._nbytes.pop(offset)
 
     def _send_descriptor(self, descriptor: int) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [descriptor]))
         head = encode_head(FrameKind.MEMORY, 0)
-        # The first thing that is sent: there is room for twenty bytes, and they go with their descriptor or not at all.
+        # Sent first, while the socket has room for twenty bytes: they go with their descriptor or not at all.
         try:
             sent = self._socket.sendmsg([head], [rights])
         except OSError as error:
@@ -321,21 +321,22 @@ class Session:
             raise _Gone("the connection took a part of a frame's head")
 
     def _send(self, pieces: Sequence[BytesLike], timeout: float | None = None) -> None:
-        """Send all pieces, and take in what arrives while the client takes nothing."""
+        """Send all pieces, and receive while the client does not."""
         seconds = self._service.timeout if timeout is None else timeout
         deadline, progress = time.monotonic() + seconds, 0
-        for group in _groups(pieces):
-            views = group
+        every = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
+        for start in range(0, len(every), _PIECES):
+            views = every[start : start + _PIECES]
             while views:
                 try:
                     sent = self._socket.sendmsg(views)
                 except BlockingIOError:
                     ready = self._poll(select.POLLIN | select.POLLOUT, deadline)
-                    # The clock decides as well: a client that sends all the while, or takes byte by byte, is ready.
+                    # Checked apart from `_poll`, as a client that sends all the time, or receives byte by byte, is ready.
                     if not ready or time.monotonic() >= deadline:
                         raise _Gone("the client takes nothing") from None
                     if self._poll(select.POLLIN, 0.0):
-                        self._take_in()
+                        self._receive()
                     continue
                 except OSError as error:
                     raise _Gone(str(error)) from error
@@ -344,7 +345,7 @@ class Session:
                     deadline, progress = time.monotonic() + seconds, 0
 
     def _poll(self, events: int, deadline: float) -> bool:
-        """Wait until the socket is ready, or a time; return whether it is. A connection that is lost is ready."""
+        """Wait until the socket is ready or lost, and return True, or until a time."""
         poll = select.poll()
         poll.register(self._socket.fileno(), events)
         left = max(0.0, deadline - time.monotonic()) if deadline else 0.0
@@ -352,16 +353,9 @@ class Session:
 
 
 _ACTIONS: Final[Mapping[FrameKind, Callable[[Session, Frame], None]]] = {
-    FrameKind.TOKEN: Session._take_token,  # noqa: SLF001 - the table of this class
-    FrameKind.TAGGED: Session._take_tagged,  # noqa: SLF001
+    FrameKind.TOKEN: Session._check_token,  # noqa: SLF001 - the table of this class
+    FrameKind.TAGGED: Session._handle_tagged,  # noqa: SLF001
 }
-
-
-def _groups(pieces: Sequence[BytesLike]) -> Iterator[list[memoryview]]:
-    """Yield the pieces that are not empty, as many together as one call takes."""
-    views = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
-    for start in range(0, len(views), _PIECES):
-        yield views[start : start + _PIECES]
 
 
 def _rest(views: list[memoryview], sent: int) -> list[memoryview]:

@@ -1,7 +1,7 @@
 """Shared memory that a server writes once and its clients map: an unnamed file, or one below ``/dev/shm``.
 
-Offsets count from the start of the region, whose first bytes are a number that tells it from others. A place that a
-peer names is only ever an offset into a region whose size was proven; an address is never followed.
+Offsets count from the start of the region, whose first bytes are a random number that identifies it. A peer sends only offsets
+into a region of proven size, never addresses.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _PREFIX: Final = "arrowipc-"
 _NAME: Final = re.compile(r"arrowipc-[0-9a-f]{32}")
 _NONCE_NBYTES: Final = 16
 _ALIGNMENT: Final = 64
-"""Bodies begin at multiples of it. The first body lies after the number, so that no offset is 0."""
+"""Bodies begin at its multiples, the first one after the random number, so that no offset is 0."""
 
 # fcntl of Python 3.11 lacks some of these.
 _F_ADD_SEALS: Final = 1033
 _F_GET_SEALS: Final = 1034
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_WRITE = 1, 2, 4, 8
 _NEEDED_SEALS: Final = _F_SEAL_SHRINK | _F_SEAL_WRITE
-"""No holder of the file can truncate it, which would kill its readers, or change what they have checked."""
+"""Nobody can truncate the file, which would kill its readers, or change bytes that they have checked."""
 
 _WRITE_NBYTES: Final = 1 << 20
 
@@ -96,7 +96,7 @@ def _is_sound(values: dict[str, object]) -> bool:
 
 
 class Region:
-    """A region that is complete. Made by `RegionWriter.freeze`."""
+    """A complete region, from `RegionWriter.freeze`."""
 
     def __init__(self, descriptor: int, handle: Handle) -> None:
         self.descriptor = descriptor
@@ -109,19 +109,19 @@ class Region:
         return memoryview(self._mapping)[offset : offset + nbytes]
 
     def close(self) -> None:
-        """Remove the region's name, and this process's own mapping. Those of clients stay, and go with their holders."""
+        """Remove the region's name and this process's mapping; clients' mappings stay until they drop them."""
         if self._is_open:
             self._is_open = False
             if self.handle.kind is SharedMemory.NAMED:
                 with suppress(FileNotFoundError):
-                    os.unlink(self.handle.path)  # noqa: PTH108 - a name, and no path to look at
+                    os.unlink(self.handle.path)  # noqa: PTH108 - a name that needs no Path
             os.close(self.descriptor)
-            with suppress(BufferError):  # a thread that still sends has a view, and the mapping goes with it
+            with suppress(BufferError):  # a thread that still sends has a view, which keeps the mapping until then
                 self._mapping.close()
 
 
 class RegionWriter:
-    """Writes a region from its start to its end. It has no name before `freeze`: a process that dies leaves nothing."""
+    """Writes a region from its start to its end."""
 
     def __init__(self, kind: SharedMemory) -> None:
         self._kind = kind
@@ -130,8 +130,9 @@ class RegionWriter:
             descriptor = os.memfd_create("arrowipc", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         else:
             remove_abandoned()
+            # Without a name before `freeze`, so that a process that dies leaves nothing.
             descriptor = os.open(_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            # It says that the owner lives, wherever it runs: a lock goes with the process that holds it.
+            # Shows other processes that the owner lives, as the kernel releases the lock with the process.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._descriptor = descriptor
         self._file = open(descriptor, "wb", buffering=_WRITE_NBYTES, closefd=False)  # noqa: SIM115
@@ -151,7 +152,7 @@ class RegionWriter:
         self._nbytes += len(piece)
 
     def freeze(self) -> Region:
-        """Return the region, which cannot change any more; a named one has its name from now on."""
+        """Return the region, which cannot change any more, and give a named one its name."""
         self._file.close()
         handle = Handle(self._kind, self._nbytes, self._nonce)
         if self._kind is SharedMemory.MEMFD:
@@ -161,7 +162,7 @@ class RegionWriter:
             os.fchmod(self._descriptor, 0o400)
             folder = os.open(_FOLDER, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                # With a folder's descriptor Python asks for the link to be followed, and without one it does not.
+                # Python lets `link` follow /proc's link only with a descriptor of the folder.
                 source, target = f"/proc/self/fd/{self._descriptor}", handle.path
                 os.link(source, target, dst_dir_fd=folder, follow_symlinks=True)
             finally:
@@ -169,14 +170,15 @@ class RegionWriter:
         return Region(self._descriptor, handle)
 
     def discard(self) -> None:
-        """Give up; nothing stays."""
+        """Drop the region."""
         with suppress(OSError):
             self._file.close()
         os.close(self._descriptor)
 
 
 def remove_abandoned() -> int:
-    """Remove the named regions of servers that were killed; return their number. Those in use are locked, and stay."""
+    """Remove the named regions of servers that were killed; return their number."""
+    # Regions in use are locked.
     removed = 0
     for name in os.listdir(_FOLDER):  # noqa: PTH208 - names
         if _NAME.fullmatch(name) is None:
@@ -185,7 +187,7 @@ def remove_abandoned() -> int:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            continue  # another user's, or gone
+            continue  # another user's, or removed meanwhile
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(path)  # noqa: PTH108
@@ -198,7 +200,7 @@ def remove_abandoned() -> int:
 
 
 class Attached:
-    """A region of a server, mapped for reading. It goes when the last view of it does."""
+    """A region of a server, mapped for reading until its last view is dropped."""
 
     def __init__(self, mapping: mmap.mmap) -> None:
         self._mapping = mapping
@@ -207,7 +209,7 @@ class Attached:
     def views(self, pairs: Int64s, released: Callable[[list[int]], None] | None) -> tuple[memoryview, ...]:
         """Return a view of each buffer, without a copy, by pairs of offset and bytes that `decode_pairs` has checked.
 
-        `released` is called with the offsets when no view is left, in whatever thread drops the last one.
+        `released` is called with the offsets in the thread that drops the last view.
         """
         places = pairs.tolist()
         offsets = [start for start, nbytes in places if nbytes]
@@ -215,7 +217,7 @@ class Attached:
             return (NO_BYTES,) * len(places)
         begin = min(offsets)
         stop = max(start + nbytes for start, nbytes in places if nbytes)
-        # Every view of a batch comes from this one array, so that its end is theirs.
+        # All views of a batch refer to this one array, so that its finalizer runs after the last view.
         window = np.frombuffer(self._mapping, np.uint8, stop - begin, begin)
         if released is not None:
             weakref.finalize(window, released, offsets).atexit = False
@@ -259,5 +261,5 @@ def _attach(handle: Handle, descriptor: int) -> Attached:
 
 
 def _map(descriptor: int, nbytes: int) -> mmap.mmap:
-    # Private: Linux before 6.7 maps a file that is sealed against writes in no other way. Pages are shared all the same.
+    # Private, as Linux before 6.7 requires for files sealed against writes; pages are shared nevertheless.
     return mmap.mmap(descriptor, nbytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)

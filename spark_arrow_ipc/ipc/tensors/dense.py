@@ -1,7 +1,7 @@
 """`Tensor`: a dense array of numbers with names for its dimensions, as a numpy array over the bytes of its message.
 
-Checks of arrays are here too, those of the indices of sparse tensors among them: a few passes of numpy each, and errors that
-name the first bad value.
+Checks of arrays, and of the indices of sparse tensors, are here too: a few passes of numpy each, and errors with the first bad
+value.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Tensor:
     Parameters
     ----------
     values
-        The cells, of integers or floating-point numbers; a read-only view of it is kept. Booleans become uint8.
+        The cells, of integers or floating-point numbers, of which the tensor has a read-only view. Booleans become uint8.
     dim_names
-        One for each dimension, or none; "" where a dimension has no name.
+        One for each dimension, "" for one without a name; or an empty tuple.
     custom_metadata
-        Pairs of its message.
+        Pairs of the message.
 
     Raises
     ------
     TypeError
         Tensors cannot have values of this dtype.
     ValueError
-        There are names, and not one for each dimension.
+        The number of names differs from the number of dimensions.
     """
 
     values: NDArray
@@ -72,7 +72,7 @@ class Tensor:
         return self.values.strides
 
     def to_numpy(self) -> NDArray:
-        """Return the cells as a read-only array, shape `shape`, without a copy. O(1)."""
+        """Return the cells as a read-only array of shape `shape`, without a copy."""
         return self.values
 
 
@@ -86,12 +86,12 @@ def value_type(dtype: np.dtype[Any]) -> ValueType:
 
 
 def little_endian(type_: t.DataType) -> np.dtype[Any]:
-    """Return the dtype of values of a message: tensors have no byte order of their own."""
+    """Return the dtype of values of a message, whose byte order is always little-endian."""
     return dtype_of(type_).newbyteorder("<")
 
 
 def read_only_values(values: NDArray) -> NDArray:
-    """Return a read-only view of an array whose dtype a tensor can have."""
+    """Return a read-only view of an array, whose dtype is checked."""
     array = np.asarray(values)
     if array.dtype == np.bool_:
         array = array.view(np.uint8)
@@ -107,7 +107,7 @@ def read_only(array: NDArray) -> NDArray:
 
 
 def full_dim_names(names: tuple[str, ...], dimensions: int) -> tuple[str, ...]:
-    """Return one name for each dimension; all are "" where none is given."""
+    """Return one name for each dimension, by default "" for all."""
     if not names:
         return ("",) * dimensions
     if len(names) != dimensions:
@@ -122,12 +122,9 @@ def shape_text(shape: tuple[int, ...], dim_names: tuple[str, ...]) -> str:
 
 
 def view_with_strides(data: memoryview, type_: ValueType, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray:
-    """Return an array over bytes, which are enough for the shape and strides. O(dimensions).
-
-    The stride of a dimension of fewer than two cells says nothing: where numpy could not take it, as it leads out of
-    the bytes, the array has another one.
-    """
+    """Return an array over bytes, which are enough for the shape and strides."""
     dtype = little_endian(type_)
+    # The stride of a dimension of one cell has no meaning, and may be one that numpy refuses as it leads out of the bytes.
     usual = row_major_strides(shape, dtype.itemsize)
     fit = tuple(
         stride if (size > 1 and 0 not in shape) or 0 <= stride <= len(data) else usual[d]
@@ -140,12 +137,12 @@ _SPEC: Final = "SparseTensor.fbs"
 
 
 def broken(field: str, expected: str, actual: str) -> NoReturn:
-    """Raise an `InvalidBodyError` that names a part of an index."""
+    """Raise an `InvalidBodyError` about a part of an index."""
     raise InvalidBodyError(expected=expected, found=actual, field_path=field, spec=_SPEC)
 
 
 def index_array(field: str, array: NDArray, dimensions: int) -> NDArray:
-    """Return a read-only view of an array of an index, which must be of integers."""
+    """Return a read-only view of an index's array, which must be of integers."""
     array = np.asarray(array)
     if array.dtype.kind not in "iu" or array.ndim != dimensions:
         broken(field, f"integers in {dimensions} dimensions", f"{array.dtype} in {array.ndim}")
@@ -159,7 +156,7 @@ def integer_type(array: NDArray) -> t.Int:
 
 
 def narrow_integers(array: NDArray, type_: t.Int) -> NDArray:
-    """Return an index in a type, whose values must fit."""
+    """Return an index in a type, which must hold its values."""
     check_index_type(type_, "index_type")
     most = np.iinfo(dtype_of(type_)).max
     if array.size and array.max() > most:
@@ -168,14 +165,14 @@ def narrow_integers(array: NDArray, type_: t.Int) -> NDArray:
 
 
 def check_width(field: str, array: NDArray, *sizes: int) -> None:
-    """Refuse a type that could not count the parts of the index: Arrow C++ does not read such a tensor."""
+    """Refuse a type that cannot count the parts of the index, as Arrow C++ does."""
     most = np.iinfo(array.dtype).max
     if max(sizes) > most:
         broken(field, f"a type that holds {max(sizes):,}, the largest size of the index", f"{array.dtype}")
 
 
 def check_inside(field: str, indices: NDArray, shape: tuple[int, ...]) -> None:
-    """Refuse coordinates, shape (values, dimensions), that are not inside a shape."""
+    """Refuse coordinates, of shape (values, dimensions), outside of a tensor's shape."""
     for d, size in enumerate(shape):
         column = indices[:, d]
         if len(column) and not (column.min() >= 0 and column.max() < size):
@@ -196,7 +193,7 @@ def check_offsets(field: str, offsets: NDArray, parents: int, children: int) -> 
 
 
 def ascends(indices: NDArray) -> bool:
-    """Return whether each row comes after the one before it, the first column first."""
+    """Return True if each row is greater than the one before it, the first column first."""
     less = np.zeros(max(len(indices) - 1, 0), np.bool_)
     equal = ~less
     for column in indices.T:

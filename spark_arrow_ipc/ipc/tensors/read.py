@@ -1,11 +1,10 @@
 """Read tensors: `read_tensor`, `read_tensors`, and `iterate_tensors`, which reads only their headers.
 
-The command line and Spark read them as rows, one for each cell or for each tensor: `slabs` cuts a tensor into pieces by
-its header alone, and `slab_batches` reads one of them.
+How it works: a file of tensors is one message after another, without a schema, and maybe with an end-of-stream marker. Only the
+message before it has the start of a message: Arrow C++ does not pad bodies of tensors, so that it may be at any byte.
 
-A file of tensors is one message after another, without a schema before them; an end-of-stream marker may be there.
-Where a message begins is said by the one before it alone: Arrow C++ does not pad the body of a tensor, so that the next
-message may begin at any byte.
+The command line and Spark read tensors as rows, one for each cell or each tensor: `slabs` cuts a tensor into pieces by its
+header, and `slab_batches` reads one.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _TENSORS: Final = (MessageHeader.Tensor, MessageHeader.SparseTensor)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTensor:
-    """A tensor of a source: its header, and the place of its body, which is read by `read`."""
+    """A tensor of a source: its header, and the location of its body."""
 
     source: ByteSource
     number: int
@@ -66,25 +65,22 @@ class StoredTensor:
         return self.body_offset + self.message.body_nbytes
 
     def place(self) -> AbstractContextManager[None]:
-        """Return a context that adds the place of the body to errors."""
+        """Return a context that adds the location of the body to errors."""
         return error_context(
             path=self.source.path, block_kind="tensor", block_number=self.number, byte_offset=self.body_offset
         )
 
     def read(self) -> Tensor | SparseTensor:
-        """Read the body, and check it."""
+        """Read and check the body."""
         with self.place():
             body = self.source.read_at(self.body_offset, self.message.body_nbytes)
             return _decode(self.message, body)
 
     def read_slab(self, axis: int, start: int, stop: int) -> NDArray:
-        """Read the cells of a dense tensor that are at `start` to `stop` along one dimension.
-
-        Only the bytes from the first of these cells to the last one are read. A tensor without dimensions has one of
-        size 1 here.
-        """
+        """Read the cells of a dense tensor at `start` to `stop` along one dimension, from the first byte to the last."""
         header = self.message.header
         assert isinstance(header, TensorHeader), "only dense tensors have slabs"
+        # A tensor without dimensions is read as one of size 1.
         shape, strides = header.shape or (1,), header.strides or (0,)
         width = header.type.bit_width // 8
         slab = (*shape[:axis], stop - start, *shape[axis + 1 :])
@@ -99,8 +95,8 @@ def read_tensor(
 ) -> Tensor | SparseTensor:
     """Read the first tensor of a source.
 
-    A binary file object is left after the tensor, so that a second call reads the next one; of a path or bytes
-    `read_tensors` reads all.
+    A binary file object stays after the tensor, so that a second call reads the next one; for paths and bytes use
+    `read_tensors`.
 
     Parameters
     ----------
@@ -114,11 +110,11 @@ def read_tensor(
     Raises
     ------
     InvalidArrowError
-        The bytes are broken: framing, metadata, or the index of a sparse tensor. There is no tensor.
+        The bytes are broken (framing, metadata, or the index of a sparse tensor), or end without a tensor.
     NoTensorError
-        It is a table.
+        The source is a table.
     UnsupportedError
-        It has values of a type that tensors cannot have.
+        The values have a type that tensors cannot have.
     LimitError
         A budget is exceeded.
     OSError
@@ -153,7 +149,7 @@ def read_tensors(
 
 
 def holds_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether the first message of a source is a tensor; a broken one is not. Reads that message."""
+    """Return True if the first message of a source is a sound tensor."""
     try:
         if sniff(read_head(source), source.nbytes) is Format.FILE:
             return False
@@ -164,7 +160,7 @@ def holds_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> bool:
 
 
 def iterate_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> Iterator[StoredTensor]:
-    """Yield the tensors of a source that is open; only their headers are read. Errors as for `read_tensor`."""
+    """Yield the tensors of an open source by their headers, with errors as for `read_tensor`."""
     byte_offset = 0
     number = 0
     with error_context(path=source.path):
@@ -191,7 +187,7 @@ def iterate_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> Iter
 
 
 class _Body:
-    """The bytes of a body, whose header has been checked against their number."""
+    """The bytes of a body, which the buffers of its checked header do not exceed."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -257,7 +253,7 @@ _INDICES: Final[Mapping[type[Any], Callable[[SparseTensorHeader, Any, _Body], _P
 
 
 _SLAB_CELLS: Final = 1 << 20
-"""About the most cells of a piece of a dense tensor."""
+"""Cells of a piece of a dense tensor, about."""
 
 _BATCH_CELLS: Final = 1 << 16
 """The most rows of a batch of cells."""
@@ -269,21 +265,17 @@ _VALUE: Final = "value"
 class Slab:
     """A piece of a tensor."""
 
-    # The dimension along which the tensor is cut
+    # The dimension of the cut
     axis: int
     start: int
     stop: int
     num_rows: int
-    # About the bytes of the body that they take
+    # About the bytes of the rows in the body
     nbytes: int
 
 
 def row_schema(message: TensorMessage, rows: TensorRows) -> Schema:
-    """Return the columns of the rows of a tensor.
-
-    Cells have an int64 for each dimension, named as it is, or ``i0``, ``i1``, ... where it has no name; all have the
-    latter where two names are alike but for case, or one is ``value``.
-    """
+    """Return the columns of the rows of a tensor: for cells an int64 for each dimension, by its name or ``i0``, ``i1``, ..."""
     header = message.header
     if rows is TensorRows.VALUES:
         return Schema((
@@ -296,13 +288,14 @@ def row_schema(message: TensorMessage, rows: TensorRows) -> Schema:
 
 def _dimension_columns(dim_names: tuple[str, ...]) -> tuple[str, ...]:
     numbered = tuple(f"i{d}" for d in range(len(dim_names)))
+    # Spark compares names without case: all dimensions get numbers if two names are one there.
     names = tuple(name or number for name, number in zip(dim_names, numbered, strict=True))
     used_names = {name.lower() for name in (*names, _VALUE)}
     return names if len(used_names) == len(names) + 1 else numbered
 
 
 def slabs(message: TensorMessage, rows: TensorRows) -> list[Slab]:
-    """Return the pieces of a tensor in order. Reads nothing."""
+    """Return the pieces of a tensor in order, by its header."""
     header = message.header
     if rows is TensorRows.VALUES:
         return [Slab(0, 0, 0, 1, message.body_nbytes)]
@@ -312,8 +305,8 @@ def slabs(message: TensorMessage, rows: TensorRows) -> list[Slab]:
     cells = prod(shape)
     if not cells:
         return [Slab(0, 0, 0, 0, 0)]
-    # Cut along the largest stride, so that several tasks share a tensor and no byte is read twice: the first dimension
-    # where values are stored by rows, the last one where they are stored by columns.
+    # Cut along the largest stride, so that several tasks share a tensor and no byte is read twice: the first dimension of
+    # values in row-major order, and the last one in column-major order.
     axis = max(range(len(shape)), key=lambda d: strides[d] if shape[d] > 1 else -1)
     across = cells // shape[axis]
     width = header.type.bit_width // 8
@@ -325,10 +318,7 @@ def slabs(message: TensorMessage, rows: TensorRows) -> list[Slab]:
 
 
 def slab_batches(stored: StoredTensor, rows: TensorRows, slab: Slab) -> Iterator[RecordBatch]:
-    """Read a piece of a tensor, and yield its rows.
-
-    Memory: the bytes of the piece, for a sparse tensor also its coordinates, and one batch of at most 65,536 cells.
-    """
+    """Read a piece of a tensor, and yield its rows in batches of at most 65,536 cells."""
     schema = row_schema(stored.message, rows)
     if rows is TensorRows.VALUES:
         yield _tensor_row(stored, schema)
@@ -340,7 +330,7 @@ def slab_batches(stored: StoredTensor, rows: TensorRows, slab: Slab) -> Iterator
 
 def _dense_cells(stored: StoredTensor, schema: Schema, slab: Slab) -> Iterator[RecordBatch]:
     array = stored.read_slab(slab.axis, slab.start, slab.stop)
-    # Where values are not by rows, or stand for many cells, only those of a batch are copied.
+    # In another order, or with a stride of 0 for many cells, only the values of a batch are copied.
     values = array.reshape(-1) if array.flags.c_contiguous else array.flat
     dimensions = len(stored.message.header.shape)
     for start in range(0, array.size, _BATCH_CELLS):

@@ -1,8 +1,7 @@
 """Sparse tensors: the cells that are not zero, by one of the four kinds of index of SparseTensor.fbs.
 
-Every index is checked when a tensor is made, whether it comes from a file or from a caller: coordinates are inside the
-shape, offsets begin at 0, never fall and end where the next level ends. So nothing that is computed from a tensor can
-leave its arrays. The checks are a few passes of numpy over the index.
+The constructor checks every index, of a file or a caller, in a few passes of numpy: coordinates are inside the shape, offsets
+begin at 0, never fall, and end at the end of the next level. So no computation with a tensor can leave its arrays.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ class SparseTensor:
     shape
         The size of each dimension.
     values
-        The cells that the index names, shape (cells,); a read-only view of it is kept.
+        The cells of the index, of shape (cells,), of which the tensor has a read-only view.
     dim_names
-        One for each dimension, or none; "" where a dimension has no name.
+        One for each dimension, "" for one without a name; or an empty tuple.
     custom_metadata
-        Pairs of its message.
+        Pairs of the message.
 
     Raises
     ------
     InvalidBodyError
-        The index contradicts the shape, the values or itself. It is a ValueError.
+        The index contradicts the shape, the values or itself; a ValueError.
     UnsupportedError
         The index is of uint64.
     TypeError
@@ -69,9 +68,9 @@ class SparseTensor:
     custom_metadata: t.CustomMetadata = ()
 
     def __post_init__(self) -> None:
-        self._keep("values", read_only_values(self.values))
-        self._keep("shape", tuple(map(int, self.shape)))
-        self._keep("dim_names", full_dim_names(self.dim_names, len(self.shape)))
+        self._set("values", read_only_values(self.values))
+        self._set("shape", tuple(map(int, self.shape)))
+        self._set("dim_names", full_dim_names(self.dim_names, len(self.shape)))
         if self.values.ndim != 1 or min(self.shape, default=0) < 0:
             raise InvalidBodyError(
                 expected="one value for each cell, and sizes of at least 0",
@@ -94,17 +93,17 @@ class SparseTensor:
 
     @property
     def non_zero_length(self) -> int:
-        """The number of cells that the index names."""
+        """The number of cells in the index."""
         return len(self.values)
 
     @classmethod
     def from_dense_numpy(cls, array: NDArray, *, dim_names: Sequence[str] = (), index_type: t.Int = t.int64) -> Self:
-        """Make a tensor of the cells of an array that are not zero. O(cells).
+        """Return a tensor of the cells of an array that are not zero, in O(cells).
 
         Raises
         ------
         InvalidBodyError
-            The index type cannot count the cells, or the kind of tensor has no such number of dimensions.
+            The index type cannot count the cells, or the kind of tensor has another number of dimensions.
         TypeError
             Tensors cannot have values of this dtype.
         """
@@ -118,7 +117,7 @@ class SparseTensor:
         raise NotImplementedError
 
     def coordinates(self, *, limits: Limits = DEFAULT_LIMITS) -> NDArray:
-        """Return the coordinates of each value: int64, shape (values, dimensions), in the order of the values.
+        """Return the coordinates of each value: int64 of shape (values, dimensions), in the order of the values.
 
         Raises
         ------
@@ -132,17 +131,17 @@ class SparseTensor:
         raise NotImplementedError
 
     def to_dense_numpy(self, *, limits: Limits = DEFAULT_LIMITS) -> NDArray:
-        """Return all cells as a new array, zero where the index names none. O(cells).
+        """Return all cells as a new array, with zeros for cells that are not in the index, in O(cells).
 
         Raises
         ------
         LimitError
             The shape has more than `max_slots` cells, or they need more than `max_batch_bytes`.
         ValueError
-            A cell is named twice: the format does not say what that means.
+            A cell is in the index twice, which the format does not define.
         """
         cells = prod(self.shape)
-        # A dimension of 0 leaves no cells, but numpy multiplies the others all the same.
+        # With a dimension of 0 the tensor has no cells, but numpy multiplies the others nevertheless.
         limits.check("max_slots", prod(max(size, 1) for size in self.shape), "the dense tensor")
         limits.check("max_batch_bytes", cells * self.values.itemsize, "the dense tensor")
         coordinates = self.coordinates(limits=limits)
@@ -162,7 +161,7 @@ class SparseTensor:
     def to_scipy(self) -> Any:
         """Return a ``scipy.sparse`` array: csr_array, csc_array, or coo_array for the other kinds.
 
-        Its values share the memory of this tensor where scipy allows it. scipy adds up cells that are named twice.
+        Its values share the memory of this tensor if scipy allows it. scipy adds up cells that are in the index twice.
 
         Raises
         ------
@@ -179,7 +178,7 @@ class SparseTensor:
     def _to_scipy(self, sparse: Any) -> Any:
         return sparse.coo_array((self.values, tuple(self.coordinates().T)), shape=self.shape)
 
-    def _keep(self, name: str, value: object) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
 
@@ -190,9 +189,9 @@ class CooTensor(SparseTensor):
     Parameters
     ----------
     indices
-        Integers, shape (values, dimensions): the coordinates of each value.
+        Integers of shape (values, dimensions): the coordinates of each value.
     is_canonical
-        Whether they are sorted, the first dimension first, and none occurs twice; verified.
+        True for coordinates that are sorted, the first dimension first, and occur once; verified.
     """
 
     kind: ClassVar[str] = "COO"
@@ -202,7 +201,7 @@ class CooTensor(SparseTensor):
 
     def __post_init__(self) -> None:
         super(CooTensor, self).__post_init__()
-        self._keep("indices", index_array("indices", self.indices, 2))
+        self._set("indices", index_array("indices", self.indices, 2))
         count, dimensions = self.non_zero_length, len(self.shape)
         if self.indices.shape != (count, dimensions):
             broken("indices", f"indices of shape {(count, dimensions)}", f"{self.indices.shape}")
@@ -237,7 +236,7 @@ class _CompressedMatrix(SparseTensor):
     """A sparse matrix by compressed rows or columns."""
 
     axis: ClassVar[int]
-    """The dimension that is compressed."""
+    """The compressed dimension."""
 
     indptr: NDArray
     indices: NDArray
@@ -246,8 +245,8 @@ class _CompressedMatrix(SparseTensor):
         super(_CompressedMatrix, self).__post_init__()
         if len(self.shape) != 2:
             broken("shape", "2 dimensions, of a matrix", f"{len(self.shape)}")
-        self._keep("indptr", index_array("indptr", self.indptr, 1))
-        self._keep("indices", index_array("indices", self.indices, 1))
+        self._set("indptr", index_array("indptr", self.indptr, 1))
+        self._set("indices", index_array("indices", self.indices, 1))
         count = self.non_zero_length
         if len(self.indices) != count:
             broken("indices", f"{count:,}, one for each value", f"{len(self.indices):,}")
@@ -331,10 +330,10 @@ class CsfTensor(SparseTensor):
     axis_order
         The dimension of each level, the root's first.
     indices
-        For each level integers, shape (nodes of the level,): their coordinates. The last level has a node a value.
+        For each level the coordinates of its nodes, integers of shape (nodes,). The last level has a node for each value.
     indptr
-        For each level but the last integers, shape (nodes of the level + 1,): the children of node ``i`` are the nodes
-        ``indptr[i]`` up to ``indptr[i + 1]`` of the next level.
+        For each level but the last, integers of shape (nodes + 1,): the children of node ``i`` are the nodes ``indptr[i]`` up
+        to ``indptr[i + 1]`` of the next level.
     """
 
     kind: ClassVar[str] = "CSF"
@@ -346,7 +345,7 @@ class CsfTensor(SparseTensor):
     def __post_init__(self) -> None:
         super(CsfTensor, self).__post_init__()
         levels = len(self.shape)
-        self._keep("axis_order", tuple(map(int, self.axis_order)))
+        self._set("axis_order", tuple(map(int, self.axis_order)))
         if levels < 2 or (len(self.indices), len(self.indptr)) != (levels, levels - 1):
             broken(
                 "indices",
@@ -356,7 +355,7 @@ class CsfTensor(SparseTensor):
         if sorted(self.axis_order) != list(range(levels)):
             broken("axis_order", f"each of the dimensions 0 to {levels - 1} once", f"{list(self.axis_order)}")
         for name in ("indices", "indptr"):
-            self._keep(name, tuple(index_array(f"{name}[{i}]", a, 1) for i, a in enumerate(getattr(self, name))))
+            self._set(name, tuple(index_array(f"{name}[{i}]", a, 1) for i, a in enumerate(getattr(self, name))))
         if len(self.indices[-1]) != self.non_zero_length:
             broken(f"indices[{levels - 1}]", f"{self.non_zero_length:,}, one a value", f"{len(self.indices[-1]):,}")
         for level, (axis, indices) in enumerate(zip(self.axis_order, self.indices, strict=True)):
@@ -370,7 +369,7 @@ class CsfTensor(SparseTensor):
     def _from_coordinates(
         cls, dense: NDArray, coordinates: NDArray, *, dim_names: tuple[str, ...], index_type: t.Int
     ) -> Self:
-        # As Arrow C++: the smallest dimension at the root, where few nodes are.
+        # As in Arrow C++: the smallest dimension at the root, which has few nodes.
         axis_order = tuple(np.argsort(dense.shape, kind="stable").tolist())
         ordered = coordinates[:, axis_order]
         by_level = np.lexsort(ordered.T[::-1]) if ordered.size else np.zeros(0, np.int64)

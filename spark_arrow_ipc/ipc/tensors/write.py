@@ -1,8 +1,8 @@
 """Write tensors: `write_tensor`.
 
-What Arrow C++ reads is decisive: the metadata of a dense tensor end at a multiple of 64 bytes, lengths of buffers are
-padded to 8, and those of a CSF index count elements. Unlike C++, the body of a dense tensor is padded to 8 and says so,
-so that every message begins at a multiple of 8, and names of dimensions are kept when values are copied.
+Arrow C++ must read the result: the metadata of a dense tensor end at a multiple of 64 bytes, lengths of buffers are padded to 8,
+and lengths of a CSF index count elements. Unlike in C++, the body of a dense tensor is padded to 8, so that every message begins
+at a multiple of 8, and copies of values keep the names of dimensions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DENSE_ALIGNMENT: Final = 64
 """Arrow C++ begins the values of a dense tensor at a multiple of this, counted from its message."""
 
 Buffer: TypeAlias = tuple[memoryview, int]
-"""Bytes, and the length that the metadata say of them."""
+"""Bytes, and their length in the metadata."""
 
 
 def write_tensor(
@@ -50,11 +50,11 @@ def write_tensor(
     Parameters
     ----------
     sink
-        A path or the URL of an object store, whose file appears when it is whole and replaces an old one; or a binary
-        file object, which the caller closes, and to which several tensors may be written one after another.
+        A path or the URL of an object store, whose file appears when it is complete and replaces an older one; or a binary
+        file object, which the caller closes, for one tensor after another.
     tensor
-        A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array whose memory is
-        contiguous, by rows or by columns, is written as it is; any other is copied by rows.
+        A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array of contiguous memory, in
+        row-major or column-major order, is not copied; any other is copied in row-major order.
     dim_names
         Names for the dimensions of an array.
     storage
@@ -65,7 +65,7 @@ def write_tensor(
     TypeError
         Tensors cannot have values of this dtype, or the sink is neither a path nor a binary file object.
     ValueError
-        There are names, and not one for each dimension; or for a tensor, which has its own.
+        The number of names differs from the number of dimensions, or a `Tensor` has names already.
     OSError
         The path cannot be created.
     """
@@ -98,7 +98,7 @@ def _write_path(sink: PathSink | StoredSink, parts: Sequence[bytes | memoryview]
 
 
 def _encode(tensor: Tensor | SparseTensor) -> list[bytes | memoryview]:
-    """Return the bytes of a message in pieces; those of values are views where they need no change."""
+    """Return the bytes of a message in pieces, with views of values that need no change."""
     if isinstance(tensor, Tensor):
         table, values, buffers, alignment = _encode_dense(tensor)
     else:
@@ -124,13 +124,13 @@ def _places(buffers: Sequence[Buffer]) -> list[tuple[int, int]]:
 
 
 def _raw(array: NDArray, type_: t.DataType) -> memoryview:
-    """Return the bytes of an array by rows, in little-endian order."""
+    """Return the little-endian bytes of an array in row-major order."""
     flat = np.ascontiguousarray(array, little_endian(type_)).reshape(-1)
     return flat.view(np.uint8).data if flat.size else memoryview(b"")
 
 
 def _pad(array: NDArray, type_: t.DataType) -> Buffer:
-    """Return a buffer whose length counts its padding, as Arrow C++ writes those of sparse tensors."""
+    """Return a buffer whose length includes its padding, as Arrow C++ writes buffers of sparse tensors."""
     data = _raw(array, type_)
     return data, len(data) + -len(data) % BODY_ALIGNMENT
 
@@ -189,7 +189,7 @@ def _encode_coo(tensor: CooTensor, type_: t.Int) -> Encoded:
 
 
 def _encode_csx(tensor: CsrMatrix | CscMatrix, type_: t.Int) -> Encoded:
-    # Arrow C++ ends the process where the two types differ.
+    # One type for both, as Arrow C++ aborts the process if they differ.
     type_ = _wider(type_, tensor.indptr)
 
     def values(places: Places) -> dict[str, Any]:
@@ -218,12 +218,12 @@ def _encode_csf(tensor: CsfTensor, type_: t.Int) -> Encoded:
             "axisOrder": list(tensor.axis_order),
         }
 
-    # The lengths of these, and only of these, count elements.
+    # Lengths of these buffers count elements, unlike all others.
     return tables.SPARSE_TENSOR_INDEX_CSF, values, [(_raw(array, type_), len(array)) for array in arrays]
 
 
 def _wider(type_: t.Int, *arrays: NDArray) -> t.Int:
-    """Return a type that holds the values of an index: `type_` where all arrays have it, else int64."""
+    """Return a type that holds the values of an index: `type_` if all arrays have it, or int64."""
     return type_ if all(array.dtype == dtype_of(type_) for array in arrays) else t.int64
 
 

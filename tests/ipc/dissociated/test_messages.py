@@ -8,7 +8,7 @@ from dissociated_peers import messages_of
 from small_files import small_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.dissociated.messages import Kept, SharedTable, StreamedTable, Table
+from spark_arrow_ipc.ipc.dissociated.messages import MessageCache, SharedTable, StreamedTable, Table
 from spark_arrow_ipc.ipc.dissociated.server import _source
 from spark_arrow_ipc.ipc.dissociated.shared_memory import RegionWriter, SharedMemory
 from spark_arrow_ipc.ipc.options import WriteOptions
@@ -18,7 +18,7 @@ OPTIONS = WriteOptions(format="stream")
 
 
 def streamed(data, options=OPTIONS):
-    return StreamedTable(_source(data, ipc.Limits()), options, Kept(0))
+    return StreamedTable(_source(data, ipc.Limits()), options, MessageCache(0))
 
 
 def as_stream(messages):
@@ -58,7 +58,7 @@ def test_shared_messages_can_be_sent_again_and_their_pairs_are_their_buffers():
     writer = RegionWriter(SharedMemory.MEMFD)
     table = SharedTable(_source(data, ipc.Limits()), OPTIONS, writer)
     region = writer.freeze()
-    table.frozen(region)
+    table.attach(region)
     first, second = list(table.messages()), list(table.messages())
     assert as_stream(first) == as_stream(second)
     assert pa.ipc.open_file(data).read_all().equals(pa.ipc.open_stream(as_stream(first)).read_all())

@@ -8,7 +8,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.ipc.dissociated import messages
-from spark_arrow_ipc.ipc.dissociated.messages import Kept
+from spark_arrow_ipc.ipc.dissociated.messages import MessageCache
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def sizes(kept, key):
 
 
 def test_the_budget_holds_and_the_oldest_goes():
-    kept = Kept(100)
+    kept = MessageCache(100)
     for key in "abc":
         assert [10, 20] == record(kept, key, 10, 20)
     assert 90 == kept.nbytes
@@ -37,7 +37,7 @@ def test_the_budget_holds_and_the_oldest_goes():
 
 
 def test_what_does_not_fit_is_not_kept_and_displaces_others_once():
-    kept = Kept(100)
+    kept = MessageCache(100)
     record(kept, "a", 50)
     assert [60, 60] == record(kept, "large", 60, 60)
     assert [None, None, 0] == [sizes(kept, "large"), sizes(kept, "a"), kept.nbytes]
@@ -47,7 +47,7 @@ def test_what_does_not_fit_is_not_kept_and_displaces_others_once():
 
 
 def test_two_recordings_share_the_budget():
-    kept = Kept(100)
+    kept = MessageCache(100)
     first, second = (kept.record(key, map(Message, (40, 40))) for key in "ab")
     steps = [next(first), next(second), next(first, None), next(second, None)]
     assert [40] * 4 == [m.held_nbytes for m in steps]
@@ -57,14 +57,14 @@ def test_two_recordings_share_the_budget():
 
 
 def test_one_client_records_and_others_do_not():
-    kept = Kept(100)
+    kept = MessageCache(100)
     first, second = kept.record("a", map(Message, (40,))), kept.record("a", map(Message, (40,)))
     next(first), next(second)
     assert 40 == kept.nbytes
 
 
 def test_a_client_that_goes_midway_leaves_nothing():
-    kept = Kept(100)
+    kept = MessageCache(100)
     first = kept.record("a", map(Message, (40, 40)))
     next(first)
     first.close()
@@ -74,7 +74,7 @@ def test_a_client_that_goes_midway_leaves_nothing():
 
 
 def test_a_budget_of_nothing_keeps_nothing():
-    kept = Kept(0)
+    kept = MessageCache(0)
     record(kept, "a", 0)
     assert None is sizes(kept, "a")
 
