@@ -172,8 +172,8 @@ def _from_the_end(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordB
 
 # ---- sample
 
+# Rows that get their numbers together: 8 MiB
 _AT_ONCE = 1 << 20
-"""Rows that get their numbers together: 8 MiB."""
 
 
 class RowSample:
@@ -284,8 +284,8 @@ class _Sampled:
 
 # ---- count
 
+# Attempts to count a directory while its files are replaced.
 _ATTEMPTS: Final = 5
-"""Attempts to count a directory while its files are replaced."""
 
 
 @dataclass(frozen=True, slots=True)

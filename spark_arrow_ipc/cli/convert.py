@@ -34,6 +34,7 @@ from spark_arrow_ipc.ipc.writer import create
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# By ending of a name: the format
 _ENDINGS: Final = {
     **{ending: str(form) for ending, form in ENDINGS.items()},
     "parquet": "parquet",
@@ -42,12 +43,11 @@ _ENDINGS: Final = {
     "jsonl": "jsonl",
     "ndjson": "jsonl",
 }
-"""By ending of a name: the format."""
 
 _WAY: Final = "give another name, or say the format by --to"
 
+# By format that pyarrow reads: its module
 _MODULES: Final = {"parquet": "pyarrow.parquet", "csv": "pyarrow.csv", "jsonl": "pyarrow.json"}
-"""By format that pyarrow reads: its module."""
 
 
 @contextmanager
@@ -140,6 +140,7 @@ def _write_json(sink: BinaryIO, table: Table, _: str, __: str) -> int:
     return rows
 
 
+# By format: writes a table with a compression, which may be empty for the default; returns the rows
 _WRITERS: Final[Mapping[str, Callable[[BinaryIO, Table, str, str], int]]] = {
     "file": _write_arrow,
     "stream": _write_arrow,
@@ -147,10 +148,9 @@ _WRITERS: Final[Mapping[str, Callable[[BinaryIO, Table, str, str], int]]] = {
     "csv": _write_other,
     "jsonl": _write_json,
 }
-"""By format: writes a table with a compression, which may be empty for the default; returns the rows."""
 
+# Formats without record batches, and their names
 _WITHOUT_BATCHES: Final = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON"}
-"""Formats without record batches, and their names."""
 
 
 def convert_arguments(parser: argparse.ArgumentParser) -> None:

@@ -36,11 +36,11 @@ from spark_arrow_ipc.cli.shared.rows import (
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context, printable
 
+# A batch, and the numbers of some of its rows
 _Rows: TypeAlias = tuple[RecordBatch, npt.NDArray[np.int64]]
-"""A batch, and the numbers of some of its rows."""
 
+# Rows that are shown of each kind, by default.
 _SHOWN: Final = 10
-"""Rows that are shown of each kind, by default."""
 
 
 def diff_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +80,8 @@ class _Difference:
         return bool(self.schema or self.differing or self.only_a or self.only_b)
 
 
+# The columns that can be compared: their name, and their positions in A and B
 _Common: TypeAlias = list[tuple[str, int, int]]
-"""The columns that can be compared: their name, and their positions in A and B."""
 
 
 def run_diff(arguments: argparse.Namespace) -> int:

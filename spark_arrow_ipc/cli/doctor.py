@@ -28,15 +28,16 @@ from spark_arrow_ipc.errors import printable
 JAVA_MINIMUM = 17
 """Spark 4 starts on Java 17 and later."""
 
+# A symptom like that of a missing package, which this process cannot see
 _LOST_SESSION = (
     "If a save says DATA_SOURCE_NOT_FOUND all the same, and a load works (after Ctrl-C in a notebook, or in a second thread): "
     "call spark_arrow_ipc.register(spark) there, once more."
 )
-"""A symptom like that of a missing package, which this process cannot see."""
 
+# Timeout of a program that prints its version
 _ANSWER_SECONDS = 30
-"""Timeout of a program that prints its version."""
 
+# Package manager and the command that installs Java, in order of preference
 _JAVA_INSTALLERS: Mapping[str, str] = {
     "apt-get": "sudo apt-get install openjdk-17-jre-headless",
     "dnf": "sudo dnf install java-17-openjdk-headless",
@@ -44,7 +45,6 @@ _JAVA_INSTALLERS: Mapping[str, str] = {
     "brew": "brew install openjdk@17",
     "winget": "winget install Microsoft.OpenJDK.17",
 }
-"""Package manager and the command that installs Java, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True)

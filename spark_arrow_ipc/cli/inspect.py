@@ -30,8 +30,8 @@ from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Handle
 
+# Batches that are shown without ``--all`` and ``--json``.
 _SHOWN_BATCHES = 20
-"""Batches that are shown without ``--all`` and ``--json``."""
 
 
 def inspect_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,17 +27,18 @@ _LEFT: Final = 200
 _RIGHT: Final = 260
 _BAR: Final = _WIDTH - _LEFT - _RIGHT
 _ROW: Final = 24
+# Pixels of the narrowest part with a box of its own
 _NARROWEST: Final = 3.0
-"""Pixels of the narrowest part with a box of its own."""
 
+# Columns with a line of their own: the largest ones, in the order of the schema
 _MOST_COLUMNS: Final = 40
-"""Columns with a line of their own: the largest ones, in the order of the schema."""
 
 _ANCHORS: Final = ("start", "middle", "middle", "middle", "end")
 
+# Pixels of a letter in the small type
 _LETTER: Final = 7.0
-"""Pixels of a letter in the small type."""
 
+# Range of ratios, its colour and its name
 _STEPS: Final = (
     (0.0, 0.995, "#f2a65e", "under 1: larger in the file"),
     (0.995, 1.05, "#e3eaf1", "1"),
@@ -47,7 +48,6 @@ _STEPS: Final = (
     (5.0, 10.0, "#2b7bba", "5 to 10"),
     (10.0, float("inf"), "#0b4a8f", "over 10"),
 )
-"""Range of ratios, its colour and its name."""
 
 _PLAIN: Final = "#e4dcc8"
 _UNKNOWN: Final = "#cccccc"
@@ -55,6 +55,7 @@ _METADATA: Final = "#4a4a4a"
 _DICTIONARY: Final = "#b79ad6"
 _DARK: Final = ("#2b7bba", "#0b4a8f", _METADATA, "#5a9fd4")
 
+# Names of buffers for people
 _BUFFERS: Final = {
     Role.VALIDITY: "nulls",
     Role.DATA: "values",
@@ -66,7 +67,6 @@ _BUFFERS: Final = {
     Role.SIZES: "sizes",
     Role.TYPE_IDS: "type ids",
 }
-"""Names of buffers for people."""
 
 
 def page(layout: FileLayout, drawn: str) -> str:
@@ -371,8 +371,8 @@ def _short(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
+# The formats of names
 _ENDINGS = {"svg": "svg", "html": "html", "htm": "html"}
-"""The formats of names."""
 
 
 def layout_arguments(parser: argparse.ArgumentParser) -> None:

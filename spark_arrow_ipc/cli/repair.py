@@ -211,8 +211,8 @@ class _Report:
                 return f"{nothing}the {noun} ends at {at}; {size} after it, which are no part of it, were not copied"
 
 
+# Bytes to which writers align bodies: as many zeros at the end of a record batch may be lost values
 _MOST_PADDING: Final = 64
-"""Bytes to which writers align bodies: as many zeros at the end of a record batch may be lost values."""
 
 
 def _batches(number: int) -> str:

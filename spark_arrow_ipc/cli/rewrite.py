@@ -40,11 +40,11 @@ from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Storage
 
+# Rows of a record batch after sorting, by default
 _SORTED_ROWS: Final = 65_536
-"""Rows of a record batch after sorting, by default."""
 
+# `split --bytes` cuts a record batch above this part of a file's size, so that files come near that size
 _BATCHES_IN_PART: Final = 4
-"""`split --bytes` cuts a record batch above this part of a file's size, so that files come near that size."""
 
 
 def rewrite_arguments(parser: argparse.ArgumentParser) -> None:

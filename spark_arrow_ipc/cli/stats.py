@@ -50,8 +50,8 @@ from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
+# Compressed buffers whose uncompressed sizes are read: each is a small read.
 _MOST_MEASURED: Final = 100_000
-"""Compressed buffers whose uncompressed sizes are read: each is a small read."""
 
 MOST_DISTINCT: Final = 10_000
 """Distinct values that are counted."""

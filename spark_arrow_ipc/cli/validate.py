@@ -115,18 +115,18 @@ def _dates(array: Array) -> tuple[str, Bools]:
     return "dates with a time of day", values % _DAY_MILLISECONDS != 0
 
 
+# By type with fewer values than its bits (Schema.fbs): a description, and the mask of bad slots.
 _CHECKS: Mapping[type[t.DataType], Callable[[Array], tuple[str, Bools]]] = {
     t.Decimal: _decimals,
     t.Time: _times,
     t.Date: _dates,
 }
-"""By type with fewer values than its bits (Schema.fbs): a description, and the mask of bad slots."""
 
 
 _COPIES = Comparison("the footer", "the copy at the start", names_of_maps=True)
 
+# arrow-rs pads with zeros, so that its first message begins at a multiple of this
 _MOST_PADDING = 64
-"""arrow-rs pads with zeros, so that its first message begins at a multiple of this."""
 
 
 @dataclass(frozen=True, slots=True)

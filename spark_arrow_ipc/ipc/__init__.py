@@ -57,6 +57,7 @@ __all__ = [
     "write_tensor",
 ]
 
+# The modules of the names that are imported on first use.
 _LATE = {
     name: module
     for module, names in {
@@ -71,7 +72,6 @@ _LATE = {
     }.items()
     for name in names
 }
-"""The modules of the names that are imported on first use."""
 
 
 def __getattr__(name: str) -> object:

@@ -122,8 +122,8 @@ if TYPE_CHECKING:
 AnyBatches: TypeAlias = "RecordBatch | ArrowStreamExportable | ArrowArrayExportable"
 """A record batch, or an object of any library with ``__arrow_c_stream__`` or ``__arrow_c_array__``."""
 
+# The record batches of one of `AnyBatches`; a table or reader has a schema, even without a batch.
 _Part: TypeAlias = BatchReader | RecordBatchStream | Iterable[RecordBatch]
-"""The record batches of one of `AnyBatches`; a table or reader has a schema, even without a batch."""
 
 
 _OURS: Final = (BatchReader, RecordBatchStream)
@@ -188,15 +188,15 @@ def with_schema(
     return schema, iter(())
 
 
+# First bytes of a batch that are read for the offsets of its columns.
 _HEADER_NBYTES: Final = 16 << 10
-"""First bytes of a batch that are read for the offsets of its columns."""
 
+# Most bytes of small neighbours that are read together.
 _GROUP_NBYTES: Final = 4 << 20
-"""Most bytes of small neighbours that are read together."""
 
+# Most batches that are fetched at once. A projected one is few bytes, by two waits.
 _COMPLETE_BATCHES: Final = 4
 _PROJECTED_BATCHES: Final = 8
-"""Most batches that are fetched at once. A projected one is few bytes, by two waits."""
 
 
 def windows(

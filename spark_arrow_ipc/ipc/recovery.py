@@ -205,11 +205,11 @@ def open_to_repair(opens: Callable[[], Openable]) -> tuple[Recovered, Rest | Non
 
 
 _LENGTH: Final = struct.Struct("<i")
+# Bytes between the marker and the footer
 _MOST_PADDING: Final = 64
-"""Bytes between the marker and the footer."""
+# Bounds of the search for the end of the first footer, in bytes and in occurrences of the magic
 _MOST_SEARCHED_NBYTES: Final = 16 << 20
 _MOST_CANDIDATES: Final = 1_000
-"""Bounds of the search for the end of the first footer, in bytes and in occurrences of the magic."""
 
 
 def _first_footer(source: ByteSource, walked: _WalkedFile, limits: Limits) -> tuple[Footer, int] | None:

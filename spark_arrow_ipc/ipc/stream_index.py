@@ -234,11 +234,11 @@ def walk_batches(stream: StreamPlace) -> Iterator[IndexedBatch]:
             dictionaries += 1
 
 
+# The kinds of messages after the schema
 _KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
-"""The kinds of messages after the schema."""
 
+# Messages in memory after which a walk forgets those that are not needed.
 _FORGOTTEN_AT_ONCE = 4096
-"""Messages in memory after which a walk forgets those that are not needed."""
 
 
 def index_stream(

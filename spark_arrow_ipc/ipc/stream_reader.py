@@ -41,8 +41,8 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _INT64: Final = struct.Struct("<q")
 
+# A record batch, or a callback that decodes it later
 _Decoded = TypeVar("_Decoded")
-"""A record batch, or a callback that decodes it later."""
 
 
 class StreamReader(BatchReader):

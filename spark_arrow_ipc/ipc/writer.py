@@ -67,10 +67,10 @@ Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
 
 _INT32: Final = struct.Struct("<i")
+# The size of one block in a footer (File.fbs).
 _BLOCK_NBYTES: Final = 24
-"""The size of one block in a footer (File.fbs)."""
+# Messages of at most this size are joined for one write: many small writes cost more than a copy.
 _JOINED_NBYTES: Final = 32 << 10
-"""Messages of at most this size are joined for one write: many small writes cost more than a copy."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 _DEFAULT_OPTIONS: Final = WriteOptions()

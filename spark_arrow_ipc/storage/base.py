@@ -153,21 +153,22 @@ class Connections(Generic[_T]):
 
 # ---- options and errors, which hold no value of an option
 
+# Values of options that are never secret: the address of a server without a user, a flag, a number, a region of a
+# cloud.
 _HARMLESS: Final = re.compile(
     r"https?://[A-Za-z0-9._-]+(:\d+)?|true|false|\d{1,5}(ms|s|m|h)?|[a-z]{2}(-[a-z]+)+-\d{1,2}"
 )
-"""Values of options that are never secret: the address of a server without a user, a flag, a number, a region of a cloud."""
 
 _USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/@]*:?[^@]*)@")
 
+# Parts of a value that a library may show alone, such as a line of a key or a string of a JSON object
 _WORD: Final = re.compile(r"[^\s\"'{}\[\],\\]{8,}")
-"""Parts of a value that a library may show alone, such as a line of a key or a string of a JSON object."""
 
+# Fewest characters of a value that is searched in texts; shorter values are part of words.
 _LEAST_SECRET: Final = 4
-"""Fewest characters of a value that is searched in texts; shorter values are part of words."""
 
+# Most characters of an error of a library
 _MOST_CHARACTERS: Final = 400
-"""Most characters of an error of a library."""
 
 
 def without_secrets(text: str, options: StorageOptions) -> str:
@@ -228,8 +229,8 @@ TAIL_NBYTES: Final = 64 << 10
 PIECE_NBYTES: Final = 8 << 20
 """Bytes of one request of a long range."""
 
+# Requests of one source at once
 _THREADS: Final = 8
-"""Requests of one source at once."""
 
 
 class RemoteSource(ExactReads):

@@ -22,19 +22,19 @@ from typing import Final
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import SEPARATOR, join
 
+# With ``O_PATH`` a directory needs no permission to be read, only to be searched
 _SEARCH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""With ``O_PATH`` a directory needs no permission to be read, only to be searched."""
 
 _READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+# Bits of mode that a new directory takes from the one above it, without the sticky bit: users finish each other's jobs
 _MODE: Final = stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
-"""Bits of mode that a new directory takes from the one above it, without the sticky bit: users finish each other's jobs."""
 
+# Levels of directories that are deleted; each keeps a descriptor open.
 _DEPTH: Final = 100
-"""Levels of directories that are deleted; each keeps a descriptor open."""
 
+# Attempts to make a directory while another process deletes it
 _ATTEMPTS: Final = 10
-"""Attempts to make a directory while another process deletes it."""
 
 
 def open_directory(root: str, directory: str) -> int:
@@ -174,16 +174,16 @@ def _is_link(name: str, descriptor: int) -> bool:
         return False
 
 
+# ``FS_IOC_GETFLAGS`` of Linux
 _GET_FLAGS: Final = 0x80086601
-"""``FS_IOC_GETFLAGS`` of Linux."""
 
 _IMMUTABLE: Final = 0x10
 _APPEND_ONLY: Final = 0x20
 
 _FLAGS_NBYTES: Final = 8
 
+# Limits of Linux, for file systems that report none. The first counts the NUL at the end.
 _MOST_BYTES: Final = {"PC_PATH_MAX": 4096, "PC_NAME_MAX": 255}
-"""Limits of Linux, for file systems that report none. The first counts the NUL at the end."""
 
 
 def check_length(paths: Sequence[str], near: str) -> None:

@@ -22,8 +22,8 @@ import numpy as np
 
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, TruncatedError
 
+# Buffers are rounded up to a multiple of this, or of a sixteenth of the read if that is larger.
 _STEP_NBYTES: Final = 4 << 10
-"""Buffers are rounded up to a multiple of this, or of a sixteenth of the read if that is larger."""
 
 
 class ByteSource(Protocol):
@@ -136,14 +136,14 @@ class BufferSource(ExactReads):
 
 # ---- local files
 
+# Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB
 _PREAD_NBYTES: Final = 1 << 30
-"""Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
 
+# Does not wait for the other end of a pipe that has replaced a file.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-"""Does not wait for the other end of a pipe that has replaced a file."""
 
+# A file of at most this length is read at once, which costs less than the four short reads of a reader.
 _SMALL_NBYTES: Final = 16 << 10
-"""A file of at most this length is read at once, which costs less than the four short reads of a reader."""
 
 
 class FileSource(ExactReads):
@@ -256,8 +256,8 @@ def open_mapped(path: str, descriptor: int | None = None) -> ByteSource:
         raise
 
 
+# Errors of file systems that cannot map files
 _UNMAPPABLE: Final = (errno.ENODEV, errno.EINVAL)
-"""Errors of file systems that cannot map files."""
 
 
 def _check_mapped(nbytes_now: int, nbytes: int) -> None:
@@ -279,8 +279,8 @@ DEVICE_ERRORS: Final = {
 }
 """Errors of a device or its file system, not of a path, and their remedies."""
 
+# Smaller buffers are combined into writes of this size.
 _BUFFER_NBYTES: Final = 1 << 13
-"""Smaller buffers are combined into writes of this size."""
 
 
 def open_named(descriptor: int, path: str) -> BinaryIO:

@@ -39,20 +39,20 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.paths import ONE_KIND, SEPARATOR, Place, clean_url, join, name_of, place_of, split_url
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
+# Schemes of fsspec without a storage: caches, wrappers, other names of local files
 _WRAPPERS: Final = frozenset((
     "abstract", "async_wrapper", "asyncwrapper", "asynclocal", "blockcache", "cached", "data", "dir", "file",
     "filecache", "generic", "local", "reference", "simplecache",
 ))  # fmt: skip
-"""Schemes of fsspec without a storage: caches, wrappers, other names of local files."""
 
+# Names of ``**`` parameters for fsspec's base class, which has none of a user's options.
 _FORWARDED: Final = frozenset(("kwargs", "storage_options"))
-"""Names of ``**`` parameters for fsspec's base class, which has none of a user's options."""
 
+# Arguments that this module sets
 _OWN: Final = frozenset(("asynchronous", "batch_size", "loop", "self", "skip_instance_cache", "use_listings_cache"))
-"""Arguments that this module sets."""
 
+# Arguments that are integers although no constructor names them (paramiko's).
 _NUMBERS: Final = frozenset(("port", "timeout"))
-"""Arguments that are integers although no constructor names them (paramiko's)."""
 
 _FLAGS: Final = {"true": True, "false": False}
 
@@ -135,13 +135,13 @@ def _value(name: str, value: str, parameter: inspect.Parameter | None) -> Any:
         raise OptionError(f"the option {PREFIX}{name} must be {expected}") from None
 
 
+# By the type of an argument's default: a description, and a parser. Values of other types stay strings.
 _PARSERS: Final[Mapping[type, tuple[str, Callable[[str], Any]]]] = {
     bool: ("true or false", lambda value: _FLAGS[value.lower()]),
     int: ("a whole number", int),
     float: ("a number", float),
     dict: ("a JSON object", parse_json),
 }
-"""By the type of an argument's default: a description, and a parser. Values of other types stay strings."""
 
 
 def _unknown(name: str, root: str, names: Mapping[str, object]) -> OptionError:
@@ -149,26 +149,26 @@ def _unknown(name: str, root: str, names: Mapping[str, object]) -> OptionError:
     return unknown_option(name, names, f"the scheme {scheme}", f"there are {', '.join(sorted(names)) or 'none'}")
 
 
+# Keys of the time of the last modification, best first; objects that are never modified have the time of creation.
 _TIMES: Final = (
     "mtime", "modified", "last_modified", "LastModified", "Last-Modified", "modificationTime", "modify", "updated",
     "last_commit", "time", "created",
 )  # fmt: skip
-"""Keys of the time of the last modification, best first; objects that are never modified have the time of creation."""
 
+# Keys of versions, which differ whenever the bytes do, best first
 _VERSIONS: Final = (
     "ETag", "etag", "e_tag", "sha256", "sha", "oid", "blob_id", "checksum", "md5Hash", "md5", "content_md5",
     "content_hash", "version_id", "generation", "crc32c",
 )  # fmt: skip
-"""Keys of versions, which differ whenever the bytes do, best first."""
 
 _KINDS: Final = {"file": Kind.FILE, "directory": Kind.DIRECTORY}
 
 _FTP_TIME: Final = re.compile(r"\d{14}")
+# Larger times are in milliseconds: as seconds they would be in the year 5138.
 _MOST_SECONDS: Final = 1e11
-"""Larger times are in milliseconds: as seconds they would be in the year 5138."""
 
+# Most characters of a version
 _MOST_CHARACTERS: Final = 200
-"""Most characters of a version."""
 
 
 def status_of(path: str, info: Mapping[str, Any]) -> Status:
@@ -227,14 +227,14 @@ def _parse_time(text: str) -> datetime:
 
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
 
+# By scheme: valid text before an ``@``, such as a user's name. For others it is a token, as in ``hf://TOKEN@...``.
 _BEFORE_AT: Final[Mapping[str, re.Pattern[str]]] = {
     "github": re.compile(r"[^:@]+:[^:@]+"),  # github://organisation:repository@branch/path
     **dict.fromkeys(("ftp", "ftps", "git", "scp", "sftp", "smb", "ssh", "webdav", "webhdfs"), re.compile("[^:@]+")),
 }
-"""By scheme: valid text before an ``@``, such as a user's name. For others it is a token, as in ``hf://TOKEN@...``."""
 
+# Type of a link in a listing, which has no state of its target.
 _LINK: Final = "link"
-"""Type of a link in a listing, which has no state of its target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,8 @@ class _Connection:
     range_options: Mapping[str, str]
 
 
+# By root and options
 _connections: Final = Connections[_Connection]()
-"""By root and options."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

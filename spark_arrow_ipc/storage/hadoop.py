@@ -36,11 +36,11 @@ from spark_arrow_ipc.storage.paths import (
 )
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
+# Host of ``hdfs:///a``: the one of ``fs.defaultFS`` in Hadoop's configuration.
 _DEFAULT: Final = "default"
-"""Host of ``hdfs:///a``: the one of ``fs.defaultFS`` in Hadoop's configuration."""
 
+# By root, options and constructor
 _connections: Final = Connections[Any]("Hadoop, whose Java machine")
-"""By root, options and constructor."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

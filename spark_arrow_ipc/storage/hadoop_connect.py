@@ -20,12 +20,12 @@ _ENVIRONMENT: Final = (
 
 _INSTALL: Final = f"paths of hdfs and viewfs need pyarrow (pip install pyarrow); and {_ENVIRONMENT}"
 
+# Arguments of `pyarrow.fs.HadoopFileSystem`, and functions that convert a string to one.
 _OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "user": str,
     "kerb_ticket": str,
     "buffer_size": int,
 }
-"""Arguments of `pyarrow.fs.HadoopFileSystem`, and functions that convert a string to one."""
 
 _PORT: Final = re.compile(r"(.*):([0-9]{1,5})")
 

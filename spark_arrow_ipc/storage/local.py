@@ -29,24 +29,24 @@ from spark_arrow_ipc.storage.byte_source import (
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, local_path
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
+# Errors of file systems without ``fsync`` of directories (some network and user-space ones)
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
-"""Errors of file systems without ``fsync`` of directories (some network and user-space ones)."""
 
+# Errors of opening a link without following it, and of opening a socket
 _NOT_OPENABLE = (errno.ELOOP, errno.ENXIO)
-"""Errors of opening a link without following it, and of opening a socket."""
 
 _NO_FILE: Final = "expected a regular file, found a link, a directory, a pipe, a socket or a device"
 
 _FILE_MODE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
 
+# Errors of file systems without hard links
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-"""Errors of file systems without hard links."""
 
+# Attempts to make something while another process deletes it; bounded, as below a dangling link none succeeds
 _ATTEMPTS: Final = 10
-"""Attempts to make something while another process deletes it; bounded, as below a dangling link none succeeds."""
 
+# Does not wait for the other end of a pipe
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Does not wait for the other end of a pipe."""
 
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

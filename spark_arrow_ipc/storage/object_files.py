@@ -31,8 +31,8 @@ WRITER: Final = "arrowipcwriter"
 """Attribute of an object: a random name of the call that wrote it. Azure refuses a hyphen in this key."""
 
 _PART_NBYTES: Final = 8 << 20
+# Parts that are uploaded at once; one more is in memory.
 _AT_ONCE: Final = 4
-"""Parts that are uploaded at once; one more is in memory."""
 
 
 class ObjectUpload(io.RawIOBase):
@@ -168,21 +168,21 @@ class _Abort(Exception):  # noqa: N818 - not an error of ours
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 
+# The library's words for a connection that ended within an answer, or had none in time
 _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
-"""The library's words for a connection that ended within an answer, or had none in time."""
 
+# The library's words for a store that did nothing; after a gateway's answer (502, 504) it may still act
 _ANSWERED: Final = re.compile(r"status code: (429|500|503)|Server returned error response")
-"""The library's words for a store that did nothing; after a gateway's answer (502, 504) it may still act."""
 
+# Pause before the first repetition of a copy; each later one is twice as long, less up to a half at random.
 _PAUSE_SECONDS: Final = 0.1
-"""Pause before the first repetition of a copy; each later one is twice as long, less up to a half at random."""
 
 _MOST_SECONDS: Final = 15.0
 
 _GAVE_UP: Final = re.compile(r"after \d+ retries")
 
+# The body of a store's answer; a text may end anywhere in it
 _MARKUP: Final = re.compile(r"[:\s]*<(\?xml|!DOCTYPE|[A-Za-z]+[\s/>]).*")
-"""The body of a store's answer; a text may end anywhere in it."""
 
 _NO_BUCKET: Final = "no such bucket or container"
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _INSTALL: Final = "paths of object stores need the package obstore: pip install 'spark-arrow-ipc[cloud]'"
 
+# Names for suggestions; the library accepts more (``aws_`` and ``azure_`` before each, old names), and decides
 _STORE_OPTIONS: Final[Mapping[StoreKind, str]] = {
     StoreKind.S3: """access_key_id allow_http checksum_algorithm conditional_put container_authorization_token_file
         container_credentials_full_uri container_credentials_relative_uri copy_if_not_exists default_region
@@ -43,7 +44,6 @@ _STORE_OPTIONS: Final[Mapping[StoreKind, str]] = {
     StoreKind.HTTP: "",
     StoreKind.MEMORY: "",
 }
-"""Names for suggestions; the library accepts more (``aws_`` and ``azure_`` before each, old names), and decides."""
 
 _CLIENT_OPTIONS: Final = frozenset((
     "allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only", "pool_idle_timeout",
@@ -57,43 +57,43 @@ _ENDPOINTS: Final[Mapping[StoreKind, tuple[str, ...]]] = {
     StoreKind.HTTP: (),
     StoreKind.MEMORY: (),
 }
+# Variables that the library ignores if it gets any option of the client
 _ALLOW_HTTP: Final = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
-"""Variables that the library ignores if it gets any option of the client."""
 
+# Options whose values may have several lines; in others a line break makes the library fail
 _LINES: Final = re.compile(r"certificate|service_account")
-"""Options whose values may have several lines; in others a line break makes the library fail."""
 
 _RETRY_OPTIONS: Final = frozenset(("max_retries", "retry_timeout"))
 _PROFILE: Final = "profile"
 
+# Time-out of a request that copies an object inside the store: 30 s are too short for a gigabyte.
 _COPY_TIMEOUT: Final = timedelta(minutes=10)
-"""Time-out of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
 
+# The library's default
 _MAX_RETRIES: Final = 10
-"""The library's default."""
 
+# Address of the service with the credentials of a cloud machine's role
 _METADATA_ADDRESS: Final = ("169.254.169.254", 80)
-"""Address of the service with the credentials of a cloud machine's role."""
 
 _METADATA_SECONDS: Final = 1.0
 
+# Environment variables with credentials, so that the library does not need the machine's role
 _S3_FINDS: Final = (
     "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )  # fmt: skip
-"""Environment variables with credentials, so that the library does not need the machine's role."""
 
+# Options with credentials or their location; broad, as the library decides in the end
 _OTHERS_GIVE: Final = {
     StoreKind.GCS: re.compile(r"service_account|credential|token|skip_signature"),
     StoreKind.AZURE: re.compile(r"key|token|client|credential|sas|msi|azure_cli|emulator|fabric|skip_signature"),
 }
-"""Options with credentials or their location; broad, as the library decides in the end."""
 
+# Prefixes of environment variables with credentials or their location
 _OTHERS_FIND: Final = {
     StoreKind.GCS: re.compile(r"GOOGLE_|GCE_METADATA|SERVICE_ACCOUNT"),
     StoreKind.AZURE: re.compile(r"AZURE_|IDENTITY_|MSI_"),
 }
-"""Prefixes of environment variables with credentials or their location."""
 
 _GCLOUD_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
 

@@ -18,16 +18,17 @@ from urllib.parse import urlsplit
 
 _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.5
+# Time for new tries, and for one try without a shorter connect_timeout
 _MOST_SECONDS: Final = 5.0
-"""Time for new tries, and for one try without a shorter connect_timeout."""
 
+# The library's words for a request that was not sent, in the state that follows its text
 _CONNECT: Final = re.compile(r"kind: Connect\b")
-"""The library's words for a request that was not sent, in the state that follows its text."""
 
 _NO_SERVER: Final = re.compile(r"error sending request|builder error")
 
 _ORIGIN: Final = re.compile(r"(https?://)(?:[^/\s@]*@)?([^/\s?]+)")
 
+# By words in the library's state: the fault of a connection, the most special first
 _REASONS: Final = (
     (r"dns error|failed to lookup", "there is no host of this name (DNS); check its spelling{where}, and the network"),
     (
@@ -45,10 +46,9 @@ _REASONS: Final = (
     (r"TimedOut|timed out|deadline", "nothing answered in time; check the host and the port{where}, and the network"),
     (r"", "no connection could be made; check the host and the port{where}, and the network"),
 )
-"""By words in the library's state: the fault of a connection, the most special first."""
 
+# Servers that have answered this process
 _reached: set[str] = set()
-"""Servers that have answered this process."""
 
 
 def no_connection(error: BaseException, where: str = "") -> str | None:

@@ -35,27 +35,27 @@ from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+# Attempts of a conditional request that is refused without an object of that name.
 _ATTEMPTS: Final = 5
-"""Attempts of a conditional request that is refused without an object of that name."""
 
+# The kinds whose ETags need no quotes: the library's memory compares them without, and web servers have no listing
 _UNQUOTED: Final = (StoreKind.MEMORY, StoreKind.HTTP)
-"""The kinds whose ETags need no quotes: the library's memory compares them without, and web servers have no listing."""
 
+# Fewest bytes of a reply that are copied at once.
 _PART_NBYTES: Final = 256 << 10
-"""Fewest bytes of a reply that are copied at once."""
 
 _DELETE_THREADS: Final = 16
+# Keys of one request that deletes, and of one page of a listing
 _BATCH: Final = 1_000
-"""Keys of one request that deletes, and of one page of a listing."""
 
+# By root, options, and True for copies
 _stores: Final = Connections["ObjectStore"]("an object store, whose connections")
-"""By root, options, and True for copies."""
 
+# Name of the empty object that `ObjectStorage.check_put_if_absent` tries to create.
 _PROBE: Final = "probe"
-"""Name of the empty object that `ObjectStorage.check_put_if_absent` tries to create."""
 
+# Buckets, by root and options, that refuse to replace an object, as this process has checked.
 _proven: set[tuple[str, StorageOptions]] = set()
-"""Buckets, by root and options, that refuse to replace an object, as this process has checked."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,19 +15,19 @@ from urllib.parse import SplitResult, urlsplit
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage.base import PREFIX
 
+# Prefixes that the library accepts before the names of its options
 _PREFIXES: Final = re.compile(r"^(aws|azure(_storage)?|google)_")
-"""Prefixes that the library accepts before the names of its options."""
 
 _WEB: Final = ("http", "https")
 _PROXIES: Final = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
+# The library's words, in lower case
 _FLAGS: Final = {
     **dict.fromkeys(("true", "1", "on", "yes", "y"), True),
     **dict.fromkeys(("false", "0", "off", "no", "n"), False),
 }
-"""The library's words, in lower case."""
 
 _DURATION: Final = re.compile(
     r"(\d{1,9}(\.\d{1,9})?)\s*(nsec|ns|usec|us|msec|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|hr|h|days?|d)?"
@@ -135,6 +135,7 @@ def _matching(pattern: str) -> Callable[[str], str]:
 _ENDPOINT: Final = "a URL: write http://minio:9000 or https://minio:9000, with the name and the port of your server"
 _RULE = tuple[str, Callable[[str], str | bool | int | timedelta]]
 
+# By the option's name: a description of its values, and a function that converts one or raises ValueError
 _RULES: Final[Mapping[str, _RULE]] = {
     **dict.fromkeys(
         (
@@ -174,4 +175,3 @@ _RULES: Final[Mapping[str, _RULE]] = {
     ),
     "server_side_encryption": ("AES256, aws:kms, aws:kms:dsse or sse-c", _matching(r"AES256|aws:kms(:dsse)?|sse-c")),
 }  # fmt: skip
-"""By the option's name: a description of its values, and a function that converts one or raises ValueError."""

@@ -23,29 +23,29 @@ ONE_KIND: Final = (
 )
 """Error for paths of several storages."""
 
+# A URL; several schemes are a chain of fsspec's file systems, which is refused.
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z0-9+.-]+)*)://([^/]*)(.*)", re.DOTALL)
-"""A URL; several schemes are a chain of fsspec's file systems, which is refused."""
 
 _WEB: Final = frozenset({"http", "https"})
 
 _SIGNED: Final = ".*(sig|signature|token|credentials?|secret|key|password)[^&/]*="
 
+# The pattern of a query for web servers, and for other stores, whose names and patterns may have a ``?``
 _QUERY: Final = {
     True: re.compile(rf"\?|#{_SIGNED}", re.IGNORECASE | re.DOTALL),
     False: re.compile(rf"[?#]{_SIGNED}", re.IGNORECASE | re.DOTALL),
 }
-"""The pattern of a query for web servers, and for other stores, whose names and patterns may have a ``?``."""
 
+# Characters that obstore refuses in keys
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-"""Characters that obstore refuses in keys."""
 
+# A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
-"""A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
 
 _LOCAL_HOSTS = ("", "localhost")
 
+# Length of a path or pattern. Patterns may list names in braces; paths of systems, HDFS and stores have at most 8,000.
 _MOST_CHARACTERS: Final = 1 << 16
-"""Length of a path or pattern. Patterns may list names in braces; paths of systems, HDFS and stores have at most 8,000."""
 
 SEPARATOR: Final = "/"
 
@@ -153,8 +153,8 @@ _KINDS: Final = {
 OBJECT_SCHEMES: Final = tuple(_KINDS)
 """Schemes of object stores."""
 
+# Other names of a scheme
 _SAME: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
-"""Other names of a scheme."""
 
 
 def scheme_of(path: str) -> str | None:

@@ -273,11 +273,11 @@ def discard(file: BinaryIO) -> None:
 
 _THREADS: Final = 32
 _THREADS_THAT_WAIT: Final = 64
+# Number of calls that are timed before threads are started.
 _SAMPLE: Final = 32
-"""Number of calls that are timed before threads are started."""
 
+# Mean duration of calls that wait: a local rename takes 0.00004 s, one over a network 0.001 s.
 _SLOW_SECONDS: Final = 0.0005
-"""Mean duration of calls that wait: a local rename takes 0.00004 s, one over a network 0.001 s."""
 
 _Item = TypeVar("_Item")
 

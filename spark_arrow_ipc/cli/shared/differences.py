@@ -19,8 +19,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.types import type_object
 from spark_arrow_ipc.cli.shared import terminal
 
+# Levels below a map: its entries, and their key and value
 _MAP_LEVELS = 2
-"""Levels below a map: its entries, and their key and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Comparison:
         return f"{where}: {what} is {ours} in {self.a}, {theirs} in {self.b}"
 
 
+# Most characters of each side in a sentence
 _SHOWN = 300
-"""Most characters of each side in a sentence."""
 
 
 def _values(type_: t.DataType) -> t.DataType:

@@ -273,11 +273,11 @@ def _build_metadata(
 
 # ---- the bytes of a file by record batch, column and buffer
 
+# Most groups of record batches in a picture; more batches make at least half as many
 _MOST_GROUPS: Final = 32
-"""Most groups of record batches in a picture; more batches make at least half as many."""
 
+# Compressed buffers whose uncompressed sizes are read: each is a small read.
 _MOST_MEASURED: Final = 200_000
-"""Compressed buffers whose uncompressed sizes are read: each is a small read."""
 
 FILE, MEASURED, MEMORY = range(3)
 """Rows of a vector of bytes: in the file, in the file of measured buffers, and in memory of measured buffers."""

@@ -246,8 +246,8 @@ _WAY: Final = (
     "give another name, or say --ipc-format file or stream; Parquet, CSV and JSON lines are written by arrowipc convert"
 )
 
+# Keys of footer metadata that describes the blocks of that file, so that it must not be copied
 _OWN_KEYS: Final = ("spark_arrow_ipc.", ROW_COUNTS_KEY)
-"""Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
 
 
 _JOINED: Final = "that were joined, or have no rows, is left out: 'arrowipc concat' without --batch-rows copies those with rows as they are"

@@ -282,24 +282,24 @@ def of_schema(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[Record
 
 # ---- printing
 
+# Rows that are converted to Python values, and aligned, together.
 _TOGETHER: Final = 1000
-"""Rows that are converted to Python values, and aligned, together."""
 
 _TOGETHER_NBYTES: Final = 64 << 20
+# Bytes of the values of rows that are converted together, and of one row: fewer rows, and an error.
 _ROW_NBYTES: Final = 1 << 30
-"""Bytes of the values of rows that are converted together, and of one row: fewer rows, and an error."""
 
+# Bytes of the values of all rows of a record batch: a command that would print for hours is an error at once.
 _ALL_NBYTES: Final = 64 << 30
-"""Bytes of the values of all rows of a record batch: a command that would print for hours is an error at once."""
 
+# About the bytes of a Python value in a list and as text, without its content
 _VALUE_NBYTES: Final = 64
-"""About the bytes of a Python value in a list and as text, without its content."""
 
+# Most characters of a value that a table shows
 _CELL: Final = 60
-"""Most characters of a value that a table shows."""
 
+# Types whose values are aligned right.
 _NUMBERS: Final = (t.Int, t.FloatingPoint, t.Decimal)
-"""Types whose values are aligned right."""
 
 
 def add_format_argument(parser: argparse.ArgumentParser) -> None:
@@ -415,6 +415,7 @@ def _to_json(value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
+# By Python type: conversions of values that JSON lacks
 _JSON: Final[Mapping[type, Callable[[Any], Any]]] = {
     # JSON has no infinities and no NaN; Spark's JSON reader takes them as strings.
     float: lambda value: value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN"),
@@ -424,7 +425,6 @@ _JSON: Final[Mapping[type, Callable[[Any], Any]]] = {
     tuple: lambda value: [_to_json(item) for item in value],
     dict: lambda value: {key: _to_json(item) for key, item in value.items()},
 }
-"""By Python type: conversions of values that JSON lacks."""
 
 PRINTERS: Final[Mapping[str, Callable[[Schema, Iterator[RecordBatch]], int]]] = {
     "table": _print_table,

@@ -19,8 +19,8 @@ from spark_arrow_ipc.errors import printable
 LEFT = "<"
 RIGHT = ">"
 
+# Fewest columns of a terminal: pseudo-terminals may report 0
 _NARROWEST = 20
-"""Fewest columns of a terminal: pseudo-terminals may report 0."""
 
 
 def cut(string: str, most: int = 100) -> str:
@@ -136,8 +136,8 @@ class _ErasesFirst:
         return getattr(self._stream, name)
 
 
+# The progress that is shown: one or none.
 _current: list[Progress] = []
-"""The progress that is shown: one or none."""
 
 
 @contextmanager

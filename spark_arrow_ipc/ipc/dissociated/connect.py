@@ -44,8 +44,8 @@ from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, dec
 from spark_arrow_ipc.ipc.options import ReadOptions
 from spark_arrow_ipc.storage.byte_source import BufferSource
 
+# The longest ticket, and the longest request for a part
 _MAX_TICKET_NBYTES: Final = 64 << 10
-"""The longest ticket, and the longest request for a part."""
 
 
 def connect(

@@ -39,12 +39,12 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 from spark_arrow_ipc.storage.byte_source import new_buffer
 
+# Bytes of one read of small frames
 _AHEAD_NBYTES: Final = 64 << 10
-"""Bytes of one read of small frames."""
 
 _INT: Final = struct.calcsize("i")
+# Room for more than the one allowed descriptor: the kernel would drop others silently
 _MAX_DESCRIPTORS: Final = 4
-"""Room for more than the one allowed descriptor: the kernel would drop others silently."""
 
 
 class Connection:
@@ -200,8 +200,8 @@ class Connection:
         )
 
 
+# Numbers less than this ahead are later, others earlier, as numbers roll over.
 _WINDOW: Final = 1 << 31
-"""Numbers less than this ahead are later, others earlier, as numbers roll over."""
 
 _SPEC: Final = 'Dissociated IPC, "Client Sequence"'
 

@@ -94,8 +94,8 @@ def _invalid(expected: str, actual: str) -> InvalidFramingError:
 _SCHEMES: Final = (TCP, UNIX)
 _SPEC: Final = 'Dissociated IPC, "URI Specification"'
 _MAX_DIGITS: Final = len(str(MAX_UINT64))
+# The longest URI, with room for a ticket of 64 KiB as three characters a byte
 _MAX_NBYTES: Final = 1 << 20
-"""The longest URI, with room for a ticket of 64 KiB as three characters a byte."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,8 @@ def _message_metadata(reader: FileReader | StreamReader) -> CustomMetadata:
         return ()
 
 
+# Tables that are remembered as too large, as each attempt to cache one would displace others.
 _MOST_TOO_LARGE: Final = 1_000
-"""Tables that are remembered as too large, as each attempt to cache one would displace others."""
 
 
 class _Sized(Protocol):
@@ -257,8 +257,8 @@ class MessageCache(Generic[_S]):
             return True
 
 
+# For messages of this process
 _LIMITS: Final = Limits()
-"""For messages of this process."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,8 +36,8 @@ MAX_UINT32: Final = 2**32 - 1
 MAX_UINT64: Final = 2**64 - 1
 
 _TYPE_SHIFT: Final = 56
+# The diagrams of the document and the reference shift the type by 55; its text, and this module, by 56
 _SHIFT_55: Final = 1 << 55
-"""The diagrams of the document and the reference shift the type by 55; its text, and this module, by 56."""
 
 _END, _METADATA = 0, 1
 

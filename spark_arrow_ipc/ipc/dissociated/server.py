@@ -44,8 +44,8 @@ from spark_arrow_ipc.ipc.options import WriteOptions
 _LOG: Final = logging.getLogger(__name__)
 _STREAM: Final = WriteOptions(format="stream")
 _JOIN_SECONDS: Final = 5.0
+# Pause between two attempts to accept without free descriptors
 _REST_SECONDS: Final = 0.1
-"""Pause between two attempts to accept without free descriptors."""
 
 Servable: TypeAlias = "Openable | Iterable[RecordBatch] | OpenTable | TableSource"
 """Anything that `ipc.open` opens, record batches, or a function that opens a table for each client."""

@@ -40,17 +40,17 @@ _LOG: Final = logging.getLogger(__name__)
 MAX_TICKET_NBYTES: Final = 64 << 10
 """The longest ticket, and the longest message of a client."""
 
+# The most seconds from the connection to the request
 _REQUEST_SECONDS: Final = 60.0
-"""The most seconds from the connection to the request."""
 
 _REASON_SECONDS: Final = 1.0
 
+# Pause between two tokens, of all clients together, in the minute after a wrong one
 _GUESS_SECONDS: Final = 0.05
-"""Pause between two tokens, of all clients together, in the minute after a wrong one."""
 
 _SUSPICIOUS_SECONDS: Final = 60.0
+# Pieces of one call, of which the kernel takes at most 1,024
 _PIECES: Final = 512
-"""Pieces of one call, of which the kernel takes at most 1,024."""
 
 
 class TokenCheck:

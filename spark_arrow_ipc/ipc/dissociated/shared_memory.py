@@ -31,15 +31,15 @@ _FOLDER: Final = "/dev/shm"  # noqa: S108 - shared memory, and no temporary file
 _PREFIX: Final = "arrowipc-"
 _NAME: Final = re.compile(r"arrowipc-[0-9a-f]{32}")
 _NONCE_NBYTES: Final = 16
+# Bodies begin at its multiples, the first one after the random number, so that no offset is 0.
 _ALIGNMENT: Final = 64
-"""Bodies begin at its multiples, the first one after the random number, so that no offset is 0."""
 
 # fcntl of Python 3.11 lacks some of these.
 _F_ADD_SEALS: Final = 1033
 _F_GET_SEALS: Final = 1034
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_WRITE = 1, 2, 4, 8
+# Nobody can truncate the file, which would kill its readers, or change bytes that they have checked
 _NEEDED_SEALS: Final = _F_SEAL_SHRINK | _F_SEAL_WRITE
-"""Nobody can truncate the file, which would kill its readers, or change bytes that they have checked."""
 
 _WRITE_NBYTES: Final = 1 << 20
 

@@ -252,11 +252,11 @@ _INDICES: Final[Mapping[type[Any], Callable[[SparseTensorHeader, Any, _Body], _P
 # --- rows
 
 
+# Cells of a piece of a dense tensor, about
 _SLAB_CELLS: Final = 1 << 20
-"""Cells of a piece of a dense tensor, about."""
 
+# The most rows of a batch of cells
 _BATCH_CELLS: Final = 1 << 16
-"""The most rows of a batch of cells."""
 
 _VALUE: Final = "value"
 

@@ -31,8 +31,8 @@ from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, 
 
 _PREFIX: Final = struct.Struct("<4si")
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
+# Arrow C++ begins the values of a dense tensor at a multiple of this, counted from its message
 _DENSE_ALIGNMENT: Final = 64
-"""Arrow C++ begins the values of a dense tensor at a multiple of this, counted from its message."""
 
 Buffer: TypeAlias = tuple[memoryview, int]
 """Bytes, and their length in the metadata."""
