@@ -86,6 +86,7 @@ def run_cat(arguments: argparse.Namespace) -> int:
     for source in files.list_inputs(arguments, columns=True):
         if not left:
             break
+        # Closed at once when enough rows are printed, as its generator holds an open file.
         with error_context(path=source.path), closing(_tables(source, chosen)) as tables:
             for schema, batches in tables:
                 if chosen.where is not None:
@@ -114,6 +115,7 @@ def _tables(source: Input, chosen: Chosen) -> Generator[tuple[Schema, Iterable[R
         with chosen.open_rows(source) as rows:
             yield rows.schema, rows.batches
     except NoTableError:
+        # A predicate needs a schema before the first row, which tensors of one file need not share.
         if not tensors.holds_tensors(source) or chosen.where is not None:
             raise
         yield from tensors.each_table_of_cells(source, chosen.columns)
@@ -128,6 +130,7 @@ def run_tail(arguments: argparse.Namespace) -> int:
     chosen = Chosen.of(arguments)
     last_rows: list[tuple[Schema, RecordBatch]] = []
     schema = None
+    # From the last file back, so that files before the last rows are not opened.
     for source in reversed(list(files.list_inputs(arguments, columns=True))):
         with error_context(path=source.path):
             schema, batches = _last_rows(source, chosen, left)
@@ -153,8 +156,10 @@ def _last_rows(source: Input, chosen: Chosen, most: int) -> tuple[Schema, list[R
         for batch in rows.batches:
             held.append(batch)
             count += batch.num_rows
+            # A stream is read once: only batches that may hold the last rows stay in memory.
             while held and count - held[0].num_rows >= most:
                 count -= held.popleft().num_rows
+        # A list, as the file is closed when this returns.
         return rows.schema, list(_from_the_end(reversed(held), most))
 
 
@@ -195,6 +200,7 @@ class RowSample:
             length = min(rows, _AT_ONCE)
             keys = self._random.random(length)
             # A row whose key is above all keys of a complete sample cannot join it: most rows cost one comparison.
+            # Until the sample is complete any key joins it.
             most = self._keys.max() if self._size and len(self._keys) == self._size else np.inf
             chosen = np.flatnonzero(keys < most)
             self._keys = np.concatenate([self._keys, keys[chosen]])
@@ -207,6 +213,7 @@ class RowSample:
 
     def rows(self) -> npt.NDArray[np.int64]:
         """Return the positions of the chosen rows among all rows, rising."""
+        # Sorted, so that each file is opened once and read forward.
         return np.sort(self._rows)
 
 
@@ -219,6 +226,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
     for source in sources:
         with error_context(path=source.path):
             rows = _count_rows(source, chosen)
+        # The sample needs only the number of rows, so that record batches are read once, after it.
         sample.add(rows)
         starts.append(starts[-1] + rows)
     numbers = sample.rows()
@@ -236,9 +244,11 @@ def _sample_rows(
     """Yield the rows with the given numbers among the rows of all files, and their schemas."""
     places = np.searchsorted(numbers, starts)
     for source, start, low, high in zip(sources, starts[:-1], places[:-1], places[1:], strict=True):
+        # A file without a sampled row is not opened again.
         if low == high:
             continue
         sampled = _Sampled(numbers[low:high] - start)
+        # With a predicate only reading tells which batch a row is in.
         batches_of = sampled.batches if chosen.where is None else None
         with error_context(path=source.path), chosen.open_rows(source, batches_of) as opened:
             for batch in sampled.rows(opened.batches):
@@ -262,6 +272,7 @@ class _Sampled:
         """Return the record batches to read, which are all of a stream."""
         if not reader.is_numbered:
             return reader
+        # Headers have the rows, so that batches without a sampled row are not read.
         lengths = np.array(reader.row_counts(range(len(reader))), np.int64)
         ends = np.cumsum(lengths)
         of_numbers = np.searchsorted(ends, self._numbers, side="right")
@@ -321,6 +332,7 @@ def run_count(arguments: argparse.Namespace) -> int:
         if len(counts) > 1 and not arguments.json:
             print(f"{sum(one.rows for one in counts)}\ttotal")
         return 1 if errors else 0
+    # Files were replaced at each attempt: the last error names one.
     raise changed
 
 
@@ -332,9 +344,11 @@ def _count_all(
     errors: list[ArrowIpcError | OSError] = []
     for source in files.list_inputs(arguments, refused=lambda _, error: errors.append(error)):
         try:
+            # A file that did not change meanwhile is not counted again.
             result = earlier.get(source.file) if source.file is not None else None
             if result is None:
                 result = count(source)
+        # `run_count` lists the files again.
         except FileChangedError:
             raise
         except (ArrowIpcError, OSError) as error:

@@ -92,6 +92,7 @@ def _read_other(form: str, paths: Sequence[str]) -> Table:
             with _pyarrow(form, doing, path) as (pa, module):
                 other, read = open_one(pa, module, path) if number else (schema, first)
                 if other != schema:
+                    # CSV and JSON have the types that pyarrow infers, file by file: rows of others would need a choice.
                     raise SchemaMismatchError(f"its schema is not that of {paths[0]}: {other}", path=path)
                 yield from map(RecordBatch.from_arrow, read)
 
@@ -109,6 +110,7 @@ def _plain_schema(pa: Any, schema: pa.Schema) -> pa.Schema:
             type_ = pa.string()
         if pa.types.is_nested(type_):
             raise UnsupportedError(f"CSV has no {type_}; leave the column out with --columns", field_path=field.name)
+        # pyarrow writes none of these types as CSV, but casts to the plain ones.
         plain.append(field.with_type(type_))
     return pa.schema(plain)
 
@@ -127,6 +129,7 @@ def _write_other(sink: BinaryIO, table: Table, form: str, compression: str) -> i
 def _write_arrow(sink: BinaryIO, table: Table, form: str, compression: str) -> int:
     options = files.write_options_of(form, compression or "lz4")
     pairs = None if form == "file" else table.pairs
+    # A stream has no footer: its first message has the pairs.
     with create(sink, table.schema, options, schema_metadata=pairs) as writer:
         if form == "file":
             writer.custom_metadata.update(table.pairs)
@@ -177,12 +180,15 @@ def convert_arguments(parser: argparse.ArgumentParser) -> None:
 def run_convert(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
+    # Rows on a terminal are most useful as text.
     to = arguments.target_format or ("jsonl" if target == STDIN else files.format_of(target, _ENDINGS, _WAY))
     metadata = files.MetadataCount()
     with _open_sources(arguments) as table, files.open_target(arguments, target) as sink:
+        # Formats of Arrow keep the metadata of record batches.
         batches = metadata.read(table.batches) if to in _WITHOUT_BATCHES else table.batches
         rows = _WRITERS[to](sink, replace(table, batches=batches), to, arguments.compression)
     if target != STDIN:
+        # Not for stdout, whose reader wants only the rows.
         metadata.complain(target, f"is left out: {_WITHOUT_BATCHES.get(to)} has no record batches")
         print(f"{printable(target)}: {terminal.count(rows, 'row')}")
     return 0

@@ -122,10 +122,12 @@ def _compare_schemas(a: Schema, b: Schema) -> tuple[_Common, list[str]]:
         elif ours.nullable != theirs.nullable:
             in_a, in_b = ("" if field.nullable else "not " for field in (ours, theirs))
             sentences.append(f"{key[0]} is {in_a}nullable in A, {in_b}in B")
+        # Encodings of one type are equal by value; values of other types have no common measure.
         if alike(ours.type) == alike(theirs.type):
             common.append((key[0], of_a[key], of_b[key]))
     if shared != [key for key in of_b if key in of_a]:
         sentences.append("the columns are in another order")
+    # Sorted, as writers choose the order of pairs.
     if sorted(a.custom_metadata) != sorted(b.custom_metadata):
         sentences.append("the custom metadata of the schemas differs")
     return common, sentences
@@ -143,6 +145,7 @@ def _positions(schema: Schema) -> dict[tuple[str, int], int]:
 
 def _compare_by_position(difference: _Difference, a: Table, b: Table, common: _Common, limit: int) -> None:
     """Compare row 1 with row 1: pairs of slices of equally many rows, and the number of rows that remain."""
+    # Batches without rows would end the pairs early.
     sources = [(batch for batch in table.batches if batch.num_rows) for table in (a, b)]
     ours, theirs = (next(source, None) for source in sources)
 
@@ -177,6 +180,7 @@ def _compare_by_key(
                 "have one type"
             )
     ours, theirs = _read_all(a), _read_all(b)
+    # Rows with equal keys are matched in their order: the first with the first.
     matches = match_rows([ours.columns[i] for i in keys[0]], [theirs.columns[j] for j in keys[1]])
 
     def name_of(batch: RecordBatch, columns: Sequence[int], row: int) -> str:
@@ -199,6 +203,7 @@ def _read_all(table: Table) -> RecordBatch:
     batches = list(table.batches)
     try:
         return concat_batches(batches) if batches else RecordBatch.from_pylist([], table.schema)
+    # More values than 32-bit offsets or indices can count.
     except ValueError as error:
         raise UnsupportedError(f"the rows cannot be matched together: {error}; choose some by --where") from error
 
@@ -215,6 +220,7 @@ def _compare(
             continue
         any_differs |= differs
         difference.columns[name] = difference.columns.get(name, 0) + count
+        # Only rows that are shown become Python values.
         pairs = np.flatnonzero(differs)[: max(limit - len(difference.shown), 0)]
         one = to_text(take_rows(a.select([i]), rows_a[pairs]).columns[0])
         other = to_text(take_rows(b.select([j]), rows_b[pairs]).columns[0])

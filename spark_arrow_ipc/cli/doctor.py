@@ -105,9 +105,11 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Print the findings; return 1 if one is not ok."""
+    # Checks never raise, so that one fault does not hide another.
     findings = examine()
     sound = all(finding.ok for finding in findings)
     if arguments.json:
+        # DEL is ASCII, so that `json.dumps` leaves it.
         print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("\x7f", "\\u007f"))
         return 0 if sound else 1
     rows = [
@@ -136,6 +138,7 @@ def java() -> Finding:
     name = f"Java {JAVA_MINIMUM} or later"
     # In Spark's order: JAVA_HOME if it is set, and otherwise PATH.
     home = os.environ.get("JAVA_HOME")
+    # `which` finds the suffix of executables on Windows too.
     program = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if program is None and home:
         return Finding(name, "", ok=False, remedy=f"JAVA_HOME is {home}, where there is no bin/java: {_java_install()}")
@@ -182,9 +185,11 @@ def _package(package: Package) -> Finding:
         installed = "" if missing else terminal.cut(f"{type(error).__name__}: {error}")
         return Finding(name, installed, ok=False, remedy=install)
     installed = _version_of(package, module)
+    # Three numbers: pre-releases and builds append others.
     version = tuple(map(int, re.findall(r"\d+", installed)[:3]))
     if version < package.minimum or (package.below is not None and version >= package.below):
         return Finding(name, installed, ok=False, remedy=install)
+    # Newer versions work, with a drawback.
     if package.advised_below is not None and version >= package.advised_below:
         return Finding(name, installed, ok=True, remedy=f"{package.advice} {install}")
     return Finding(name, installed, ok=True)
@@ -200,6 +205,7 @@ def _version_of(package: Package, module: object) -> str:
 
 def _discovery() -> Finding:
     name = "discovery by Spark (module pyspark_arrowipc)"
+    # The install command names the checkout if this runs from one.
     checkout = Path(__file__).parents[2]
     what = str(checkout) if (checkout / "pyproject.toml").is_file() else "<the wheel of spark-arrow-ipc>"
     remedy = f"{sys.executable} -m pip install {what}"
@@ -233,6 +239,7 @@ def _workers() -> Finding:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, f"{program}: {error}", ok=False, remedy=remedy)
+    # Prefixes and not executables: links to one Python have several names.
     same = answer.stdout.strip() == sys.prefix
     environment = program if same else f"{program}, which is another environment than this one"
     return Finding(name, environment, ok=same, remedy="" if same else remedy)
@@ -250,6 +257,7 @@ def _bytecode() -> tuple[Finding, ...]:
         compiled = not archive.is_file() or "pyspark/__init__.pyc" in zipfile.ZipFile(archive).namelist()
     except (OSError, zipfile.BadZipFile) as error:
         return (Finding(name, f"{archive}: {error}", ok=False, remedy="install Spark again"),)
+    # Without a zip PySpark is a directory, where Python writes bytecode itself.
     if compiled:
         return (Finding(name, str(archive if archive.exists() else home), ok=True),)
     remedy = (

@@ -64,6 +64,7 @@ def run_inspect(arguments: argparse.Namespace) -> int:
     if arguments.scan or any(each is not None for each in (arguments.arrow, arguments.columns, arguments.where)):
         raise OptionError("--scan, --arrow, --columns and --where are options of --stats; add it, or leave them out")
     refused = files.Refusals()
+    # Programs want all batches, people the first ones.
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
     for i, source in enumerate(files.list_inputs(arguments, refused=refused)):
         try:
@@ -82,6 +83,7 @@ def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
     try:
         metadata = read_file_metadata(source.openable(), measure=most)
     except NoTableError:
+        # Only now, as tables are usual and cost nothing then.
         if not tensors.holds_tensors(source):
             raise
         return _tensor_lines(source, as_json=as_json)
@@ -90,6 +92,7 @@ def _lines(source: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
 
 def _tensor_lines(source: Input, *, as_json: bool) -> Iterable[str]:
     with tensors.open_tensors(source) as stored:
+        # All headers, while the file is open.
         every = list(stored)
     nbytes = every[0].source.nbytes or 0
     if as_json:
@@ -139,6 +142,7 @@ def _remote_lines(source: Input, most: int | None, *, as_json: bool) -> Iterator
     """Yield the lines about a server's table. Only servers that know no parts send the bodies of its record batches."""
     location = parse_location(source.path)
     schema = read_served_schema(source.path, token=files.server_token())
+    # Without columns, so that a server with parts sends no bodies.
     with Chosen(()).open_rows(source) as rows:
         metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
     num_rows = sum(batch.num_rows for batch in batches)
@@ -196,6 +200,7 @@ def _partition_values(source: Input) -> Iterator[tuple[str, str, Any]]:
 
 
 def _statistics(metadata: FileMetadata, source: Input) -> BlockStatistics | None:
+    # A stream has no footer, and so no statistics.
     if metadata.format != Format.FILE:
         return None
     with ipc.open_file(source.openable(), columns=known_columns) as reader:

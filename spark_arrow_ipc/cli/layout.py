@@ -106,6 +106,7 @@ class _Canvas:
     def box(self, x: float, size: tuple[float, float], colour: str, about: str, label: str = "") -> None:
         width, height = size
         top = self.y
+        # An edge would cover a narrow box.
         edge = ' stroke="#fff" stroke-width="0.8"' if width > 2 * _NARROWEST else ""
         self._elements.append(
             f'<rect x="{x:.2f}" y="{top:.1f}" width="{max(width, 0.3):.2f}" height="{height:.0f}" fill="{colour}"{edge}>'
@@ -113,6 +114,7 @@ class _Canvas:
         )
         shown = _fitting(label, width - 6)
         if shown:
+            # White letters on dark colours.
             kind = "w" if colour in _DARK else "b"
             self.text(x + width / 2, shown, kind, y=top + height / 2 + 4, anchor="middle")
 
@@ -149,6 +151,7 @@ def _colour(layout: FileLayout, sizes: Sequence[int]) -> str:
         return _PLAIN
     if ratio is None:
         return _UNKNOWN
+    # The last step has no upper end, so that each ratio has a colour.
     return next(colour for low, high, colour, _ in _STEPS if low <= ratio < high)
 
 
@@ -167,6 +170,7 @@ def _size(nbytes: float) -> str:
     """Return a number of bytes for people."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if nbytes < 1024 or unit == "GiB":
+            # Bytes are whole, larger units have a decimal.
             return f"{nbytes:,.0f} {unit}" if unit == "bytes" else f"{nbytes:,.1f} {unit}"
         nbytes /= 1024
     raise AssertionError("the last unit holds any number")
@@ -225,6 +229,7 @@ def _parts(layout: FileLayout) -> Iterator[tuple[int, int, str, str, str]]:
         parts.append(
             (start, stop, _DICTIONARY, f"dictionaries: {_size(stop - start)}, from byte {start:,}", "dictionaries")
         )
+    # Dictionaries and record batches may alternate, and are drawn by their offsets.
     parts.sort()
     if not parts:
         yield 0, metadata.nbytes, _METADATA, f"schema and end: {_size(metadata.nbytes)}", "schema and end"
@@ -393,6 +398,7 @@ def run_layout(arguments: argparse.Namespace) -> int:
     form = "html" if target == STDIN else files.format_of(target, _ENDINGS, "give another name")
     if target != STDIN:
         files.check_target(arguments, target, sources)
+    # After the checks of the target, as reading headers of a large file takes seconds.
     layout = read_layout(sources[0])
     drawn = draw(layout)
     text = drawn if form == "svg" else page(layout, drawn)

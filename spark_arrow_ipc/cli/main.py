@@ -66,8 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser, commands = _parser()
     name = argv[0] if argv and argv[0] in COMMANDS else None
     if name is None:
+        # Without a command no module of one is imported.
         parser.parse_args(argv)  # --version, --help and unknown commands exit here
         parser.print_help()
+        # As argparse does for a missing argument.
         return 2
     try:
         run = _load(name, commands[name])
@@ -78,12 +80,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         with warnings.catch_warnings():
+            # Each place warns once: a warning for each of 10,000 files says no more.
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = lambda message, *_, **__: print(
                 f"arrowipc: warning: {printable(str(message))}", file=sys.stderr
             )
             with terminal.show_progress():
                 status = run(arguments)
+        # Here and not at exit, where a full disk would be an error without exit status.
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it (`| head`), which is fine; the interpreter must not flush again.
@@ -123,6 +127,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark."
     )
     parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
+    # Not required, so that `arrowipc` alone prints its help instead of an error.
     group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
     added = {
         name: group.add_parser(name, help=command.summary, description=command.description)
@@ -165,6 +170,7 @@ def script(shell: str) -> str:
     parser, commands = parsers()
     for of_command in commands.values():
         for action in of_command._actions:  # noqa: SLF001 - argparse has no other way to list them
+            # Positional arguments and PATH options are paths; others have words of their own, or none.
             if not action.choices and (not action.option_strings or action.metavar == "PATH"):
                 action.complete = shtab.FILE  # type: ignore[attr-defined] # shtab's way to say so
     return shtab.complete(parser, shell)

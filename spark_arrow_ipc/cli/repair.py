@@ -51,8 +51,10 @@ def run_repair(arguments: argparse.Namespace) -> int:
     """Write the readable record batches and report the lost ones; return 1 if a file has none."""
     target = arguments.target
     storage = storage_at(target, arguments.storage)
+    # Also as a directory: a second run would mix its files with older ones.
     files.refuse_existing(storage, target)
     sources = list(files.each_input(arguments.sources, recursive=arguments.recursive, storage=arguments.storage))
+    # One named file is written as one file.
     if len(sources) == 1 and sources[0].below is None:
         files.check_ending(arguments, target)
         return _repair(sources[0], target, arguments)
@@ -62,6 +64,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
         try:
             files.refuse_existing(storage, path)
             storage.make_directory(parent(storage.resolve(path)))
+            # Other files may still be repaired.
             status |= _repair(source, path, arguments)
         except (ArrowIpcError, OSError) as error:
             files.complain(error)
@@ -75,6 +78,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
     if recovered.reader is None:
         assert recovered.lost is not None
         with error_context(path=source.path):
+            # Without a schema no record batch can be read.
             raise recovered.lost
     n_kept = rows = 0
     lost: list[Lost] = []
@@ -125,6 +129,7 @@ def salvage(source: Input, recovered: Recovered) -> Iterator[RecordBatch | Lost]
             try:
                 yield reader.read_batch(number)
             except (InvalidArrowError, UnsupportedError) as error:
+                # Batches of a file are independent: the next one is read all the same.
                 yield Lost(number, _rows(reader, number), error)
         return
     assert index is not None, "a stream has an index"
@@ -134,6 +139,7 @@ def salvage(source: Input, recovered: Recovered) -> Iterator[RecordBatch | Lost]
             batch = next(reader)
         except (InvalidArrowError, UnsupportedError) as error:
             yield Lost(number, index.batches[number].rows, error)
+            # The reader's dictionaries are unknown after an error: a new one replays those of the next batch.
             reader, number = yield from _next_readable(source, index, number + 1)
             continue
         yield batch

@@ -127,6 +127,7 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
 def _inputs(arguments: argparse.Namespace) -> list[Input]:
     """Check the name of the target, list the files to read, and check that none of them is the target."""
     files.check_ending(arguments, arguments.target)
+    # Before the listing, which may take long.
     files.check_target(arguments, arguments.target, ())
     sources = list(files.list_inputs(arguments, columns=True))
     files.check_target(arguments, arguments.target, sources)
@@ -143,6 +144,7 @@ def _arrange(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatc
     rows, nbytes = arguments.batch_rows, arguments.batch_bytes
     if arguments.sort_by is not None:
         batches = _sort_rows(arguments, table, arguments.sort_by, rows or _SORTED_ROWS)
+        # Sorted batches have this number of rows already, unless bytes bound them too.
         rows = None if nbytes is None else rows
     return rechunk(batches, rows=rows, nbytes=nbytes, joined_nbytes=ipc.Limits().max_batch_bytes)
 
@@ -152,6 +154,7 @@ def _sort_rows(
 ) -> Iterator[RecordBatch]:
     with error_context(asked_by="--sort-by"):
         columns = [position for (position,) in resolve_exactly(table.schema.fields, names)]
+    # Sorting needs all rows at once.
     held = list(table.batches)
     if held:
         yield from sort_batches(held, columns, descending=arguments.descending, rows=rows)
@@ -187,6 +190,7 @@ def _common_schema(sources: list[Input]) -> tuple[Schema, t.CustomMetadata]:
     for other in others:
         with Chosen().open_rows(other) as rows:
             check_same_schema(first.path, schema, other.path, rows.schema)
+            # A pair of one file only may describe just its rows.
             pairs = tuple(pair for pair in pairs if pair in rows.reader.custom_metadata)
     return (fit_pairs(schema) if others or first.fields else schema), pairs
 
@@ -208,6 +212,7 @@ def run_split(arguments: argparse.Namespace) -> int:
     sources = list(files.list_inputs(arguments, columns=True))
     with one_table(sources, Chosen.of(arguments)) as read:
         table = fit_columns(read)
+        # After the first file could be opened, so that a wrong path leaves nothing.
         storage.make_directory(storage.resolve(target))
         with _Parts(arguments, storage, table) as parts:
             for batch in _cut_batches(arguments, table.batches):
@@ -218,6 +223,7 @@ def run_split(arguments: argparse.Namespace) -> int:
 
 def _cut_batches(arguments: argparse.Namespace, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
     if arguments.bytes is not None:
+        # A file is closed before the batch that would exceed its bytes: smaller batches waste less.
         cut = max(arguments.bytes // _BATCHES_IN_PART, 1)
         for batch in batches:
             yield from rechunk([batch], rows=None, nbytes=cut)
@@ -229,6 +235,7 @@ def _cut_batches(arguments: argparse.Namespace, batches: Iterable[RecordBatch]) 
             rows = min(left, batch.num_rows - start)
             yield batch.slice(start, rows)
             start += rows
+            # A new file begins where one is full, in the middle of a batch too.
             left = left - rows or arguments.rows
 
 
@@ -246,6 +253,7 @@ class _Parts:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is None:
+            # A table without rows still has a schema.
             if not self.count:
                 self._open()
             self._close()

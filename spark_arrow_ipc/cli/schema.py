@@ -34,11 +34,13 @@ def run_schema(arguments: argparse.Namespace) -> int:
     for source in files.list_inputs(arguments, refused=refused):
         try:
             with error_context(path=source.path):
+                # Most directories have one schema, whatever the number of their files.
                 paths_of.setdefault(read_schema(source), []).append(source.path)
         except (ArrowIpcError, OSError) as error:
             refused(source.path, error)
     for number, (schema, paths) in enumerate(paths_of.items()):
         if arguments.ddl:
+            # Some types have no type of Spark; the error names a file that has one.
             with error_context(path=paths[0]):
                 print(printable(_ddl(schema)))
         elif arguments.json:

@@ -73,6 +73,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if memory is None and parse_address(arguments.listen).scheme == UNIX and arguments.compression is None:
         memory = SharedMemory.MEMFD
     options = ipc.WriteOptions(format="stream", compression=arguments.compression)
+    # As Ctrl-C, so that shared memory and sockets lose their names.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ipc.serve(
@@ -125,6 +126,7 @@ def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})([kmgt]?)", text.strip().lower(), re.ASCII)
     if match is None:
         raise argparse.ArgumentTypeError(f"expected bytes, as 512m or 0, found {text!r}")
+    # Each unit is 10 bits more; a blank stands for bytes.
     return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
 
 

@@ -82,8 +82,10 @@ class _ColumnSizes:
         if batch.dictionary_id is None:
             positions = np.array([self._positions.get(name, -1) for name in schema.names], np.int64)
             columns = positions[self._measure.buffers(schema, batch).columns(header)]
+            # Columns that were not chosen have none of the names.
             is_counted = columns >= 0
             for total, sizes in zip(self._sizes, self._measure.sizes(source, header, batch), strict=True):
+                # A column has several buffers, which plain indexing would count once.
                 np.add.at(total, columns[is_counted], sizes[is_counted])
 
     def to_json(self, position: int) -> dict[str, Any]:
@@ -106,6 +108,7 @@ def print_statistics(arguments: argparse.Namespace) -> int:
             if reference is None:
                 reference = source.path, opened.schema
                 columns, sizes = _columns(opened.schema), _ColumnSizes(opened.schema)
+            # Columns are summed by position.
             check_same_schema(*reference, source.path, opened.schema)
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
         # A predicate's rows share their buffers with others.
@@ -150,6 +153,7 @@ def _add_file(source: Input, opened: Rows, columns: Sequence[_Column], *, scans:
     if not scans and opened.reader.is_numbered:
         with ipc.open_file(source.openable(), columns=known_columns) as reader:
             stored = file_statistics(reader)
+    # A column without statistics, for lack of space, needs the values of the file, and they have all others too.
     if stored is None or not by_path.keys() <= {*stored.columns, *partition}:
         return _add_values(opened, columns, by_path)
     rows = sum(stored.row_counts)
@@ -158,6 +162,7 @@ def _add_file(source: Input, opened: Rows, columns: Sequence[_Column], *, scans:
             continue
         column.counts_distinct = False
         if column.leaf is None:
+            # The footer has statistics only of scalar columns.
             column.nulls = None
         else:
             column.add(stored.columns[column.path], stored.row_counts)

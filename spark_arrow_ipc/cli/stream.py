@@ -99,6 +99,7 @@ def _state(seen: Seen) -> str:
 
 
 def _time(time_ns: int | None) -> str:
+    # Without fractions of a second.
     return "" if time_ns is None else time_text(time_ns)[:19]
 
 

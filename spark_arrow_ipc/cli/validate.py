@@ -68,6 +68,7 @@ def _beyond(array: Array, path: str) -> Iterator[OutOfRange]:
     if check is not None and array.length:
         what, bad = check(array)
         valid = array_data.validity_mask(array)
+        # Bytes under a null have no meaning.
         bad = bad if valid is None else bad & valid
         if bad.any():
             yield OutOfRange(path, what, int(np.count_nonzero(bad)), int(bad.argmax()))
@@ -92,9 +93,11 @@ def _below(words: npt.NDArray[Any], bound: int) -> Bools:
         small: Bools = words < bound
         return small
     below = np.zeros(len(words), np.bool_)
+    # Names of words rise with their weight.
     *low, top = sorted(words.dtype.names)
     for name in low:
         bound, limit = divmod(bound, _WORD)
+        # Lower words are unsigned, and decide only where the higher ones are equal.
         below = (words[name] < np.uint64(limit)) | ((words[name] == np.uint64(limit)) & below)
     result: Bools = (words[top] < bound) | ((words[top] == bound) & below)
     return result
@@ -164,6 +167,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
         nonlocal bad
         bad = bad or verdict.error is not None
         lines = [terminal.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
+        # Flushed, as checking the next file may take minutes.
         print("\n".join(lines), flush=True)
 
     def report(path: str, error: ArrowIpcError | OSError) -> None:
@@ -188,7 +192,9 @@ def examine(source: Input, *, values: bool = False) -> Verdict:
                 if values:
                     ranges.add(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
+            # Only footers have claims.
             claims = _claims_that_readers_ignore(reader) if reader.is_numbered else ()
+        # Only of good files: of a bad one the error matters.
         notes = (*_metadata_notes(source), *claims, *ranges.notes())
     except (ArrowIpcError, OSError) as error:
         if isinstance(error, NoTableError) and tensors.holds_tensors(source):
@@ -278,6 +284,7 @@ def _schema_at_start(source: Input) -> SchemaMessage | None:
     limits = Limits()
     with closing(open_source(source.openable())) as opened:
         head = bytes(opened.read_up_to(len(FILE_HEADER), _MOST_PADDING))
+        # arrow-rs pads between the magic and the first message.
         zeros = len(head) - len(head.lstrip(b"\0"))
         try:
             framed = read_stream_message(opened, len(FILE_HEADER) + zeros // 8 * 8, limits)
@@ -315,6 +322,8 @@ class _Ranges:
         for position, (field, column) in enumerate(zip(batch.schema.fields, batch.columns, strict=True)):
             if column.dictionary is not None:
                 # Many batches share a dictionary: it is checked once.
+                # By identity: equal dictionaries of different batches are rare, and comparing costs as much as
+                # checking.
                 if self._dictionaries.get(position) is column.dictionary:
                     continue
                 self._dictionaries[position] = column.dictionary
@@ -346,6 +355,7 @@ def _words(verdict: Verdict) -> str:
     """Return the error message without the path."""
     error = verdict.error
     if isinstance(error, OSError):
+        # The path is printed before it.
         return error.strerror or str(error)
     return str(error).removeprefix(f"{printable(verdict.path)}: ")
 

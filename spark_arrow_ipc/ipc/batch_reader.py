@@ -148,6 +148,7 @@ def _parts(source: Any) -> Iterator[_Part]:
 
 def _part(source: Any) -> _Part | None:
     """Return one of `AnyBatches` as its record batches, and anything else as None."""
+    # Before the interfaces of other libraries, which a record batch has too.
     if isinstance(source, RecordBatch):
         return (source,)
     if isinstance(source, _OURS):
@@ -180,6 +181,7 @@ def with_schema(
         if head is not None:
             return head.schema, chain((head,), batches, chain.from_iterable(parts))
         if isinstance(part, _OURS):
+            # Without a row no table decides.
             if schema is not None and schema != part.schema:
                 raise ValueError("expected tables of one schema, found only empty ones, whose schemas differ")
             schema = part.schema
@@ -205,6 +207,7 @@ def windows(
     """Yield the number of each record batch, and its bytes if they were read ahead."""
     stop, window = 0, None
     for i in range(count):
+        # A window may hold several small batches.
         if take is not None and i >= stop:
             stop, window = take(i) or (i + 1, None)
         yield i, window
@@ -216,6 +219,7 @@ def small_neighbours(blocks: Sequence[Block], numbers: range, *, small: int, mos
     for i in numbers:
         block = blocks[i]
         nbytes += block.nbytes
+        # Neighbours in the footer may be apart in the file.
         if block.byte_offset != next_offset or block.nbytes > small or nbytes > most:
             return max(i - numbers.start, 1)
         next_offset += block.nbytes
@@ -269,10 +273,12 @@ class BatchesAhead:
         block, limits = self._blocks[number], self._columns.limits
         if block.metadata_nbytes > limits.max_metadata_bytes or block.body_nbytes > limits.max_batch_bytes:
             return None
+        # The header's size is known, and a few more bytes cost no wait: small columns may be in them.
         head_nbytes = min(max(block.metadata_nbytes, _HEADER_NBYTES), block.nbytes)
         (head,) = yield [(block.byte_offset, head_nbytes)]
         ranges = [(start, nbytes) for start, nbytes in self._ranges_of(block, head) if start + nbytes > head_nbytes]
         places = [(block.byte_offset + start, nbytes) for start, nbytes in ranges]
+        # All ranges at once, which costs one wait.
         parts = (yield places) if places else ()
         starts = [block.byte_offset, *(start for start, _ in places)]
         return number + 1, Fetched(self._source, starts, [head, *parts])
@@ -309,6 +315,7 @@ def with_headers(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
 
 
 def _with_ranges(source: ByteSource, places: Sequence[tuple[int, int]]) -> ByteSource:
+    # Large ranges would take too much memory at once.
     if not places or sum(stop - start for start, stop in places) > AHEAD_NBYTES:
         return source
     parts = source.read_ranges([(start, stop - start) for start, stop in places])

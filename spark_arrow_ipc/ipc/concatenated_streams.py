@@ -68,6 +68,7 @@ class StreamEnds:
         following = next_stream(self._source, end_offset, self._limits)
         if following is None:
             return None
+        # Without a change of its schema the next stream continues the first.
         if self._mode is ConcatenatedStreams.READ:
             message, body_offset = following
             return self.enter(message, end_offset, body_offset)

@@ -79,6 +79,7 @@ class FileReader(BatchReader):
         self._dictionaries = FileDictionaries(self._list_dictionaries, self._decode_dictionary)
         self._checks_start = checks_start
         self._threads = threads
+        # Weak, so that an iteration that was dropped frees its bytes; `close` ends those that are left.
         self._ahead: WeakSet[BatchesAhead | Ahead[RecordBatch]] = WeakSet()
 
     def check_start(self) -> None:
@@ -124,6 +125,7 @@ class FileReader(BatchReader):
         if checksums is None or not blocks:
             return None
         self.check_start()
+        # The schema message ends where the first batch begins.
         nbytes = min(block.byte_offset for block in blocks) - len(FILE_HEADER)
         if not 0 < nbytes <= self._columns.limits.max_metadata_bytes:
             return None
@@ -138,6 +140,7 @@ class FileReader(BatchReader):
         try:
             source, expected = self._with_headers(numbers), checksums.headers.tolist()
             return all(checksum(self._read_metadata(source, self.blocks[i])) == expected[i] for i in numbers)
+        # Statistics are used only for headers that can be read; reading the batch raises.
         except (InvalidArrowError, LimitError):
             return False
 
@@ -148,6 +151,7 @@ class FileReader(BatchReader):
         if self._threads > 1:
             return self._read_in_threads()
         if not self._source.waits:
+            # `map`, as a generator would add a frame of Python to each small batch.
             return map(self._read_batch, range(len(self)), repeat(None))
         return (batch for batch, _ in self.read_joined(0, len(self), below_rows=0))
 
@@ -178,9 +182,8 @@ class FileReader(BatchReader):
         numbers
             Record batches that will be read, rising. The caller closes the result.
         """
-        if not self._source.waits or not numbers:
-            return None
-        if isinstance(self._source, KeptEnds) and self._source.is_small:
+        # A small source is in memory already.
+        if not self._source.waits or not numbers or (isinstance(self._source, KeptEnds) and self._source.is_small):
             return None
         ahead = BatchesAhead(self._source, self.blocks, self._columns, numbers)
         self._ahead.add(ahead)
@@ -216,6 +219,7 @@ class FileReader(BatchReader):
             if self._columns.is_whole and window is None and not isinstance(source, BufferSource):
                 # A slow source may read one range in several parts at once.
                 (data,) = source.read_ranges([(block.byte_offset, block.nbytes)])
+                # Header and body come by one read.
                 source = Window(source, block.byte_offset, data)
             checksums = self._checksums(i)
             message = self._read_batch_message(source, block, checksums)
@@ -287,6 +291,7 @@ class FileReader(BatchReader):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             checksums = self._checksums(i)
             message = self._read_batch_message(self._source, block, checksums)
+            # Compressed buffers are decoded completely.
             if not can_cut(self._columns, message):
                 return None
             body_place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
@@ -311,8 +316,10 @@ class FileReader(BatchReader):
             return None
         metadata = window.read_at(blocks[0].byte_offset, metadata_nbytes)
         shape = shapes.of(metadata)
+        # Batches that are large enough are decoded by themselves, without a copy.
         if shape is None or shape.rows(metadata) >= below_rows:
             return None
+        # Messages of one shape have headers of one length.
         alike = list(takewhile(lambda block: block.metadata_nbytes == metadata_nbytes, blocks))
         # The window may begin with earlier blocks; the run takes its data from here on.
         origin = blocks[0].byte_offset
@@ -404,6 +411,7 @@ class FileReader(BatchReader):
             check_header(metadata, checksums.header)
         message = self._messages.known(metadata)
         if message is None:
+            # The prefix is 8 bytes, or 4 before Arrow 0.15.
             start = block.metadata_nbytes - len(split_block(metadata, block))
             with inside(block.byte_offset + start):
                 message = self._messages.decode(metadata, start, limits)
@@ -434,6 +442,7 @@ class FileReader(BatchReader):
             values, nbytes = self._columns.read_dictionary(
                 header, plan, body_place, find, held=held, at=at, checksums=of_buffers(checksums)
             )
+            # All dictionaries of a file share one budget.
             self._dictionary_nbytes += nbytes
             return values
 

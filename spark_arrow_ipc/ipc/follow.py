@@ -179,6 +179,7 @@ class FollowReader:
     def _growths(self) -> Iterator[None]:
         """Yield at once, and then each time that the file has grown, until the wait is over."""
         follow = self._follow
+        # Monotonic, as the system's clock may be set.
         deadline = None if follow.timeout_seconds is None else time.monotonic() + follow.timeout_seconds
         yield
         while True:
@@ -186,6 +187,7 @@ class FollowReader:
                 yield
             if follow.stop is not None and follow.stop():
                 return
+            # A pause of 0 would keep a processor busy.
             pause = max(follow.poll_seconds, _LEAST_POLL_SECONDS)
             if deadline is not None:
                 left = deadline - time.monotonic()
@@ -226,6 +228,7 @@ def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal
     if len(head) < SNIFF_NBYTES:
         return None
     with error_context(path=source.path):
+        # Its first bytes do not change, so that waiting would be in vain.
         if sniff(head) is Format.FILE:
             raise UnsupportedError(refusal)
         try:

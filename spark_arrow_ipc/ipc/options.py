@@ -116,6 +116,7 @@ class WriteOptions:
         _one_of("format", self.format, tuple(form.value for form in Format))
         _one_of("compression", self.compression, (*_CODECS, None))
         _one_of("dictionaries", self.dictionaries, ("unify", "delta"))
+        # Readers rely on 8; more than a cache line has no use.
         _one_of("alignment", self.alignment, (8, 16, 32, 64))
         _one_of("metadata_version", self.metadata_version, ("V4", "V5"))
         if self.compression is None and self.compression_level is not None:

@@ -142,6 +142,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     TypeError
         `options` and keywords are given at once.
     """
+    # Checks the keywords, too.
     keywords = ReadOptions(columns, validation, limits, verify_checksums, concatenated_streams, threads)
     if options is not None and keywords != DEFAULT_READ:
         raise TypeError("expected options or keywords that say how to read, found both")
@@ -210,6 +211,7 @@ def read_schema(
 @contextmanager
 def _open_source(openable: Openable, storage: Mapping[str, str] | None) -> Iterator[ByteSource]:
     """Open a source for a reader, which closes it, and close it after an error."""
+    # Where reads wait, the first and the last bytes come at once.
     source = keep_ends(open_source(openable, storage))
     try:
         with error_context(path=source.path):
@@ -265,13 +267,16 @@ def _format_of(source: ByteSource) -> tuple[Format, memoryview | None]:
 
 def _read_file_metadata(source: ByteSource, head: memoryview | None, limits: Limits) -> tuple[Footer, SchemaMessage]:
     """Read the footer of a file with its schema; check the first bytes, if they are known."""
+    # A pipe has its footer after all record batches.
     if isinstance(source, ForwardSource):
         raise UnsupportedError("the file format needs a source that can seek; read it into memory and open the bytes")
     flatbuffer, byte_offset = read_footer(source, limits)
     with inside(byte_offset):
         footer = decode_footer(flatbuffer, byte_offset, limits)
+        # Once for files of equal schemas, which a directory mostly has.
         message = decode_schema_once(footer.schema.view, limits)
     if head is not None:
+        # A footer that lists too few blocks would hide rows.
         check_covered(source, head, footer, limits)
     return footer, message
 

@@ -82,6 +82,7 @@ def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT
     try:
         reader = open_with(options, opens())
         if reader.is_numbered:
+            # Errors of the start have to come here, and not at the first batch.
             reader.check_start()
     except InvalidArrowError as error:
         if reader is not None:
@@ -91,6 +92,7 @@ def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT
         return Recovered(reader)
     try:
         index = reader.index(keeps_broken=True)
+        # Only a loss needs full validation.
         if index.broken is None or options == in_full:
             return Recovered(reader, index, index.broken)
         reader.close()
@@ -104,6 +106,7 @@ def _without_end(source: ByteSource, why: InvalidArrowError, options: ReadOption
     """Recover a source that cannot be opened; raise `why` if it does not begin as Arrow."""
     try:
         head = bytes(source.read_up_to(0, len(FILE_HEADER)))
+        # Streams before 0.15 begin with a length, which any bytes may be: these are not recovered.
         if not any(start.startswith(head[: len(start)]) for start in (MAGIC, CONTINUATION.to_bytes(4, "little"))):
             raise why
         walked = _walk_file(source, options.limits) if head.startswith(MAGIC) else None
@@ -138,6 +141,7 @@ def _walk_file(source: ByteSource, limits: Limits) -> _WalkedFile | None:
                 schema = decode_schema(header.view, limits)
         if start is None or schema is None:
             return None
+        # The end of the messages is where the walk cannot go on.
         index = index_stream(StreamPlace(source, byte_offset, limits), keeps_broken=True)
     dictionaries = tuple(dictionary.block for dictionary in index.dictionaries)
     return _WalkedFile(schema, Footer(header, dictionaries, tuple(batch.block for batch in index.batches), ()), index)
@@ -182,6 +186,7 @@ def open_to_repair(opens: Callable[[], Openable]) -> tuple[Recovered, Rest | Non
     every_stream = ReadOptions(concatenated_streams=ConcatenatedStreams.READ)
     try:
         recovered = open_recovered(opens, every_stream)
+    # The first stream can be saved all the same.
     except SchemaMismatchError:  # another stream, of another table, follows
         recovered = open_recovered(opens)
     reader = recovered.reader
@@ -227,11 +232,13 @@ def _first_footer(source: ByteSource, walked: _WalkedFile, limits: Limits) -> tu
         if stop < 0:
             continue
         (nbytes,) = _LENGTH.unpack_from(data, stop)
+        # The footer follows the end-of-stream marker.
         if not 0 <= stop - nbytes <= _MOST_PADDING or nbytes <= 0:
             continue
         with suppress(ArrowIpcError):
             footer = decode_footer(memoryview(data)[stop - nbytes : stop], start + stop - nbytes, limits)
             ours = walked.footer
+            # A footer is the file's if it lists the messages of the walk.
             if footer.record_batches == ours.record_batches and footer.dictionaries == ours.dictionaries:
                 return footer, start + at + len(MAGIC)
     return None

@@ -153,6 +153,7 @@ def walk(stream: StreamPlace, numbers: tuple[int, int] = (0, 0)) -> Iterator[tup
     """
     source, byte_offset, limits, ends = stream.source, stream.byte_offset, stream.limits, stream.ends
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
+    # Checked against each body, so that a body beyond the end is an error here.
     assert source.nbytes is not None, "a walk seeks"
     counts = dict(zip(_KINDS, numbers, strict=True))
     while True:
@@ -186,6 +187,7 @@ def walk(stream: StreamPlace, numbers: tuple[int, int] = (0, 0)) -> Iterator[tup
                     block_number=counts[message.kind],
                     byte_offset=body_offset,
                 )
+        # After all checks: a broken message is not counted.
         counts[message.kind] += 1
         block = Block(byte_offset, body_offset - byte_offset, message.body_nbytes)
         yield message, block
@@ -210,6 +212,7 @@ def ends_in_marker(source: ByteSource, nbytes: int, limits: Limits) -> bool:
                 if not any(rest):
                     return encapsulated + len(rest) == nbytes
                 start = byte_offset = encapsulated
+    # An incomplete message is the end of a stream that still grows.
     except TruncatedError:
         return False
     return False
@@ -298,12 +301,14 @@ def index_stream(
                 earlier = build_index().forget(first_batch)
                 batches, dictionaries = [], []
             n_blocks = len(earlier.batches) + len(earlier.dictionaries) + len(batches) + len(dictionaries)
+            # Each message takes memory here, of which an endless file could take all.
             stream.limits.check("max_blocks", n_blocks, "an index of a stream")
             if most is not None and min(num_batches - first_batch, len(earlier.batches) + len(batches)) >= most:
                 break
     except InvalidArrowError as error:
         if not keeps_broken:
             raise
+        # The messages before it are sound, and stay in the index.
         broken = error
     index = build_index()
     return index.forget(first_batch) if first_batch else index

@@ -74,6 +74,7 @@ class StreamReader(BatchReader):
         self._decoder = StreamDecoder(columns, self.path)
         self._ended = False
         self._decoded = Ahead(self._jobs(), threads, "arrow-ipc-decode", waits=True) if threads > 1 else None
+        # For errors, and for indexes that begin in the middle.
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
     def read_schema_metadata(self) -> CustomMetadata:
@@ -164,6 +165,7 @@ class StreamReader(BatchReader):
         self, source: ReadAhead, shapes: Shapes, below_rows: int, most: int
     ) -> tuple[RecordBatch, tuple[int, ...]] | None:
         data = source.held(self._byte_offset)
+        # Too few bytes for the next header: a new piece, before the end of this one is decoded by itself.
         if len(data) < HEADERS_NBYTES:
             data = source.refill(self._byte_offset)
         shape = self._shape(data, shapes)
@@ -173,14 +175,17 @@ class StreamReader(BatchReader):
         # The first message may be cut by the end of the piece.
         if not ends:
             run, ends = self._run(source.refill(self._byte_offset), shape, most)
+        # Joining one batch would only cost a copy.
         if len(ends) <= 1:
             return None
+        # Dictionaries that were read but not decoded yet come before these batches.
         self._decoder.flush()
         coalesced = coalesce(self._columns, run, self._decoder.find, below_rows=below_rows)
         if coalesced is not None:
             count = len(coalesced[1])
             self._counts[MessageHeader.RecordBatch] += count
             self._byte_offset += ends[count - 1]
+            # The size of messages decides about the next piece.
             source.adapt(ends[0])
         return coalesced
 
@@ -206,6 +211,7 @@ class StreamReader(BatchReader):
         while start + nbytes <= len(data) and len(starts) < most and data[start : start + len(prefix)] == prefix:
             body_nbytes: int = _INT64.unpack_from(data, start + at)[0]
             end = start + nbytes + body_nbytes
+            # A length is a claim of the file; the usual read refuses it.
             if body_nbytes < 0 or end > len(data):
                 break
             starts.append(start)
@@ -242,6 +248,7 @@ class StreamReader(BatchReader):
             The header of a message is broken, or the stream has more messages than `Limits.max_blocks`.
         """
         dictionaries = self._columns.plan(MetadataVersion.V5).dictionaries
+        # Nested dictionaries need all earlier ones (`StreamIndex.start`).
         nests = any(plan.dictionaries for plan in dictionaries.values())
         return index_stream(
             self._stream(), nests=nests, keeps_broken=keeps_broken, after=after, first_batch=first_batch, most=most
@@ -259,6 +266,7 @@ class StreamReader(BatchReader):
 
     def _stream(self) -> StreamPlace:
         if self._source.nbytes is None:
+            # A pipe could be walked only by reading its bodies.
             raise UnsupportedError("listing a stream needs a source that can seek", path=self.path)
         return StreamPlace(self._indexed, self._first_offset, self._columns.limits, self._ends)
 
@@ -316,11 +324,13 @@ class StreamReader(BatchReader):
                     self._begin_stream(following)
                 return None
             flatbuffer, body_offset = encapsulated
+            # Headers of equal batches are often equal bytes.
             message = self._messages.known(flatbuffer)
             if message is None:
                 with inside(body_offset - len(flatbuffer)):
                     message = self._messages.decode(flatbuffer, 0, limits)
             kind = message.kind
+            # A schema begins another stream, or is an error.
             if kind not in self._counts:
                 self._begin_stream(self._ends.enter(message, self._byte_offset, body_offset))
                 return None
@@ -353,6 +363,7 @@ class StreamReader(BatchReader):
         # A projection may not read its last bytes, and without them later batches would be missing silently.
         source_nbytes, end = self._source.nbytes, byte_offset + nbytes
         if source_nbytes is None:
+            # Of a pipe the rest of the body is read and dropped.
             self._source.read_up_to(end, 0)
         elif source_nbytes < end:
             raise TruncatedError(

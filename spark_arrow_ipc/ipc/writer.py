@@ -92,6 +92,7 @@ class Writer:
     ) -> None:
         self._sink = sink
         self._options = options
+        # Bodies are in the schema's byte order, which may not be this machine's.
         self._form = BodyForm(options.alignment, options.checksums, schema.endianness != NATIVE)
         self._version = MetadataVersion[options.metadata_version]
         check_version(schema, self._version)
@@ -170,6 +171,7 @@ class Writer:
         if not isinstance(batch, RecordBatch):
             if within is not None:
                 raise ValueError("expected a RecordBatch where `within` is given, found what may be several")
+            # Parts are written as they come: a reader of another library may be longer than memory.
             return all(self.write(part) for part in record_batches(batch))
         self._check_metadata(batch.custom_metadata)
         self._check_schema(batch.schema)
@@ -198,6 +200,7 @@ class Writer:
     def _nbytes_when_closed(self, encoded: EncodedBatch) -> int:
         """Estimate the bytes of the file with one more batch."""
         nbytes = self.nbytes + len(encode_message(self._version, encoded)) + encoded.nbytes + 2 * self._schema_nbytes
+        # The footer lists this batch too.
         nbytes += _BLOCK_NBYTES * (1 + sum(map(len, self._blocks.values())))
         if self._unified is not None:
             count, due_nbytes = self._unified.nbytes_due()
@@ -247,9 +250,11 @@ class Writer:
         check_message_metadata(pairs or self.dictionary_metadata, self._version)
 
     def _check_schema(self, schema: Schema) -> None:
+        # Usually the same objects, which compare at once.
         if schema.fields == self.schema.fields:
             return
         expected = [(field.name, field.type) for field in self.schema.fields]
+        # Nullability and metadata may differ: the file has the writer's.
         actual = [(field.name, field.type) for field in schema.fields]
         if expected != actual:
             different = next(
@@ -283,6 +288,7 @@ class Writer:
         except BaseException:
             self.abort()
             raise
+        # The first bytes are the magic, or the start of a stream's schema.
         if not self._position:
             self._head = bytes(data)
         self._position += len(data)
@@ -306,6 +312,7 @@ class Writer:
         length = _INT32.pack(len(flatbuffer) + padding)
         prefix = length if self._options.legacy_framing else _CONTINUATION + length
         metadata = b"".join([prefix, flatbuffer, bytes(padding)])
+        # Large buffers go to the sink without a copy.
         if len(metadata) + encoded.nbytes > _JOINED_NBYTES:
             for piece in (metadata, *encoded.pieces):
                 self._put(piece, waiting)
@@ -314,6 +321,7 @@ class Writer:
         if table in self._blocks:
             self._blocks[table].append(Block(start, len(metadata), encoded.nbytes))
         if self._options.checksums:
+            # Of the bytes as written, with prefix and padding.
             self._checksums[table].append(MessageChecksums(checksum(metadata), encoded.checksums))
 
     def _put_waiting(self) -> None:
@@ -326,6 +334,7 @@ class Writer:
         moved = self._position
         blocks = self._blocks[tables.RECORD_BATCH]
         blocks[:] = [block._replace(byte_offset=block.byte_offset + moved) for block in blocks]
+        # In pieces, as the batches that waited may be larger than memory.
         for data in self._waiting.take():
             self._put(data)
         self._waiting = None
@@ -401,6 +410,7 @@ def create(
         try:
             return Writer(of_path, schema, options, t.pairs(schema_metadata))
         except BaseException:
+            # The staged file must not stay if the schema cannot be written.
             of_path.discard()
             raise
     if not callable(getattr(sink, "write", None)):

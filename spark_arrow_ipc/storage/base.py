@@ -112,6 +112,7 @@ class ReadOnlyStorage(RemoteStorage):
     def _refuse(self, *args: object, **_: object) -> NoReturn:
         # The last path is the one to change, as in publish(staged, final).
         named = [each for each in args if isinstance(each, str)][-1:]
+        # Of a list of paths the first one stands for all.
         named = named or [path for paths in args if isinstance(paths, Sequence) for path in paths][:1]
         raise UnsupportedError(self.reason, path=named[0] if named else None)
 
@@ -147,6 +148,7 @@ class Connections(Generic[_T]):
         if connection is None:
             # Threads may make one twice: the first one stays, and the other is dropped.
             connection = of_process.setdefault(key, make())
+            # After the connection, so that an error leaves no empty entry, which would hide a fork.
             self._by_process.setdefault(os.getpid(), of_process)
         return connection
 
@@ -189,6 +191,7 @@ def _secret_parts(value: str) -> Iterator[str]:
     yield value
     for user in _USER.findall(value):
         yield from (part for part in (user, user.partition(":")[2]) if len(part) >= _LEAST_SECRET)
+    # Keys of letters and digits have no parts.
     if not value.isalnum():
         yield from (word for word in _WORD.findall(value) if _HARMLESS.fullmatch(word) is None)
 
@@ -287,6 +290,7 @@ class RemoteSource(ExactReads):
         """Drop all memory and requests without a wait; reads after it fail."""
         pool, self._pool = self._pool, None
         if pool is not None:
+            # Requests that run already end by themselves, without a wait for them.
             pool.shutdown(wait=False, cancel_futures=True)
         self._tail = None
 

@@ -62,6 +62,7 @@ def open_readable(root: str, directory: str) -> int:
     try:
         return os.open(".", _READ, dir_fd=descriptor)
     except OSError as error:
+        # Python has only the name that the call got, relative to a descriptor.
         error.filename = directory
         raise
     finally:
@@ -93,6 +94,7 @@ def delete_tree(name: str, descriptor: int | None = None, depth: int = _DEPTH) -
         with os.scandir(inner) as entries:
             names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for entry, is_directory in names:
+            # Beyond the depth the directory is left, and `rmdir` above fails: descriptors are bounded.
             if is_directory and depth:
                 delete_tree(entry, inner, depth - 1)
             else:
@@ -160,6 +162,7 @@ def _open_or_make(name: str, descriptor: int, path: str) -> int:
 def take_mode(new: int, above: int, bits: int) -> None:
     """Give a new file or directory the group of the directory above it, as far as this user may, and some bits of its mode."""
     state_above, state_of_new = os.fstat(above), os.fstat(new)
+    # A call less where the file system does it itself (setgid).
     if state_of_new.st_gid != state_above.st_gid:
         with suppress(PermissionError):  # this user is not of that group
             os.fchown(new, -1, state_above.st_gid)
@@ -217,6 +220,7 @@ def check_deletable(descriptor: int, path: str, names: Sequence[str]) -> None:
     if _flags(".", descriptor) & _APPEND_ONLY:
         raise PermissionError(errno.EPERM, "files can only be added there (chattr +a)", path)
     above = os.fstat(descriptor)
+    # The effective user, by which the kernel decides.
     user = os.geteuid()
     may_delete_all = not above.st_mode & stat.S_ISVTX or user in {0, above.st_uid}
     for name in names:

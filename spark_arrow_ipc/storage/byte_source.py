@@ -186,6 +186,7 @@ class FileSource(ExactReads):
         data = new_buffer(left)
         done = 0
         while done < left:
+            # `preadv` has no position that threads would share.
             count = os.preadv(self._descriptor, [data[done : done + _PREAD_NBYTES]], byte_offset + done)
             if not count:
                 break
@@ -348,6 +349,7 @@ class GrowingSource(FileSource):
             named = os.stat(self.path)
         except FileNotFoundError:
             raise _change_error("the file was removed while it was read", self.path) from None
+        # The open file would never grow again.
         if (named.st_dev, named.st_ino) != (state.st_dev, state.st_ino):
             raise _change_error("another file has taken the place of the one that is read", self.path)
         if state.st_size < max(position, nbytes):

@@ -87,6 +87,7 @@ def connect(cls: Any, root: str, options: StorageOptions) -> Any:
     arguments: dict[str, Any] = dict(cls._get_kwargs_from_urls(root))
     parameters, takes_any = _parameters(cls)
     for name, value in options:
+        # A misspelt name would be ignored, or reach the server.
         if name in _OWN or (name not in parameters and not takes_any):
             raise _unknown(name, root, parameters)
         arguments[name] = _value(name, value, parameters.get(name))
@@ -183,6 +184,7 @@ def status_of(path: str, info: Mapping[str, Any]) -> Status:
             "local disk",
             path=path,
         )
+    # Servers name it differently, and some have none.
     mtime_ns = next(filter(None, (_nanoseconds(info.get(key)) for key in _TIMES)), 0)
     version = next((str(info[key])[:_MOST_CHARACTERS] for key in _VERSIONS if info.get(key)), "")
     return Status(path, kind, nbytes, mtime_ns, version=version)
@@ -276,6 +278,7 @@ class FsspecStorage(ReadOnlyStorage):
         )
         if "::" in text:
             raise OptionError(expected="the URL of one file system", found=f"a chain of them in {cut_repr(text)}")
+        # Here, so that an unknown scheme is an error before anything is planned.
         filesystem_class(scheme, clean)
         return clean
 

@@ -118,6 +118,7 @@ class HadoopStorage(ReadOnlyStorage):
     def _at(self, path: str) -> tuple[Any, str]:
         """Return the connection and the name of a path in it."""
         root, key = split_url(path)
+        # One connection for each namenode and user, as Hadoop's client caches them too.
         connect_to = partial(self.connection, root, self.options)
         return _connections.get((root, self.options, self.connection), connect_to, path), SEPARATOR + key
 

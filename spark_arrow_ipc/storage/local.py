@@ -126,11 +126,13 @@ class LocalStorage:
                     raise
                 raise UnsupportedError(_NO_FILE, path=path) from error
         state = os.fstat(descriptor)
+        # After it is open: before, another file could take its name.
         if not stat.S_ISREG(state.st_mode):
             os.close(descriptor)
             raise UnsupportedError(_NO_FILE, path=path)
         with open(descriptor, "rb", buffering=0) as file:
             nbytes = state.st_size
+            # By the open file, whose name may be another's by now.
             if nbytes > max_nbytes:
                 raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
             return file.read(nbytes)
@@ -138,12 +140,14 @@ class LocalStorage:
     def create(self, path: str) -> BinaryIO:
         """Create a file exclusively; its directory must exist."""
         with self._at(path) as (name, directory):
+            # The umask decides, as for any program.
             descriptor = os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=directory)
         return open_named(descriptor, path)
 
     def scratch_file(self, directory: str) -> BinaryIO:
         """Return an unnamed file on the file system of a directory, which must exist."""
         with self._at(_temporary(directory)) as (name, descriptor):
+            # Not `O_TMPFILE`, which network file systems lack.
             file = os.open(name, os.O_RDWR | _NEW, 0o600, dir_fd=descriptor)
             try:
                 os.unlink(name, dir_fd=descriptor)
@@ -201,6 +205,7 @@ class LocalStorage:
         """Raise if files cannot be renamed from a directory to some paths: device, permission, length of a path."""
         with self._directory(staging) as descriptor:
             device = os.fstat(descriptor).st_dev
+        # Before directories of the final paths exist: the staging directory is on the same file system.
         beneath.check_length(finals, staging)
         checked: set[str] = set()
         for directory in sorted({os.path.dirname(final) for final in finals}):
@@ -221,6 +226,7 @@ class LocalStorage:
         names: dict[str, list[str]] = {}
         for path in paths:
             names.setdefault(os.path.dirname(path), []).append(os.path.basename(path))
+        # In one order, so that two runs report the same error.
         for directory, inside in sorted(names.items()):
             with suppress(FileNotFoundError), self._directory(directory) as descriptor:
                 beneath.check_deletable(descriptor, directory, inside)

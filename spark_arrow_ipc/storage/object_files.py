@@ -130,6 +130,7 @@ class ObjectUpload(io.RawIOBase):
         self._writer = obstore.open_writer(
             self._store, self._key, buffer_size=_PART_NBYTES, max_concurrency=_AT_ONCE, attributes={WRITER: self._id}
         )
+        # The bytes so far, which did not fill a part.
         self._writer.write(bytes(self._small))
         self._small = bytearray()
 
@@ -247,6 +248,7 @@ def copy_with_repeats(call: Callable[[], None], repetitions: int) -> bool:
         try:
             call()
         except OSError as error:
+            # Missing rights or objects do not change by repetition.
             if error.errno != errno.EIO:
                 raise
             is_under_way = is_under_way or _ANSWERED.search(error.strerror or "") is None

@@ -138,6 +138,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     root, kind = split_url(path)[0], kind_of(path)
     groups = _group(options, kind)
     if copies:  # `copy_with_repeats` repeats them itself
+        # A copy answers when all bytes are copied.
         groups.client["timeout"] = _COPY_TIMEOUT
         groups.retry["max_retries"] = 0
     if kind is StoreKind.MEMORY:
@@ -192,6 +193,7 @@ def _group(options: StorageOptions, kind: StoreKind) -> _Groups:
     if groups.profile is not None and kind is not StoreKind.S3:
         raise OptionError(f"the option {PREFIX}{_PROFILE} names a profile of ~/.aws, and the path is of {kind.value}")
     for name, value in options:
+        # A line break comes from a copied secret, and makes the library panic.
         if not value.isprintable() and _LINES.search(name) is None:
             raise OptionError(f"the option {PREFIX}{name} holds a line break or another character that is not printed")
         for_library: Any = parse_value(name, value)

@@ -91,6 +91,7 @@ def check_reachable(url: str, where: str, path: str, client: Mapping[str, Any], 
     start = time.monotonic()
     for number in range(1 + min(max_retries, _TRIES - 1)):
         if number:
+            # A server may be just starting.
             time.sleep(_PAUSE_SECONDS)
         try:
             head(store, "")

@@ -88,6 +88,7 @@ class ObjectStorage(RemoteStorage):
 
     def list(self, directory: str) -> Iterator[Status]:
         """Yield the states of names directly below a prefix, 1,000 a request; a web server has no listing."""
+        # Of a web server only files with known URLs are read.
         if kind_of(directory) is StoreKind.HTTP:
             return
         store, key = self._at(directory)
@@ -223,6 +224,7 @@ class ObjectStorage(RemoteStorage):
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """Delete objects, if they exist, 1,000 a request."""
+        # A request deletes keys of one bucket.
         by_root = defaultdict(list)
         for path in paths:
             root, key = split_url(path)
@@ -272,6 +274,7 @@ class ObjectStorage(RemoteStorage):
     def _fetch(self, path: str, nbytes: int, version: str) -> Callable[[int, memoryview], None]:
         store, key = self._at(path)
         obstore = load_obstore()
+        # So that all ranges come from one version of the object.
         if_match: dict[str, Any] = {"if_match": version} if version else {}
 
         def fetch(start: int, into: memoryview) -> None:
@@ -282,6 +285,7 @@ class ObjectStorage(RemoteStorage):
                 # In parts: the library would hold a complete reply twice, in parts and joined.
                 for part in reply.stream(min_chunk_size=_PART_NBYTES) if nbytes_now == nbytes else ():
                     part_nbytes = len(part)
+                    # A server may ignore the range, and send the object from its start.
                     if filled + part_nbytes > len(into):
                         break
                     into[filled : filled + part_nbytes] = memoryview(part)

@@ -96,6 +96,7 @@ def _flag(value: str) -> bool:
 
 
 def _number(value: str) -> int:
+    # The library takes 32 bits; more digits than these are a mistake.
     if not (value.isascii() and value.isdecimal()) or len(value) > 4:
         raise ValueError
     return int(value)

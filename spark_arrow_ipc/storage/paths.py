@@ -81,6 +81,7 @@ def clean_url(path: str, *, authority: str, may_name: Callable[[str], bool], def
             expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
         )
     scheme, host, key = match[1].lower(), match[2], match[3]
+    # Before any error that shows the path.
     if has_query(path):
         raise OptionError(
             f"the path {scheme}://... has a query (?... or #...), as signed URLs have, and paths are shown in plans and logs; "
@@ -247,6 +248,7 @@ def join(directory: str, *parts: str) -> str:
 def parent(path: str) -> str:
     """Return the directory of a path: the root for the root itself, ``""`` for a bare name."""
     above = posixpath.dirname(path)
+    # `dirname` of s3://bucket is `s3:`.
     return path if above[-1:] == ":" and path.startswith(above + "//") else above
 
 
@@ -325,6 +327,7 @@ def _of_file_uri(uri: str) -> str:
         raise OptionError(expected="an absolute path after file:", found=repr(uri))
     if rest.startswith("//"):
         host, slash, rest = rest[2:].partition("/")
+        # Without a user, which might be a password.
         host = host.rpartition("@")[2]
         if host.lower() not in _LOCAL_HOSTS:
             raise UnsupportedError(

@@ -310,10 +310,12 @@ def each(
 
 
 def _in_threads(call: Callable[[_Item], object], items: Iterable[_Item], threads: int) -> None:
+    # A pool of one would only add switches.
     if threads <= 1:
         for item in items:
             call(item)
         return
+    # A pool for each call: jobs make a few such calls, and idle threads would hold memory.
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(call, item) for item in items]
         try:

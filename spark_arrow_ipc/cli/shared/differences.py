@@ -62,6 +62,7 @@ class Comparison:
         for ours, theirs in zip(a, b, strict=False):
             below = ours.name if parent is None else child_path(parent, path, ours)
             where = f"field {below}"
+            # Names of a map's entries are free (`names_of_maps`).
             if ours.name != theirs.name and not unnamed:
                 return self._sentence(where, "name", repr(ours.name), repr(theirs.name))
             if ours.nullable != theirs.nullable:
@@ -69,11 +70,13 @@ class Comparison:
             if _head(ours.type) != _head(theirs.type):
                 return self._sentence(where, "type", ours.type, theirs.type)
             levels = _MAP_LEVELS if isinstance(ours.type, t.Map) and not self.names_of_maps else max(unnamed - 1, 0)
+            # A dictionary type has no children itself, but its values may.
             mine, other = _values(ours.type), _values(theirs.type)
             difference = self._of_fields(mine.children, other.children, mine, below, levels)
             difference = difference or self._of_metadata(where, ours.custom_metadata, theirs.custom_metadata)
             if difference is not None:
                 return difference
+        # After the fields, as the first other field says more than a number.
         if len(a) != len(b):
             return self._sentence(f"field {path}" if path else "the schema", "number of fields", len(a), len(b))
         return None

@@ -146,6 +146,7 @@ def buffer_sizes(source: ByteSource, header: RecordBatchHeader, block: Block) ->
     """Yield the uncompressed bytes of each buffer, 0 for one outside of the body; a small read for each compressed one."""
     body_offset = block.byte_offset + block.metadata_nbytes
     for start, nbytes in header.buffers.tolist():
+        # Offsets are claims of the file.
         if not nbytes or not 0 <= start <= block.body_nbytes - nbytes:
             yield 0
         elif header.compression is None:
@@ -163,6 +164,7 @@ def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure)
     with error_context(byte_offset=footer_offset):
         footer = decode_footer(flatbuffer, footer_offset, limits)
         schema = decode_schema(footer.schema.view, limits)
+    # A footer that names too few blocks would hide rows.
     check_covered(source, read_head(source), footer, limits)
     measure.schema = schema.schema
     dictionaries = [
@@ -180,6 +182,7 @@ def _read_block(
     source: ByteSource, number: int, block: Block, limits: Limits, *, measure: _Measure, kind: str
 ) -> BatchMetadata:
     with error_context(block_kind=kind, block_number=number, byte_offset=block.byte_offset):
+        # Before its memory is allocated.
         limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
         metadata = source.read_at(block.byte_offset, block.metadata_nbytes)
         message = decode_message(split_block(metadata, block), limits)
@@ -202,9 +205,11 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
     batches = []
     for message, block in messages:
         batches.append(_batch(message, block, measure))
+        # A stream may have any number of messages, and each takes memory here.
         limits.check("max_blocks", len(batches), "an outline of a stream")
         end_offset = block.byte_offset + block.nbytes
     metadata = _build_metadata(source, schema, batches, path=path, end_offset=end_offset)
+    # The marker may be missing, or one of the two forms.
     after_marker = read_message_or_end(source, end_offset, limits)
     assert isinstance(after_marker, int), "the messages ended here"
     return replace(metadata, next_offset=after_marker) if next_stream(source, after_marker, limits) else metadata
@@ -257,6 +262,7 @@ def _build_metadata(
     encoded = [path for path, field in walk_fields(message.schema.fields) if isinstance(field.type, t.Dictionary)]
     fields: dict[int, tuple[str, ...]] = {}
     for field_path, dictionary_id in zip(encoded, message.dictionary_ids, strict=True):
+        # Several fields may share a dictionary.
         fields[dictionary_id] = (*fields.get(dictionary_id, ()), field_path)
     return FileMetadata(
         path=path,
@@ -307,6 +313,7 @@ class BufferSizes:
         if header.compression is not None:
             if not is_measured:
                 return sizes
+            # Each measured buffer is a read: a file of millions of buffers would take hours.
             self._left -= len(nbytes)
             if self._left < 0:
                 return sizes
@@ -377,6 +384,7 @@ class _Collector:
             self.dictionaries += sizes.sum(axis=1)
             return
         buffers = self.measure.buffers(schema, batch)
+        # Of each buffer its column and its role, also for views, whose number of buffers varies.
         owners, roles = buffers.columns(header), buffers.roles(header)
         if not self.buffers.shape[1]:
             self.buffers = np.zeros((3, len(schema), len(ROLES)), np.int64)

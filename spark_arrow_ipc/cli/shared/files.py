@@ -96,6 +96,7 @@ class Input:
         if self.content is None:
             return self.path
         self.content.seek(0)
+        # Wrapped, so that errors have the path.
         source = SeekableSource(self.content)
         source.path = self.path
         return source
@@ -226,8 +227,10 @@ def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning
     except NoFilesError:
         if not recursive:
             raise
+        # Only other subdirectories have files.
         partitioning = Partitioning((), ())
     except SchemaMismatchError:
+        # Commands that read only headers show files of any directory.
         if columns:
             raise
         return Partitioning((), tree.files(nested=True))
@@ -300,7 +303,9 @@ def open_target(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO
     sink = path_sink(target, dict(arguments.storage))
     try:
         yield sink.file
+        # The file is complete: its name appears in one step.
         sink.finish(lambda _: None)
+    # Also for Ctrl-C, so that no incomplete file stays.
     except BaseException:
         sink.discard()
         raise
@@ -308,6 +313,7 @@ def open_target(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO
 
 def _is_same(path: str, target: str, storage: Storage) -> bool:
     if is_remote(path) or is_remote(target):
+        # Paths of two storages are never one file.
         is_there = place_of(path) is place_of(target)
         return is_there and storage.unique_path(storage.resolve(path)) == storage.unique_path(storage.resolve(target))
     try:
@@ -320,12 +326,14 @@ def format_of(path: str, formats: Mapping[str, str], way: str) -> str:
     """Return the format that the ending of a name stands for; a name without one stands for an Arrow file."""
     ending = ending_of(path)
     name = name_of(path)
+    # A name like `.arrow` would be hidden from every reader.
     if name.strip(".") and not name.rpartition(".")[0].strip(".") and name.startswith("."):
         raise OptionError(
             f"this name is an ending with nothing before it, and readers pass over names that begin with a dot; {way}. "
             "Nothing is written",
             path=path,
         )
+    # Not silently as Arrow: `out.csv` must hold CSV.
     if ending and ending not in formats:
         endings = ", ".join(f".{each}" for each in formats)
         raise OptionError(
@@ -416,6 +424,7 @@ class MetadataCount:
 
 
 def _rows_with_metadata(batch: RecordBatch) -> int:
+    # A batch without rows may have metadata too.
     return max(batch.num_rows, 1) if batch.custom_metadata else 0
 
 

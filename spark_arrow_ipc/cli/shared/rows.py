@@ -137,9 +137,11 @@ class Chosen:
                 if self.where is None:
                     yield Rows(served, served.schema, count_rows(served))
                 else:
+                    # A predicate needs columns that may not be printed: the server sends all.
                     read = columns.of_file(served.schema)
                     yield Rows(served, columns.schema, columns.batches(b.select(read) for b in count_rows(served)))
         elif self.columns is None and self.where is None and not source.fields:
+            # The usual case needs no selection.
             with ipc.open(source.openable()) as reader:
                 yield Rows(reader, reader.schema, count_rows((batches_of or iter)(reader)))
         else:
@@ -180,7 +182,9 @@ class ChosenColumns:
             with error_context(asked_by="--columns"):
                 chosen = [position for (position,) in resolve_exactly(fields, self._chosen.columns)]
         self._matching = self._chosen.matching(all_columns.schema)
+        # Columns of the predicate come after the printed ones.
         needed = (*chosen, *(() if self._matching is None else self._matching.positions))
+        # A column may be printed and compared, or printed twice, and is read once.
         read = list(dict.fromkeys(position for position in needed if position not in of_path))
         places = {position: i for i, position in enumerate(read)}
         self._places = [places[p] if p in places else len(read) + of_path[p] for p in needed]
@@ -192,6 +196,7 @@ class ChosenColumns:
         if self._matching is None or not reader.is_numbered:
             return reader
         of_path = {field.name: value for field, value in zip(self._source.fields, self._source.values, strict=True)}
+        # Statistics may prove that no row of a batch matches.
         keeps = self._matching.select_blocks(reader, of_path)
         return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
 
@@ -209,6 +214,7 @@ class ChosenColumns:
                 if self._matching is None:
                     yield reordered
                     continue
+                # The predicate is bound to positions; names may occur twice.
                 unnamed = Schema(tuple(t.Field("", column.type) for column in compared))
                 rows = self._matching.find(RecordBatch(unnamed, compared, part.num_rows))
                 if len(rows):
@@ -256,6 +262,7 @@ def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
             for other in others:
                 with error_context(path=other.path), chosen.open_rows(other) as more:
                     check_same_schema(first.path, rows.schema, other.path, more.schema)
+                    # The first schema for all, as writers may order metadata differently.
                     yield from of_schema(rows.schema, more.batches)
 
         yield Table(rows.schema, files.foreign_metadata(rows.reader.custom_metadata), batches())
@@ -366,6 +373,7 @@ def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
                 for column in portion.columns
             ]
             held += zip(*columns, strict=True) if head else [()] * portion.num_rows
+            # A table begins to appear before its last row is read.
             if len(held) >= _TOGETHER:
                 flush()
                 printed += len(held)
@@ -392,6 +400,7 @@ def json_lines(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[str]:
 
 
 def _json_lines(schema: Schema, portions: Iterator[RecordBatch]) -> Iterator[str]:
+    # Arrow allows equal names, which a JSON object would drop.
     names = _unique(schema.names)
     for portion in portions:
         columns = [[_to_json(value) for value in to_text(column, separator="T")] for column in portion.columns]

@@ -91,10 +91,12 @@ def notes(stored: StoredTensor) -> Iterator[str]:
     if isinstance(tensor, Tensor):
         return
     try:
+        # `read` has checked the bounds, but neither order nor repetition.
         coordinates = tensor.coordinates()
     except LimitError as error:
         yield f"its index is not looked at for pitfalls: {error}"
         return
+    # Sorted coordinates ascend strictly unless one occurs twice.
     ordered = coordinates[np.lexsort(coordinates.T[::-1])] if coordinates.size else coordinates
     if not ascends(ordered):
         yield "its index names a cell twice: Arrow C++ takes the last value, scipy the sum"

@@ -25,6 +25,7 @@ _NARROWEST = 20
 
 def cut(string: str, most: int = 100) -> str:
     """Escape and truncate a string, and append the number of missing characters."""
+    # Cut first: a name of a hostile file may have a gigabyte.
     shown = printable(string[:most])
     return shown if len(string) <= most else f"{shown}... ({len(string) - most:,} characters more)"
 
@@ -60,6 +61,7 @@ def fit_lines(lines: Iterable[str]) -> Iterator[str]:
     if not sys.stdout.isatty():
         yield from lines
         return
+    # Asked for each table, as a window may change meanwhile.
     width = max(shutil.get_terminal_size().columns, _NARROWEST)
     for line in lines:
         yield line if len(line) <= width else f"{line[: width - 1]}>"
@@ -107,6 +109,7 @@ class Progress:
         self._drawn_at = now
         parts = [f"{self.files:,} {'file' if self.files == 1 else 'files'}"] if self.files else []
         parts += [f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"] if self.rows else []
+        # A line longer than the terminal would wrap, and erase only its last part.
         line = ", ".join([*parts, f"{now - self._start:,.0f} s"])
         width = shutil.get_terminal_size().columns
         self._stream.write(_ERASE + line[: max(width - 1, 1)])
@@ -148,8 +151,10 @@ def show_progress() -> Iterator[None]:
         return
     out, err = sys.stdout, sys.stderr
     progress = Progress(err)
+    # A list, as functions deep inside count without an argument for it.
     _current.append(progress)
     sys.stderr = cast("TextIO", _ErasesFirst(err, progress))
+    # A file or pipe does not mix with the line.
     if out.isatty():
         sys.stdout = cast("TextIO", _ErasesFirst(out, progress))
     try:

@@ -105,6 +105,7 @@ def connect(
             options = replace(options, columns=among_sent)
         stream, message, schema = request.begin(selection)
         try:
+            # Positions were resolved by an earlier answer of the server.
             if sent is not None and schema.schema != sent:
                 raise InvalidMetadataError(
                     expected="the columns that were asked for", found="others: the table changed; read it again"
@@ -211,6 +212,7 @@ def _select(
     paths = resolve_exactly(full_schema.fields, columns(full_schema) if callable(columns) else columns)
     positions = tuple(sorted({path[0] for path in paths}))
     selected = Selection(selection.part, selection.of, positions)
+    # All columns, or more positions than fit into a request: the server sends all.
     if len(positions) == len(full_schema.fields) or len(selected.encode(request.ticket)) > _MAX_TICKET_NBYTES:
         return selection, paths, None
     index_of = {position: i for i, position in enumerate(positions)}
@@ -223,6 +225,7 @@ def _find_stream(uri: str, command: str | bytes | None, timeout: float) -> tuple
     if command is None:
         raise OptionError(expected="a ticket, which a Flight server knows the table by", found="none", path=uri)
     streams = find_streams(uri, command, timeout=timeout)
+    # Streams are read one by one; joining them here would hide that they are parallel.
     if len(streams) != 1:
         raise OptionError(
             expected="a command of one stream",
@@ -288,6 +291,7 @@ class DissociatedReader(BatchReader):
         message = arrived.message
         assert arrived.body is not None
         number = self._counts[message.kind]
+        # Before decoding, so that an error does not repeat a number.
         self._counts[message.kind] += 1
         with error_context(block_kind=message.kind.noun, block_number=number):
             body_place = self._stream.place(message, arrived.body)
@@ -320,8 +324,10 @@ class Stream:
                 connection = Connection.open(location, timeout)
                 stack.callback(connection.close)
                 self._open.append(connection)
+            # The other kind comes by a descriptor, after the request.
             if self._handle is not None and self._handle.kind is SharedMemory.NAMED:
                 self._shared = attach(self._handle)
+            # After an error above all connections are closed.
             self._closing = stack.pop_all()
         self._metadata_from, self._bodies_from = self._open[0], self._open[-1]
 

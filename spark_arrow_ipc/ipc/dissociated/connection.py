@@ -74,6 +74,7 @@ class Connection:
                     raise
             else:
                 opened = socket.create_connection((location.host, location.port), timeout)
+                # Requests are small, and waiting for more bytes would delay each by 40 ms.
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise type(error)(
@@ -137,6 +138,7 @@ class Connection:
     def close(self) -> None:
         """Close the socket, and descriptors that were not taken."""
         with suppress(OSError):
+            # Wakes a thread that waits in a read.
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         while self._descriptors:
@@ -181,6 +183,7 @@ class Connection:
         return chunk_nbytes
 
     def _receive_into(self, data: memoryview) -> int:
+        # Only unix sockets pass descriptors.
         if not self._is_unix:
             return self._socket.recv_into(data)
         room = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _INT)
@@ -269,6 +272,7 @@ class Arrivals:
         if self._message is not None and sequence == self._next:
             raise _twice("metadata", sequence)
         self._headers_nbytes += len(message.flatbuffer)
+        # Of all messages together, as a server may send any number before the next one.
         self._limits.check("max_metadata_bytes", self._headers_nbytes, "the sum of metadata that waits")
         self._limits.check("max_blocks", len(self._headers) + 1, "metadata that waits for earlier messages")
         self._headers[sequence] = message.flatbuffer
@@ -331,6 +335,7 @@ class Arrivals:
     def _add_end(self, sequence: int) -> None:
         if self._end is not None:
             raise InvalidFramingError(expected="one end of stream", found="a second one", spec=_SPEC)
+        # In order from the next one, as numbers roll over.
         latest = max((self._ahead(number) for number in (*self._headers, *self._bodies)), default=-1)
         if not self._began and self._message is None and self._ahead(sequence) == 0:
             raise InvalidFramingError(expected="a schema", found="the end of the stream", spec=_SPEC)

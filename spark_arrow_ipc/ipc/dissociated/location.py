@@ -166,6 +166,7 @@ def parse_address(uri: str) -> Location:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError:
+        # Without the URI, which may hold a password.
         raise OptionError(expected="a URI", found="one whose host or port is broken") from None
     if parts.scheme not in _SCHEMES:
         raise UnsupportedError(
@@ -174,6 +175,7 @@ def parse_address(uri: str) -> Location:
         )
     query = _parse_query(parts.query)
     if parts.scheme == UNIX:
+        # Names of files may be any bytes.
         path = unquote_to_bytes(parts.path).decode("utf-8", "surrogateescape")
         if parts.netloc or not path.startswith("/") or "\0" in path:
             raise OptionError(
@@ -209,6 +211,7 @@ def _parse_query(query: str) -> Location:
     # `parse_qsl` reads a `+` as a blank, and base64 has `+`.
     pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, encoding="latin-1")
     values = dict(pairs)
+    # Which one counts would depend on the library.
     if len(values) < len(pairs):
         raise OptionError(expected="each parameter of a URI once", found="one of them twice", spec=_SPEC)
     part, of = (_uint64(name, values.get(name)) for name in ("part", "of"))

@@ -95,6 +95,7 @@ def file_version(path: str | os.PathLike[str]) -> Hashable | None:
         status = os.stat(path)  # noqa: PTH116 - the user's path
     except (OSError, ValueError):
         return None
+    # The time of the last change cannot be set back, unlike that of the last write.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -113,6 +114,7 @@ class BatchesTable:
     def open(self, selection: Selection) -> Iterator[Table]:
         """Select batches and columns, without a copy."""
         cut = selection.cut(len(self._batches))
+        # The first one for its schema: a part may have no batch.
         batches = [self._batches[0], *self._batches[cut.start : cut.stop]]
         if selection.columns is not None:
             batches = [batch.select(selection.columns) for batch in batches]
@@ -205,6 +207,7 @@ class MessageCache(Generic[_S]):
             entry = self._messages.get(key)
             if entry is None:
                 return None
+            # The least recently used one is at the front.
             self._messages.move_to_end(key)
             return entry[0]
 
@@ -242,6 +245,7 @@ class MessageCache(Generic[_S]):
         """Reserve bytes of the budget for a recording, or release all that it has reserved and return False."""
         with self._lock:
             if reserved + nbytes > self._max_nbytes:
+                # Bounded, as each version of a file is another key.
                 if len(self._too_large) >= _MOST_TOO_LARGE:
                     self._too_large.clear()
                 self._too_large.add(key)
@@ -386,6 +390,7 @@ class SharedTable:
             start = memory.append(message.pieces or ())
             pairs = buffers.copy()
             pairs[:, 0] += start
+            # An empty buffer has no place.
             pairs[pairs[:, 1] == 0] = 0
         self._stored.append(_Stored(message.flatbuffer, start, message.nbytes, pairs))
 

@@ -73,6 +73,7 @@ class Server:
         self._lock = threading.Lock()
         self._is_open = True
         self._closed = threading.Event()
+        # Daemon threads, so that a process without `close` can end.
         self._accepting = threading.Thread(target=self._accept, name="arrowipc-accept", daemon=True)
         self._accepting.start()
 
@@ -109,6 +110,7 @@ class Server:
         if encoded not in self._service.tables:
             raise KeyError(ticket)
         location = self._both
+        # Clients learn from the URI whether they may request parts.
         if not self._service.tables[encoded].selects:
             location = replace(location, want_part=None, of=None)
         return location.with_ticket(encoded).uri
@@ -143,6 +145,7 @@ class Server:
             with suppress(OSError):
                 os.unlink(self._listening.location.path)  # noqa: PTH108
         for session in sessions:
+            # A client must not delay the end of the server.
             session.abort()
         deadline = time.monotonic() + _JOIN_SECONDS
         for thread in (self._accepting, *sessions.values()):
@@ -283,6 +286,7 @@ def serve(
             served, region = _share(sources, options, memory)
         service = Service(
             served,
+            # Random, so that a client needs the URI.
             **{tag: secrets.randbits(63) for tag in TAGS},
             parts=parts,
             token=None if token is None else TokenCheck(token),
@@ -352,6 +356,7 @@ def _listen(location: Location, memory: SharedMemory | None, token: str | None) 
         )
     opened = socket.socket(family, kind, number)
     try:
+        # A new server may follow an old one at once.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
         opened.listen(socket.SOMAXCONN)

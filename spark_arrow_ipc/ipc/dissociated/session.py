@@ -134,6 +134,7 @@ class Session:
         self._has_sent_token = False
         self._aborting = threading.Lock()
         self._is_open = True
+        # Never blocks: `_poll` waits for both directions.
         opened.settimeout(0)
         if opened.family != socket.AF_UNIX:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -218,12 +219,14 @@ class Session:
             self._send([encode_head(FrameKind.TAGGED, len(data), tag), data])
             return
         tag = protocol.encode_body_tag(sequence, BodyType.PACKED)
+        # Also from shared memory: a client without credit gets a copy.
         self._send([encode_head(FrameKind.TAGGED, message.nbytes, tag), *pieces])
 
     def _export(self, pairs: list[list[int]]) -> bool:
         """Count places in shared memory as in use, or return False beyond the client's credit."""
         if self._poll(select.POLLIN, 0.0):
             self._receive()
+        # Batches may share buffers, of dictionaries for example.
         new = {start: nbytes for start, nbytes in pairs if nbytes and start not in self._exported}
         added = sum(new.values())
         credit = self._service.credit_nbytes
@@ -301,6 +304,7 @@ class Session:
     def _free(self, offsets: list[int]) -> None:
         for offset in offsets:
             count = self._exported.get(offset, 0)
+            # Offsets are claims of the client.
             if count == 0:
                 raise InvalidFramingError(expected="offsets that were lent", found=f"{offset:,}")
             if count > 1:

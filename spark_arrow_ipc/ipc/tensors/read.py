@@ -83,6 +83,7 @@ class StoredTensor:
         # A tensor without dimensions is read as one of size 1.
         shape, strides = header.shape or (1,), header.strides or (0,)
         width = header.type.bit_width // 8
+        # Cells outside of the piece along other dimensions are read with it.
         slab = (*shape[:axis], stop - start, *shape[axis + 1 :])
         nbytes = 0 if 0 in slab else width + sum((n - 1) * s for n, s in zip(slab, strides, strict=True))
         with self.place():
@@ -310,6 +311,7 @@ def slabs(message: TensorMessage, rows: TensorRows) -> list[Slab]:
     axis = max(range(len(shape)), key=lambda d: strides[d] if shape[d] > 1 else -1)
     across = cells // shape[axis]
     width = header.type.bit_width // 8
+    # At least one step along the axis, however many cells it has.
     edges = [*range(0, shape[axis], max(1, _SLAB_CELLS // across)), shape[axis]]
     return [
         Slab(axis, start, stop, (stop - start) * across, (stop - start) * across * width)
@@ -355,6 +357,7 @@ def _tensor_row(stored: StoredTensor, schema: Schema) -> RecordBatch:
     header = stored.message.header
     with stored.place():
         nbytes = prod(header.shape) * (header.type.bit_width // 8)
+        # Before the body is read: a stride of 0 makes few bytes many values.
         stored.limits.check("max_batch_bytes", nbytes, "the values of a tensor")
     tensor = stored.read()
     with stored.place():

@@ -205,6 +205,7 @@ class CooTensor(SparseTensor):
         count, dimensions = self.non_zero_length, len(self.shape)
         if self.indices.shape != (count, dimensions):
             broken("indices", f"indices of shape {(count, dimensions)}", f"{self.indices.shape}")
+        # Arrow C++ counts with the type of the index.
         check_width("indices", self.indices, count, dimensions)
         check_inside("indices", self.indices, self.shape)
         if self.is_canonical and not ascends(self.indices):
@@ -261,6 +262,7 @@ class _CompressedMatrix(SparseTensor):
     ) -> Self:
         if dense.ndim != 2:
             broken("shape", "2 dimensions, of a matrix", f"{dense.ndim}")
+        # Stable, so that cells of one row stay in order.
         ordered = coordinates[np.argsort(coordinates[:, cls.axis], kind="stable")]
         counts = np.bincount(ordered[:, cls.axis], minlength=dense.shape[cls.axis])
         return cls(

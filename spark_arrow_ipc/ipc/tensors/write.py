@@ -140,6 +140,7 @@ def _pad(array: NDArray, type_: t.DataType) -> Buffer:
 
 def _encode_dense(tensor: Tensor) -> tuple[Any, dict[str, Any], list[Buffer], int]:
     array = tensor.to_numpy()
+    # The strides say so, which saves a copy of all cells.
     by_column = array.flags.f_contiguous and not array.flags.c_contiguous
     data = _raw(array.T if by_column else array, tensor.type)
     values = {
