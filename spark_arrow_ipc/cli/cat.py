@@ -1,7 +1,7 @@
 """``arrowipc cat``, ``head``, ``tail`` and ``sample``: print rows of files; ``count``: count them.
 
-How it works: only record batches with rows to print are read. `tail` goes from the last file back, and from the end of each
-file; `sample` counts rows by headers first. A stream has no index and is read from its start.
+How it works: only record batches with rows to print are read. `tail` goes from the last file back, and from the end of
+each file; `sample` counts rows by headers first. A stream has no index and is read from its start.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ def run_count(arguments: argparse.Namespace) -> int:
 def _count_all(
     arguments: argparse.Namespace, earlier: dict[DataFile, Count]
 ) -> tuple[list[Count], list[ArrowIpcError | OSError]]:
-    """Count the files of a new listing, without those of `earlier` attempts, and add the others to it."""
+    """Count the files of a new listing; `earlier` has the counts of earlier attempts, and gets the new ones."""
     counts: list[Count] = []
     errors: list[ArrowIpcError | OSError] = []
     for source in files.list_inputs(arguments, refused=lambda _, error: errors.append(error)):

@@ -1,8 +1,8 @@
 """``arrowipc convert``: convert between Arrow files, streams, Parquet, CSV and JSON lines.
 
 The formats follow from the names, or from ``--from`` and ``--to``. This package reads and writes Arrow, and writes JSON
-lines; pyarrow does the rest, and is imported only then. Record batches cross by the Arrow C data interface, one at a time
-and without a copy, and those from pyarrow are checked as a file is.
+lines; pyarrow does the rest, and is imported only then. Record batches cross by the Arrow C data interface, one at a
+time and without a copy, and those from pyarrow are checked as a file is.
 """
 
 from __future__ import annotations

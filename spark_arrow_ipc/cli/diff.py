@@ -1,8 +1,8 @@
 """``arrowipc diff``: compare the schemas and rows of two tables.
 
-Without a key, row 1 is compared with row 1: both tables are read once, a record batch at a time. With ``--key`` rows
-of one key are compared, and both tables are in memory. `arrow.equality` compares values without their encoding: a dictionary
-of strings equals the strings.
+Without a key, row 1 is compared with row 1: both tables are read once, a record batch at a time. With ``--key`` rows of
+one key are compared, and both tables are in memory. `arrow.equality` compares values without their encoding: a
+dictionary of strings equals the strings.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterato
         yield f"differing rows by column: {columns}"
     if difference.shown:
         rows = [
-            # A row that one side lacks has no values; other pairs of nulls are those of two children of a union.
+            # A row that one side lacks has no values; another pair of nulls is in two children of a union.
             (
                 terminal.cut(row, 60),
                 terminal.cut(column, 60),

@@ -1,7 +1,8 @@
 """``arrowipc doctor``: check the environment, and name the fixes.
 
-Every check returns one `Finding` and raises nothing. Only the standard library is imported at the top, as this command runs
-in environments where other imports fail. A package is found if it can be imported; files that cannot be are not enough.
+Every check returns one `Finding` and raises nothing. Only the standard library is imported at the top, as this command
+runs in environments where other imports fail. A package is found if it can be imported; files that cannot be are not
+enough.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from spark_arrow_ipc.errors import printable
 JAVA_MINIMUM = 17
 """Spark 4 starts on Java 17 and later."""
 
-# A symptom like that of a missing package, which this process cannot see
+# The same symptom as of a missing package, which this process cannot see
 _LOST_SESSION = (
     "If a save says DATA_SOURCE_NOT_FOUND all the same, and a load works (after Ctrl-C in a notebook, or in a second thread): "
     "call spark_arrow_ipc.register(spark) there, once more."

@@ -1,8 +1,9 @@
 """``arrowipc layout``: draw the bytes of a file, as SVG, or as HTML around it, without any other file.
 
-How it works: three parts show the file from its first byte to its last, each record batch with its columns, and each column
-with its buffers. Widths are bytes, colours are compression ratios. All text of a file is escaped, and neighbours too narrow
-to be seen are drawn as one, so that a picture has a bounded size. Only headers, and 8 bytes of compressed buffers, are read.
+How it works: three parts show the file from its first byte to its last, each record batch with its columns, and each
+column with its buffers. Widths are bytes, colours are compression ratios. All text of a file is escaped, and neighbours
+too narrow to be seen are drawn as one, so that a picture has a bounded size. Only headers, and 8 bytes of compressed
+buffers, are read.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def _size(nbytes: float) -> str:
     """Return a number of bytes for people."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if nbytes < 1024 or unit == "GiB":
-            # Bytes are whole, larger units have a decimal.
+            # Bytes have no decimal.
             return f"{nbytes:,.0f} {unit}" if unit == "bytes" else f"{nbytes:,.1f} {unit}"
         nbytes /= 1024
     raise AssertionError("the last unit holds any number")

@@ -1,8 +1,8 @@
 """The entry point of ``arrowipc``: the commands, their errors, and the scripts that complete them.
 
-A command is a row of `COMMANDS`. Only its module is imported, so that ``arrowipc doctor`` runs without numpy. Errors of files
-(`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other exception is a bug
-and keeps its traceback. Warnings are lines on stderr as well.
+A command is a row of `COMMANDS`. Only its module is imported, so that ``arrowipc doctor`` runs without numpy. Errors of
+files (`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other exception
+is a bug and keeps its traceback. Warnings are lines on stderr as well.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         return _fail(f"{error}; 'arrowipc doctor' names the command that fixes it")
     arguments = parser.parse_args(argv)
-    from spark_arrow_ipc.cli.shared import terminal  # the command has imported it; --help needs none of it
+    from spark_arrow_ipc.cli.shared import terminal  # late, as --help does not need it
 
     try:
         with warnings.catch_warnings():
@@ -127,7 +127,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark."
     )
     parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
-    # Not required, so that `arrowipc` alone prints its help instead of an error.
+    # Not required, so that `arrowipc` without arguments prints its help instead of an error.
     group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
     added = {
         name: group.add_parser(name, help=command.summary, description=command.description)

@@ -1,8 +1,8 @@
 """``arrowipc repair``: copy the readable record batches of a broken file.
 
-How it works: every complete record batch is read with all checks and written to a new file; one that fails is reported with
-its rows and the error. The broken file is never changed. Files of a directory keep their paths in a new directory, and so
-their partitions. If nothing can be saved, nothing is written.
+How it works: every complete record batch is read with all checks and written to a new file; one that fails is reported
+with its rows and the error. The broken file is never changed. Files of a directory keep their paths in a new directory,
+and so their partitions. If nothing can be saved, nothing is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_arrow_ipc.storage.paths import join, name_of, parent
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lost:
-    """A record batch that cannot be read; its rows are those of its header, if known."""
+    """A record batch that cannot be read, with the rows of its header, if known."""
 
     number: int
     rows: int | None
@@ -139,7 +139,7 @@ def salvage(source: Input, recovered: Recovered) -> Iterator[RecordBatch | Lost]
             batch = next(reader)
         except (InvalidArrowError, UnsupportedError) as error:
             yield Lost(number, index.batches[number].rows, error)
-            # The reader's dictionaries are unknown after an error: a new one replays those of the next batch.
+            # The reader's dictionaries are unknown after an error: a new reader replays the next batch's.
             reader, number = yield from _next_readable(source, index, number + 1)
             continue
         yield batch

@@ -1,7 +1,7 @@
 """``arrowipc rewrite``, ``concat`` and ``split``: write the rows of files anew, into one file or several.
 
-`rewrite` sorts and cuts rows, and collects statistics; `concat` copies record batches unchanged; `split` opens a new file
-when one is full. Each file gets its name when it is complete.
+`rewrite` sorts and cuts rows, and collects statistics; `concat` copies record batches unchanged; `split` opens a new
+file when one is full. Each file gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run_rewrite(arguments: argparse.Namespace) -> int:
 
 
 def _inputs(arguments: argparse.Namespace) -> list[Input]:
-    """Check the name of the target, list the files to read, and check that none of them is the target."""
+    """Check the name of the target, list the files to read, and check that the target is another file."""
     files.check_ending(arguments, arguments.target)
     # Before the listing, which may take long.
     files.check_target(arguments, arguments.target, ())

@@ -1,8 +1,8 @@
 """``arrowipc validate``: check all values of files, and note pitfalls.
 
-How it works: a file is good if this package reads it to its end with full validation, one batch at a time. Notes are about
-good files: values out of their type's range, which the specification forbids and every reader accepts, and properties that
-other readers interpret in another way. A note never makes a file bad.
+How it works: a file is good if this package reads it to its end with full validation, one batch at a time. Notes are
+about good files: values out of their type's range, which the specification forbids and every reader accepts, and
+properties that other readers interpret in another way. A note never makes a file bad.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Streams that follow another one in the same file, as ``cat a.arrows b.arrows`` makes them.
 
-How it works: a stream ends at its marker, and bytes after it are not a part of it. If they are another stream, readers of only
-the first lose rows without a warning. `ConcatenatedStreams` decides: read the first and warn, read all, or raise an error.
-If the first has no end marker, the schema of the next one follows at once, which is an error unless all are read.
+How it works: a stream ends at its marker, and bytes after it are not a part of it. If they are another stream, readers
+of only the first lose rows without a warning. `ConcatenatedStreams` decides: read the first and warn, read all, or
+raise an error. If the first has no end marker, the schema of the next one follows at once, which is an error unless all
+are read.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ class Limits:
     max_buffers
         Buffers with the bytes of views in one batch; a view column may have any number.
     max_blocks
-        Record and dictionary batches in a footer or in an index of a stream; a stream without an index may have any number.
+        Record and dictionary batches in a footer or in an index of a stream; a stream without an index may have any
+        number.
     """
 
     max_batch_bytes: int = 2048 * _MIB

@@ -1,7 +1,8 @@
 """Random access to the record batches of an Arrow IPC file (Columnar.rst, "IPC File Format").
 
-How it works: the footer has the block of each record batch, which one read gets, or with `columns` a few. Where reads wait for
-a network, blocks are fetched ahead in threads. Small neighbours of one shape are decoded as one batch (`read_joined`).
+How it works: the footer has the block of each record batch, which one read gets, or with `columns` a few. Where reads
+wait for a network, blocks are fetched ahead in threads. Small neighbours of one shape are decoded as one batch
+(`read_joined`).
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ class FileReader(BatchReader):
     def _read_in_threads(self) -> Iterator[RecordBatch]:
         self.check_start()
         if self._verifies:
-            _ = self.checksums  # so that the threads find them read
+            _ = self.checksums  # before the threads need them
         ahead = self.read_ahead(range(len(self)))
         places = windows(len(self), None if ahead is None else partial(self._take, ahead))
         jobs = (partial(self._read_batch, i, window) for i, window in places)
@@ -209,7 +210,7 @@ class FileReader(BatchReader):
         return self._read_batch(i, None)
 
     def _read_batch(self, i: int, window: ByteSource | None) -> RecordBatch:
-        """Read record batch `i` from the source, or from a window of it in memory."""
+        """Read record batch `i` from the source, or from a window in memory."""
         block = self.blocks[i]
         try:
             source: ByteSource = self._source if window is None else window

@@ -1,8 +1,8 @@
 """Follow a stream while another process writes it.
 
-How it works: a producer appends messages to a file, in writes that may end anywhere. `FollowReader` checks the file's length
-from time to time, and returns a record batch as soon as its message is complete. Bytes before the known end never change, so
-that they are read like any stream, and once. The stream ends at its end-of-stream marker.
+How it works: a producer appends messages to a file, in writes that may end anywhere. `FollowReader` checks the file's
+length from time to time, and returns a record batch as soon as its message is complete. Bytes before the known end
+never change, so that they are read like any stream, and once. The stream ends at its end-of-stream marker.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class GrowingStream(StreamReader):
 class FollowReader:
     """The record batches of a stream that another process still writes, opened by ``ipc.open(path, follow=True)``.
 
-    Iteration waits for more batches. It ends at the end-of-stream marker (`has_ended`), at the timeout or by the callback;
-    another loop continues after the last batch.
+    Iteration waits for more batches. It ends at the end-of-stream marker (`has_ended`), at the timeout or by the
+    callback; another loop continues after the last batch.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class FollowReader:
         return self._stream.schema
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        """Yield record batches as they are written, the dictionaries in force in each.
+        """Yield record batches when they are complete, each with the dictionaries in force.
 
         Raises
         ------
@@ -221,8 +221,8 @@ class FollowReader:
 def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal: str = _NO_END_YET) -> _Stream | None:
     """Return the reader of a stream that is being written, by `make`; None if its schema is incomplete.
 
-    UnsupportedError with the text of `refusal` for the file format, whose end is written last; another ArrowIpcError for other
-    bytes or a broken schema.
+    UnsupportedError with the text of `refusal` for the file format, whose end is written last; another ArrowIpcError
+    for other bytes or a broken schema.
     """
     head = source.read_up_to(0, SNIFF_NBYTES)
     if len(head) < SNIFF_NBYTES:

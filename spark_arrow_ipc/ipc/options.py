@@ -30,18 +30,19 @@ class ReadOptions:
         A function gets the file's schema and returns them.
     validation
         ``full`` checks the values that a row can see too (offsets, UTF-8, indices ...), ``structural`` only sizes and
-        bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
+        bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files
+        exceed.
     limits
         Budgets of memory and nesting.
     verify_checksums
         True to compare all bytes that are read with the checksums in the file's footer, if it has any.
     concatenated_streams
-        The treatment of another stream after the end of a stream: ``warn`` and read the first one, ``read`` all if their
-        schemas agree, or raise an ``error``. From a pipe, ``warn`` reads nothing after the end.
+        The treatment of another stream after the end of a stream: ``warn`` and read the first one, ``read`` all if
+        their schemas agree, or raise an ``error``. From a pipe, ``warn`` reads nothing after the end.
     threads
-        The most threads that decompress and check record batches, which iteration yields in order, an error in its batch's
-        turn. They need memory for as many batches, read bodies of a stream completely despite `columns`, and call a
-        `ByteSource` of your own at once.
+        The most threads that decompress and check record batches, which iteration yields in order, an error in its
+        batch's turn. They need memory for as many batches, read bodies of a stream completely despite `columns`, and
+        call a `ByteSource` of your own at once.
     """
 
     columns: Columns | None = None
@@ -84,12 +85,12 @@ class WriteOptions:
     dictionaries
         The form of different dictionaries of a field. ``unify``: a file gets one dictionary a field, before its record
         batches, which wait for all values until the writer closes: 16 MiB in memory, more in a temporary file; a stream
-        gets each dictionary before its first batch. ``delta``: nothing waits, the first dictionary precedes its first use,
-        and later values are deltas, which some readers lack (polars). A file with dictionaries inside of dictionaries, for
-        which pyarrow refuses deltas, is written as by ``unify``. Ordered dictionaries that do not continue each other are
-        an error, except in a stream by ``unify``.
+        gets each dictionary before its first batch. ``delta``: nothing waits, the first dictionary precedes its first
+        use, and later values are deltas, which some readers lack (polars). A file with dictionaries inside of
+        dictionaries, for which pyarrow refuses deltas, is written as by ``unify``. Ordered dictionaries that do not
+        continue each other are an error, except in a stream by ``unify``.
     alignment
-        Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
+        Buffers begin at multiples of this number of bytes, a multiple of 8 and at most 64.
     metadata_version
         ``V5``, or ``V4`` for readers before Arrow 1.0; without compression, run ends and metadata of batches.
     legacy_framing

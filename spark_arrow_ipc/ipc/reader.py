@@ -6,8 +6,8 @@ A reader has a `ByteSource` and the schema, and decodes one message at a time in
 footer and first bytes are read; a body is read with its batch, and with `columns` only the ranges of these columns. Every
 error of a reader names the path, the block and the byte offset.
 
-The first bytes distinguish a file from a stream. If each read waits for a network, the last bytes do, which are needed anyway:
-a source that ends with the magic is a file, and its first bytes are checked when its first batch is read.
+The first bytes distinguish a file from a stream. If each read waits for a network, the last bytes do, which are needed
+anyway: a source that ends with the magic is a file, and its first bytes are checked when its first batch is read.
 """
 
 from __future__ import annotations
@@ -109,23 +109,24 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         A function gets the file's schema and returns them.
     validation
         ``full`` checks the values that a row can see too (offsets, UTF-8, indices ...), ``structural`` only sizes and
-        bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
+        bounds. Neither checks the digits of decimals and the ranges of dates and times, which Arrow's own golden files
+        exceed.
     limits
         Budgets of memory and nesting.
     verify_checksums
         True to compare all bytes that are read with the checksums in the file's footer, if it has any.
     concatenated_streams
-        The treatment of another stream after the end of a stream: ``warn`` and read the first one, ``read`` all if their
-        schemas agree, or raise an ``error``. From a pipe, ``warn`` reads nothing after the end.
+        The treatment of another stream after the end of a stream: ``warn`` and read the first one, ``read`` all if
+        their schemas agree, or raise an ``error``. From a pipe, ``warn`` reads nothing after the end.
     storage
         Options of an object store, such as ``{"region": "eu-central-1"}``: ``storage.*`` without the prefix.
     follow
-        True for a local stream that another process still writes, or `Follow` with the waits. Iteration waits for more record
-        batches, and for a missing schema, and ends at the stream's marker.
+        True for a local stream that another process still writes, or `Follow` with the waits. Iteration waits for more
+        record batches, and for a missing schema, and ends at the stream's marker.
     threads
-        The most threads that decompress and check record batches, which iteration yields in order, an error in its batch's
-        turn. They need memory for as many batches, read bodies of a stream completely despite `columns`, and call a
-        `ByteSource` of your own at once.
+        The most threads that decompress and check record batches, which iteration yields in order, an error in its
+        batch's turn. They need memory for as many batches, read bodies of a stream completely despite `columns`, and
+        call a `ByteSource` of your own at once.
 
     Raises
     ------

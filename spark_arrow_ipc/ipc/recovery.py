@@ -45,7 +45,7 @@ from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
-"""Errors of reading a batch whose dictionary, or a delta of it, was lost."""
+"""Errors of reading a batch without its dictionary or a delta, which was lost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +74,8 @@ class Recovered:
 def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT_READ) -> Recovered:
     """Open a file or stream, or recover its complete batches, which are validated in full then.
 
-    A sound file costs as much as `ipc.open`, a stream or a broken file a small read more for each message. `opens` returns the
-    open source, its path or its bytes, at one or two calls.
+    A sound file costs as much as `ipc.open`, a stream or a broken file a small read more for each message. `opens`
+    returns the open source, its path or its bytes, at one or two calls.
     """
     in_full = replace(options, validation=Validation.FULL)
     reader = None

@@ -1,16 +1,16 @@
 """Index the messages of a stream without reading bodies, so that it can be read in parts.
 
-How it works: a stream has no footer, but every message has the length of its body. `walk` goes from message to message and
-seeks past the bodies, with one small read each. A `StreamIndex` has the record batches with their rows, and the dictionary
-batches. A reader can start at any record batch after it has read the dictionaries in force before it, which
+How it works: a stream has no footer, but every message has the length of its body. `walk` goes from message to message
+and seeks past the bodies, with one small read each. A `StreamIndex` has the record batches with their rows, and the
+dictionary batches. A reader can start at any record batch after it has read the dictionaries in force before it, which
 `StreamIndex.start` lists.
 
-The walk raises the same errors as a read, except for bodies. The bytes after a file's magic are a stream as well, so that a
-file without its footer is walked in the same way.
+The walk raises the same errors as a read, except for bodies. The bytes after a file's magic are a stream as well, so
+that a file without its footer is walked in the same way.
 
 A stream may grow while it is read. An index ends before the first incomplete message, and a later walk continues there
-(`index_stream`, `after`). `StreamIndex.forget` drops batches that were read, so that neither time nor memory depend on the
-length of a stream that grows for ever.
+(`index_stream`, `after`). `StreamIndex.forget` drops batches that were read, so that neither time nor memory depend on
+the length of a stream that grows for ever.
 """
 
 from __future__ import annotations
@@ -255,8 +255,9 @@ def index_stream(
 ) -> StreamIndex:
     """Return an index of the messages of a stream, by one small read each.
 
-    It continues at the end of `after`, an index of the stream when it was shorter; forgets record batches before `first_batch`;
-    ends after `most` batches; and with `keeps_broken` has the error of broken bytes instead of raising it.
+    It continues at the end of `after`, an index of the stream when it was shorter; forgets record batches before
+    `first_batch`; ends after `most` batches; and with `keeps_broken` has the error of broken bytes instead of raising
+    it.
     """
     earlier = (after or StreamIndex((), (), stream.byte_offset, nests)).forget(first_batch)
     batches: list[IndexedBatch] = []

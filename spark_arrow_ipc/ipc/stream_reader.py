@@ -1,8 +1,9 @@
 """The record batches of an Arrow IPC stream, in order and once (Columnar.rst, "IPC Streaming Format").
 
-How it works: a stream has no footer, so that a reader goes from message to message. It keeps the dictionaries in force, and
-may start at any record batch of an index (`StreamIndex`) once the dictionaries before it are read. Where reads wait for a
-network, pieces of the stream are fetched ahead. Small neighbours of one shape are decoded as one batch (`read_joined`).
+How it works: a stream has no footer, so that a reader goes from message to message. It keeps the dictionaries in force,
+and may start at any record batch of an index (`StreamIndex`) once the dictionaries before it are read. Where reads wait
+for a network, pieces of the stream are fetched ahead. Small neighbours of one shape are decoded as one batch
+(`read_joined`).
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ incomplete file never seems complete. A path is written under another name in it
 file of that name stays until then.
 
 A dictionary precedes the first batch that uses it, in a file as in a stream, so that the bytes of a file are a stream
-(Columnar.rst, "Equivalence with the IPC Streaming Format"). A file has one dictionary for each field, and all its values are
-known at the end: until then the record batches of a file with dictionaries wait, in memory or in a temporary file, unless
-later values are written as deltas.
+(Columnar.rst, "Equivalence with the IPC Streaming Format"). A file has one dictionary for each field, and all its
+values are known at the end: until then the record batches of a file with dictionaries wait, in memory or in a temporary
+file, unless later values are written as deltas.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ class Writer:
         Parameters
         ----------
         batch
-            A batch of the writer's schema; or a batch, table or data frame of another library, which may be several batches.
+            A batch of the writer's schema; or a batch, table or data frame of another library, which may be several
+            batches.
         within
             The most bytes of the complete file; if the batch would exceed them, nothing is written, and False returned.
             Footer pairs are not counted, and dictionaries are counted uncompressed.
@@ -160,11 +161,11 @@ class Writer:
         Raises
         ------
         ValueError
-            The batch has other names or types than the writer's schema, the format cannot hold its custom metadata, or the
-            writer is closed.
+            The batch has other names or types than the writer's schema, the format cannot hold its custom metadata, or
+            the writer is closed.
         UnsupportedError
-            The dictionaries of the batches cannot be one: they have more values than the field's indices can count, or their
-            order has a meaning and would be lost. The writer stays usable.
+            The dictionaries of the batches cannot be one: they have more values than the field's indices can count, or
+            their order has a meaning and would be lost. The writer stays usable.
         """
         if not self._is_open:
             raise ValueError("the writer is closed")
@@ -431,8 +432,8 @@ def write(
     sink
         A path, URL or binary file object, as for `create`.
     batches
-        Record batches, or objects with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a polars or pandas data frame, a
-        DuckDB relation, a pyarrow table ...
+        Record batches, or objects with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a polars or pandas data frame,
+        a DuckDB relation, a pyarrow table ...
     schema, options
         As for `create`.
 

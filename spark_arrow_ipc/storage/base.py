@@ -1,7 +1,7 @@
 """Parts of storages behind a network: base classes, the connections of a process, errors without secrets, and bytes.
 
-A request waits about 30 ms for its first byte, and one connection carries about 90 MB/s. So several threads read the pieces
-of a long range at once.
+A request waits about 30 ms for its first byte, and one connection carries about 90 MB/s. So several threads read the
+pieces of a long range at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LearnsByDoing:
 
     __slots__ = ()
 
-    def inside(self, directory: str | None) -> Self:  # noqa: ARG002 - there are no links
+    def inside(self, directory: str | None) -> Self:  # noqa: ARG002 - without links
         """Return this storage, which has no links."""
         return self
 
@@ -124,8 +124,8 @@ class ReadOnlyStorage(RemoteStorage):
 class Connections(Generic[_T]):
     """The connections of this process, by key.
 
-    `not_forked` names a library that a forked process cannot use: it lacks its parent's threads, and calls would wait for
-    ever. If it is empty, a forked process makes connections of its own.
+    `not_forked` names a library that a forked process cannot use: it lacks its parent's threads, and calls would wait
+    for ever. If it is empty, a forked process makes connections of its own.
     """
 
     def __init__(self, not_forked: str = "") -> None:
@@ -163,7 +163,7 @@ _HARMLESS: Final = re.compile(
 
 _USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/@]*:?[^@]*)@")
 
-# Parts of a value that a library may show alone, such as a line of a key or a string of a JSON object
+# Parts of a value that a library may show, such as a line of a key or a string of a JSON object
 _WORD: Final = re.compile(r"[^\s\"'{}\[\],\\]{8,}")
 
 # Fewest characters of a value that is searched in texts; shorter values are part of words.
@@ -174,7 +174,7 @@ _MOST_CHARACTERS: Final = 400
 
 
 def without_secrets(text: str, options: StorageOptions) -> str:
-    """Return a text with three stars for each value of an option, and for each part of it that a library may show."""
+    """Return a text with three stars for each value of an option, and for each part that a library may show."""
     hidden: set[str] = set()
     for part in (part for _, value in options for part in _secret_parts(value)):
         # As URLs, JSON, Python, XML and people write it.

@@ -1,9 +1,9 @@
 """Directories below a root, reached by descriptors, so that no link on the way is followed.
 
-How it works: any user who may write into a directory can replace a name in it by a link at any time, so that a check of a
-name proves nothing about its next use. Each directory is opened by its name in the descriptor above it, with
-``O_NOFOLLOW``, and calls are relative to the last descriptor. The root itself is the user's choice, and links on the way to
-it are followed.
+How it works: any user who may write into a directory can replace a name in it by a link at any time, so that a check of
+a name proves nothing about its next use. Each directory is opened by its name in the descriptor above it, with
+``O_NOFOLLOW``, and calls are relative to the last descriptor. The root itself is the user's choice, and links on the
+way to it are followed.
 
 A log entry commits a job and lists the files to rename and delete. Checks for failures of these (devices, permissions,
 flags, lengths of paths) come before it, while the job can still fail without a trace.
@@ -120,7 +120,7 @@ def _names(root: str, directory: str) -> list[str]:
 
 
 def check_name(name: str, path: str) -> None:
-    """Raise ValueError if a part of a path is no name in its directory."""
+    """Raise ValueError for a part of a path that is not a name in its directory."""
     if name in {"", ".", ".."}:
         raise ValueError(f"{path} is not below the directory, or is written in another way than its absolute path")
 

@@ -1,11 +1,11 @@
 """`ByteSource`: exact byte ranges of one file or stream, in memory or on a disk; and local files that are written.
 
-A source returns a range completely, or raises a `TruncatedError` with the end of the bytes. It allocates memory only for
-bytes that exist.
+A source returns a range completely, or raises a `TruncatedError` with the end of the bytes. It allocates memory only
+for bytes that exist.
 
 Ranges of a local file are copied into private memory: a concurrent truncation or write is a typed error, never a SIGBUS
-and never data that change in use. Mapping (`open_mapped`) is for files that do not change. A file that grows is read up to
-the length of its last check.
+and never data that change in use. Mapping (`open_mapped`) is for files that do not change. A file that grows is read up
+to the length of its last check.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ByteSource(Protocol):
     def waits(self) -> bool:
         """True if every read waits for a network, about 30 ms for any length.
 
-        Such a source knows its length, and several threads may read it at once. Readers of it cache, and read ahead.
+        Such a source knows its length, and several threads may read it at once. Its readers cache, and read ahead.
         """
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
@@ -237,9 +237,9 @@ class MappedSource(ExactReads):
 def open_mapped(path: str, descriptor: int | None = None) -> ByteSource:
     """Memory-map a local file, by its path or by a descriptor, which the source closes.
 
-    Saves the copy out of the page cache, and costs safety: if the file is truncated while a view of it is in use, the
-    operating system ends the process with SIGBUS, and if it is written to, data change after they were checked. Comparing
-    the size before each read narrows that gap. Files that are replaced and never written in place, like those of this
+    Saves the copy out of the page cache, and costs safety: if the file is truncated while a view is in use, the
+    operating system ends the process with SIGBUS, and if it is written to, data change after they were checked.
+    Comparing the size before each read narrows that gap. Files that are replaced and never written in place, as by this
     package, have no such risk. A file system that cannot map files (some in user space) is read as usual.
     """
     descriptor = os.open(path, _READ) if descriptor is None else descriptor

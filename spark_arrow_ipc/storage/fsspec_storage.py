@@ -1,8 +1,8 @@
 """`FsspecStorage`: files of schemes that an installed fsspec has (hf, sftp, ftp, webhdfs, ...). Read only.
 
-Directories are prefixes, as in an object store: a missing one is empty. Requests of fsspec name no version: a file's state is
-requested again when it is opened, and compared with the listing; a replacement of the same length during a read is not
-noticed. Only the options travel by pickle.
+Directories are prefixes, as in an object store: a missing one is empty. Requests of fsspec name no version: a file's
+state is requested again when it is opened, and compared with the listing; a replacement of the same length during a
+read is not noticed. Only the options travel by pickle.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class HadoopStorage(ReadOnlyStorage):
             raise UnsupportedError(ONE_KIND, path=text)
         return clean_url(text, authority="a host", may_name=lambda _: False, default=_DEFAULT)
 
-    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - without links
         """Return the state of a path by one call of the namenode, or None by three if it does not exist."""
         system, name = self._at(path)
         with self._errors(path):

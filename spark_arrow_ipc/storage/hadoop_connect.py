@@ -1,7 +1,7 @@
 """Hadoop's client: a connection to a namenode from its URL and the options ``storage.*``, and the files that it opens.
 
-The client runs in a JVM inside this process, and reads its settings from Hadoop's configuration files. An option with a dot
-in its name is such a setting (``storage.dfs.client.use.datanode.hostname``). Errors hold no value of an option.
+The client runs in a JVM inside this process, and reads its settings from Hadoop's configuration files. An option with a
+dot in its name is such a setting (``storage.dfs.client.use.datanode.hostname``). Errors hold no value of an option.
 """
 
 from __future__ import annotations

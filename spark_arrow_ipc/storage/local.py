@@ -1,8 +1,8 @@
 """`LocalStorage`: the file systems of this machine, network mounts included.
 
-Each method makes few system calls, and every visible change is a single one. A storage `inside` a directory reaches paths
-below it relative to open descriptors, so that no link is followed, even one that is made between two calls (`beneath`).
-Writers work in such a storage; readers, which change nothing, use plain paths.
+Each method makes few system calls, and every visible change is a single one. A storage `inside` a directory reaches
+paths below it relative to open descriptors, so that no link is followed, even one that is made between two calls
+(`beneath`). Writers work in such a storage; readers, which change nothing, use plain paths.
 """
 
 from __future__ import annotations

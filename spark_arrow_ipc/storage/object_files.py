@@ -1,8 +1,8 @@
 """Requests to object stores: builtin errors, repetitions, and `ObjectUpload`, which writes an object.
 
-The library's errors hold twenty lines of inner state, and some hold the answer of the store; a status without a class of its
-own is only in that text. A large object is uploaded in parts while it is written. An upload that is dropped, or whose
-``with`` block fails, leaves no visible object.
+The library's errors hold twenty lines of inner state, and some hold the answer of the store; a status without a class
+of its own is only in that text. A large object is uploaded in parts while it is written. An upload that is dropped, or
+whose ``with`` block fails, leaves no visible object.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`connect`: a connection to a bucket from its URL, the options ``storage.*`` and the environment of the machine.
 
-The library (obstore) defines the options and checks them; the error of a misspelt one suggests the right one. Credentials
-come, in this order, from the options, the environment, a profile of ``~/.aws`` or a single sign-on (by boto3, if it is
-installed), or the role of the machine. Every machine uses its own: only options travel from the driver. Errors hold no value
-of an option, which may be a secret.
+The library (obstore) defines the options and checks them; the error of a misspelt one suggests the right one.
+Credentials come, in this order, from the options, the environment, a profile of ``~/.aws`` or a single sign-on (by
+boto3, if it is installed), or the role of the machine. Every machine uses its own: only options travel from the driver.
+Errors hold no value of an option, which may be a secret.
 """
 
 from __future__ import annotations

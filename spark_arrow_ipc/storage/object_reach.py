@@ -1,8 +1,8 @@
 """`check_reachable`: check that a private server answers, before the library repeats requests to it for minutes.
 
-The library repeats requests to an address without a server as it does to a busy server, some two minutes by default, which
-does not help if the address is wrong. So the first use of a store in a process connects to its address, for a few seconds
-at most. Later requests are repeated as before: a server may be busy or start again.
+The library repeats requests to an address without a server as it does to a busy server, some two minutes by default,
+which does not help if the address is wrong. So the first use of a store in a process connects to its address, for a few
+seconds at most. Later requests are repeated as before: a server may be busy or start again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ObjectStorage`: buckets of S3, Google Cloud Storage and Azure, public web servers, over the library obstore.
 
-A directory is a prefix of keys. A file appears complete when its writer is closed, and is never changed in place. Errors are
-builtin ones (`OSError`) of one line, without values of options. Only the options travel by pickle.
+A directory is a prefix of keys. A file appears complete when its writer is closed, and is never changed in place.
+Errors are builtin ones (`OSError`) of one line, without values of options. Only the options travel by pickle.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ObjectStorage(RemoteStorage):
         account = dict(self.options).get("account_name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
         return real_url(path, account)
 
-    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - without links
         """Return the state of an object or of a prefix of keys, by one request or two; the root of a bucket always exists."""
         store, key = self._at(path)
         if not key:

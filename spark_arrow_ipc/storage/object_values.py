@@ -1,7 +1,8 @@
 """`parse_value`: convert the value of an option of an object store for the library (obstore), or refuse it in one sentence.
 
-The library panics over some values, repeats others in its errors and fails at others after minutes. So each option whose
-values have a form is checked before the library gets it. A value may be a secret in the wrong option: no error repeats one.
+The library panics over some values, repeats others in its errors and fails at others after minutes. So each option
+whose values have a form is checked before the library gets it. A value may be a secret in the wrong option: no error
+repeats one.
 """
 
 from __future__ import annotations

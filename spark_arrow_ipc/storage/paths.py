@@ -1,8 +1,8 @@
 """Paths, local ones and URLs: the storage of a path, and its one spelling in all calls.
 
-They are absolute strings with parts separated by ``/``, or URLs without a slash at the end, ``s3://bucket/a/b``, of a root,
-which names the bucket, container or host, and a key. Percent signs are characters of a name like others, as in Hadoop's
-paths; `local_path` decodes them in a ``file:`` URI.
+They are absolute strings with parts separated by ``/``, or URLs without a slash at the end, ``s3://bucket/a/b``, of a
+root, which names the bucket, container or host, and a key. Percent signs are characters of a name like others, as in
+Hadoop's paths; `local_path` decodes them in a ``file:`` URI.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def has_query(path: str) -> bool:
 def clean_url(path: str, *, authority: str, may_name: Callable[[str], bool], default: str = "") -> str:
     """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
 
-    `authority` describes the part after ``://`` for errors, and `default` replaces an empty one; `may_name` returns True for a
-    name before an ``@`` that is not a key or password.
+    `authority` describes the part after ``://`` for errors, and `default` replaces an empty one; `may_name` returns
+    True for a name before an ``@`` that is not a key or password.
     """
     match = _URL.fullmatch(path)
     if match is None:

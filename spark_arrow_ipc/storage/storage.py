@@ -1,11 +1,11 @@
 """`Storage`: the protocol of all storages of data files, their differences (`Traits`), and `each`.
 
-Data files, log entries and staged files are reached only by these calls. Paths are absolute strings with ``/`` between their
-parts; `resolve` converts a user's path. `Traits` names the properties that a storage lacks, so that callers leave out a step
-instead of failing.
+Data files, log entries and staged files are reached only by these calls. Paths are absolute strings with ``/`` between
+their parts; `resolve` converts a user's path. `Traits` names the properties that a storage lacks, so that callers leave
+out a step instead of failing.
 
-A call that fails leaves either the state before it or the state after it, never half of a file under its name. Errors are
-builtin ones (`OSError`) of one line with the path, without values of options.
+A call that fails leaves either the state before it or the state after it, never half of a file under its name. Errors
+are builtin ones (`OSError`) of one line with the path, without values of options.
 
 To add a storage:
 
@@ -47,7 +47,7 @@ class Kind(Enum):
 
 
 class Status(NamedTuple):
-    """The state of one path. A named tuple, because a listing makes 100,000 of them.
+    """The state of one path. A named tuple, because a listing returns 100,000.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class Status(NamedTuple):
     identity
         Equal for two paths of one file or directory; None in listings, and in storages without it.
     ctime_ns
-        Time of the last change of the file or its metadata, which no program can set back; 0 in listings, and in storages
-        without it.
+        Time of the last change of the file or its metadata, which no program can set back; 0 in listings, and in
+        storages without it.
     version
         Text that differs whenever the bytes do (an ETag), in listings too; empty in storages without it.
     """
@@ -88,8 +88,8 @@ class Traits:
         Directories exist apart from the files in them: they are made, can be empty, and `sync` makes their names
         durable. Elsewhere (object stores) a directory is a prefix of names.
     renames
-        `Storage.publish` moves the staged file. Elsewhere it makes a copy, which may complete after its caller ended, and
-        the staged file stays until it is deleted.
+        `Storage.publish` moves the staged file. Elsewhere it makes a copy, which may complete after its caller ended,
+        and the staged file stays until it is deleted.
     waits
         Every call waits for a network, about 30 ms, so that callers make several at once.
     """
@@ -109,9 +109,9 @@ class Storage(Protocol):
     def inside(self, directory: str | None) -> Storage:
         """Return the storage of paths at or below a directory, or of all paths for None, which follows no link below it.
 
-        Paths stay absolute. A directory below it that is a link is a `CommitError` with its path at any time: no user who
-        may write into the directory can redirect a call. New directories take the mode of the one above them. A storage
-        without links returns itself.
+        Paths stay absolute. A directory below it that is a link is a `CommitError` with its path at any time: no user
+        who may write into the directory can redirect a call. New directories take the mode of the one above them. A
+        storage without links returns itself.
         """
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
@@ -150,8 +150,8 @@ class Storage(Protocol):
         memory_map
             True to read through the page cache.
         listed
-            Its state in a listing: a storage that waits makes no request for it again, and a file that was replaced since
-            is a `FileChangedError` or a `FileNotFoundError` when it is read.
+            Its state in a listing: a storage that waits makes no request for it again, and a file that was replaced
+            since is a `FileChangedError` or a `FileNotFoundError` when it is read.
         """
 
     def read(self, path: str, max_nbytes: int) -> bytes:
@@ -187,8 +187,8 @@ class Storage(Protocol):
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:
         """Write a small file in one step, and return False if it exists already.
 
-        Of all calls for one path at once, in any process on any machine, exactly one returns True. After an error the file
-        may exist or not.
+        Of all calls for one path at once, in any process on any machine, exactly one returns True. After an error the
+        file may exist or not.
         """
 
     def check_takes_changes(self, path: str) -> None:

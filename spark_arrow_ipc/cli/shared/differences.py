@@ -1,7 +1,7 @@
 """Describe the first difference of two schemas or of their record batches.
 
-Types are compared by their integration JSON, and children by recursion, so that no type is named here. Free choices of a
-writer make no difference: dictionary ids, the order of custom metadata, the layout of buffers, values of null slots.
+Types are compared by their integration JSON, and children by recursion, so that no type is named here. Free choices of
+a writer make no difference: dictionary ids, the order of custom metadata, the layout of buffers, values of null slots.
 `arrow.equality` compares values, this module the rest.
 """
 

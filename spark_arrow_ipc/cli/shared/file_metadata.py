@@ -1,8 +1,8 @@
 """The metadata of a file or stream: schema, blocks and headers, without bodies.
 
-How it works: `read_file_metadata` goes from header to header, over the footer's blocks in a file and from message to message in a stream, so
-it reads a few bytes of a file of any size. It checks as readers do, but not that bodies match their headers.
-`read_layout` sums up the bytes of the buffers by these headers.
+How it works: `read_file_metadata` goes from header to header, over the footer's blocks in a file and from message to
+message in a stream, so it reads a few bytes of a file of any size. It checks as readers do, but not that bodies match
+their headers. `read_layout` sums up the bytes of the buffers by these headers.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class BufferSizes:
                 return sizes
         try:
             sizes[MEMORY] = np.fromiter(buffer_sizes(source, header, batch.block), np.int64)
-        except ArrowIpcError:  # `validate` says what is broken
+        except ArrowIpcError:  # `validate` has the error
             return sizes
         sizes[MEASURED] = nbytes
         return sizes

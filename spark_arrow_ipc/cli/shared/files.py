@@ -1,8 +1,8 @@
 """The files that a command reads, and the one that it writes.
 
 The package's own listing lists paths, so that a command reads the same files as Spark's reader: directories, patterns,
-``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin. ``--recursive`` adds the
-files of all subdirectories, with the columns of their partitions.
+``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin. ``--recursive``
+adds the files of all subdirectories, with the columns of their partitions.
 
 A file is written under another name in its directory, and gets its name when it is complete. Commands write new files;
 ``--force`` replaces one, but never a file that is read. The format of a file follows from its name by default.
@@ -136,8 +136,8 @@ def each_input(
 ) -> Iterator[Input]:
     """Yield the files that paths stand for, in the order of the paths; a directory's files by name.
 
-    With `columns`, directories that disagree on partition columns are an error; without `refused`, so is a path that cannot be
-    listed. `storage` has options of the object stores of URLs.
+    With `columns`, directories that disagree on partition columns are an error; without `refused`, so is a path that
+    cannot be listed. `storage` has options of the object stores of URLs.
     """
     for path in paths:
         if path == STDIN:

@@ -1,8 +1,9 @@
 """The rows of one or several files that commands read, by ``--columns`` and ``--where``, and print.
 
-How it works: files are opened one after the other, and one record batch is in memory at a time. ``--where`` runs the code
-of Spark's tasks, which needs pyspark and pyarrow, but neither Java nor a session. Only rows that are printed become Python
-values, a few at a time: a table of any length begins at once, and its columns are as wide as the rows printed together need.
+How it works: files are opened one after the other, and one record batch is in memory at a time. ``--where`` runs the
+code of Spark's tasks, which needs pyspark and pyarrow, but neither Java nor a session. Only rows that are printed
+become Python values, a few at a time: a table of any length begins at once, and its columns are as wide as the rows
+printed together need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dissociated IPC: metadata and bodies of a stream on two channels, or bodies in shared memory.
 
-``docs/dissociated.md`` describes its use, ``docs/adr/0020-dissociated-ipc.md`` the decisions that the document leaves open.
-The schemes of URIs are here, as every reader checks paths for them without other imports.
+``docs/dissociated.md`` describes its use, ``docs/adr/0020-dissociated-ipc.md`` the decisions that the document leaves
+open. The schemes of URIs are here, as every reader checks paths for them without other imports.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`connect` opens a table of a server or a part of it; `DissociatedReader` yields its record batches.
+"""`connect` opens a server's table or a part; `DissociatedReader` yields its record batches.
 
-How it works: `Stream` collects the messages of one stream from one connection, or from two, of metadata and of bodies. A body
-is bytes from the socket, or a list of places in shared memory, which is mapped once and whose places are freed when the last
-view of a batch is gone.
+How it works: `Stream` collects the messages of one stream from one connection, or from two, of metadata and of bodies.
+A body is bytes from the socket, or a list of places in shared memory, which is mapped once and whose places are freed
+when the last view of a batch is gone.
 """
 
 from __future__ import annotations
@@ -65,16 +65,17 @@ def connect(
     Parameters
     ----------
     uri
-        The server's URI; or two, of metadata and of bodies; or ``grpc://host:port`` of a Flight server with their locations.
+        The server's URI; or two, of metadata and of bodies; or ``grpc://host:port`` of a Flight server with their
+        locations.
     ticket
-        The name of the table; None if the URI has it. For a Flight server a command of one stream (`find_streams` returns
-        all).
+        The name of the table; None if the URI has it. For a Flight server a command of one stream (`find_streams`
+        returns all).
     columns
-        As for `ipc.open`. A server that can send some columns through its socket does not send others; fields of a struct
-        are sent together.
+        As for `ipc.open`. A server that can send some columns through its socket does not send others; fields of a
+        struct are sent together.
     part
-        Number of a part, from 0, and of all parts: some of the record batches, in their order; None for the URI's part, or
-        all. Parts are independent and can be read at once.
+        Number of a part, from 0, and of all parts: some of the record batches, in their order; None for the URI's part,
+        or all. Parts are independent and can be read at once.
     validation, limits
         As for `ipc.open`. Use ``structural`` for servers that have checked their tables.
     timeout
@@ -403,7 +404,7 @@ class Stream:
     def _readable(self) -> Connection:
         """Wait for a connection with bytes, and return it."""
         waiting = self._open
-        # Bodies that wait for metadata take memory: no more of them until metadata has caught up.
+        # Bodies that wait for metadata take memory: no more are received until metadata has caught up.
         if len(waiting) > 1 and self._arrivals.bodies_nbytes >= self._limits.max_batch_bytes // 2:
             waiting = [connection for connection in waiting if connection is not self._bodies_from]
         if len(waiting) == 1:

@@ -1,7 +1,7 @@
 """A client's side of a stream: complete frames from a socket in bounded time, and messages in the order of their numbers.
 
-How it works: metadata and bodies may arrive in any order, on one connection or two; `Arrivals` holds them until the next number
-is complete. Every length is checked against the limits before its memory is allocated.
+How it works: metadata and bodies may arrive in any order, on one connection or two; `Arrivals` holds them until the
+next number is complete. Every length is checked against the limits before its memory is allocated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Find the locations and tickets of tables of Dissociated IPC by Arrow Flight.
 
-Only ``GetFlightInfo`` is called; schemas and rows come from the servers in its answer. Needs pyarrow, of the extra ``flight``.
+Only ``GetFlightInfo`` is called; schemas and rows come from the servers in its answer. Needs pyarrow, of the extra
+``flight``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The request for a table of a server: the server's URI, and the `Selection` of a part and columns.
 
-The document has requests only for complete tables. A server that supports more has another tag in its URIs (``want_part``).
-A message with this tag is a request, and has these bytes, little-endian, before the ticket:
+The document has requests only for complete tables. A server that supports more has another tag in its URIs
+(``want_part``). A message with this tag is a request, and has these bytes, little-endian, before the ticket:
 
 ==========  ====================================================================
 uint32      number of the part, from 0

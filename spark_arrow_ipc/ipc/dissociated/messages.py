@@ -95,7 +95,7 @@ def file_version(path: str | os.PathLike[str]) -> Hashable | None:
         status = os.stat(path)  # noqa: PTH116 - the user's path
     except (OSError, ValueError):
         return None
-    # The time of the last change cannot be set back, unlike that of the last write.
+    # The time of the last change cannot be set back, unlike the time of the last write.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -1,10 +1,10 @@
 """The bytes of the Dissociated IPC protocol, without any input or output.
 
-Untagged messages are metadata: a type, a sequence number, a flatbuffer. Tagged messages are a request, a body, or offsets to
-free, depending on the tag. Section names are from the document "Dissociated IPC Protocol".
+Untagged messages are metadata: a type, a sequence number, a flatbuffer. Tagged messages are a request, a body, or
+offsets to free, depending on the tag. Section names are from the document "Dissociated IPC Protocol".
 
-The document leaves the framing of messages in a socket open. Here a frame is a head of 20 bytes (kind, three zero bytes, tag
-and length, little-endian), followed by as many bytes as its length.
+The document leaves the framing of messages in a socket open. Here a frame is a head of 20 bytes (kind, three zero
+bytes, tag and length, little-endian), followed by as many bytes as its length.
 """
 
 from __future__ import annotations

@@ -235,8 +235,8 @@ def serve(
     Parameters
     ----------
     tables
-        By ticket: a source for `ipc.open`, at least one record batch, or a function that opens a `Table`. Files are opened
-        for each client, or read once into shared memory.
+        By ticket: a source for `ipc.open`, at least one record batch, or a function that opens a `Table`. Files are
+        opened for each client, or read once into shared memory.
     listen
         ``dissociated+tcp://host:port`` (port 0: a free one) or ``dissociated+unix:///path/of/socket``.
     shared_memory
@@ -250,8 +250,8 @@ def serve(
     credit_nbytes
         The most bytes of shared memory that a client may hold; further bodies go through the socket.
     keep_nbytes
-        The most bytes of memory to cache messages that went through the socket, for the next client. Messages of local files
-        (as long as these do not change), bytes and record batches are cached; 0 caches nothing.
+        The most bytes of memory to cache messages that went through the socket, for the next client. Messages of local
+        files (as long as these do not change), bytes and record batches are cached; 0 caches nothing.
     parts
         The number of parts that URIs advise readers to read a table in at once (``of=``).
     max_clients

@@ -1,7 +1,7 @@
 """A server's side of one connection: a request, the stream, and the places in shared memory that the client frees.
 
-How it works: only the client's thread uses its socket. While it sends, it also receives, so that server and client never wait
-for each other when the client sends in the middle of a body.
+How it works: only the client's thread uses its socket. While it sends, it also receives, so that server and client
+never wait for each other when the client sends in the middle of a body.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shared memory that a server writes once and its clients map: an unnamed file, or one below ``/dev/shm``.
 
-Offsets count from the start of the region, whose first bytes are a random number that identifies it. A peer sends only offsets
-into a region of proven size, never addresses.
+Offsets count from the start of the region, whose first bytes are a random number that identifies it. A peer sends only
+offsets into a region of proven size, never addresses.
 """
 
 from __future__ import annotations

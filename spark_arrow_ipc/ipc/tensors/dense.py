@@ -1,7 +1,7 @@
 """`Tensor`: a dense array of numbers with names for its dimensions, as a numpy array over the bytes of its message.
 
-Checks of arrays, and of the indices of sparse tensors, are here too: a few passes of numpy each, and errors with the first bad
-value.
+Checks of arrays, and of the indices of sparse tensors, are here too: a few passes of numpy each, and errors with the
+first bad value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Tensor:
     Parameters
     ----------
     values
-        The cells, of integers or floating-point numbers, of which the tensor has a read-only view. Booleans become uint8.
+        The cells, of integers or floating-point numbers, of which the tensor has a read-only view. Booleans become
+        uint8.
     dim_names
         One for each dimension, "" for one without a name; or an empty tuple.
     custom_metadata

@@ -1,10 +1,11 @@
 """Read tensors: `read_tensor`, `read_tensors`, and `iterate_tensors`, which reads only their headers.
 
-How it works: a file of tensors is one message after another, without a schema, and maybe with an end-of-stream marker. Only the
-message before it has the start of a message: Arrow C++ does not pad bodies of tensors, so that it may be at any byte.
+How it works: a file of tensors is one message after another, without a schema, and maybe with an end-of-stream marker.
+Only the message before it has the start of a message: Arrow C++ does not pad bodies of tensors, so that it may be at
+any byte.
 
-The command line and Spark read tensors as rows, one for each cell or each tensor: `slabs` cuts a tensor into pieces by its
-header, and `slab_batches` reads one.
+The command line and Spark read tensors as rows, one for each cell or each tensor: `slabs` cuts a tensor into pieces by
+its header, and `slab_batches` reads one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sparse tensors: the cells that are not zero, by one of the four kinds of index of SparseTensor.fbs.
 
-The constructor checks every index, of a file or a caller, in a few passes of numpy: coordinates are inside the shape, offsets
-begin at 0, never fall, and end at the end of the next level. So no computation with a tensor can leave its arrays.
+The constructor checks every index, of a file or a caller, in a few passes of numpy: coordinates are inside the shape,
+offsets begin at 0, never fall, and end at the end of the next level. So no computation with a tensor can leave its
+arrays.
 """
 
 from __future__ import annotations
@@ -332,10 +333,11 @@ class CsfTensor(SparseTensor):
     axis_order
         The dimension of each level, the root's first.
     indices
-        For each level the coordinates of its nodes, integers of shape (nodes,). The last level has a node for each value.
+        For each level the coordinates of its nodes, integers of shape (nodes,). The last level has a node for each
+        value.
     indptr
-        For each level but the last, integers of shape (nodes + 1,): the children of node ``i`` are the nodes ``indptr[i]`` up
-        to ``indptr[i + 1]`` of the next level.
+        For each level but the last, integers of shape (nodes + 1,): the children of node ``i`` are the nodes
+        ``indptr[i]`` up to ``indptr[i + 1]`` of the next level.
     """
 
     kind: ClassVar[str] = "CSF"

@@ -1,8 +1,8 @@
 """Write tensors: `write_tensor`.
 
-Arrow C++ must read the result: the metadata of a dense tensor end at a multiple of 64 bytes, lengths of buffers are padded to 8,
-and lengths of a CSF index count elements. Unlike in C++, the body of a dense tensor is padded to 8, so that every message begins
-at a multiple of 8, and copies of values keep the names of dimensions.
+Arrow C++ must read the result: the metadata of a dense tensor end at a multiple of 64 bytes, lengths of buffers are
+padded to 8, and lengths of a CSF index count elements. Unlike in C++, the body of a dense tensor is padded to 8, so
+that every message begins at a multiple of 8, and copies of values keep the names of dimensions.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def write_tensor(
     Parameters
     ----------
     sink
-        A path or the URL of an object store, whose file appears when it is complete and replaces an older one; or a binary
-        file object, which the caller closes, for one tensor after another.
+        A path or the URL of an object store, whose file appears when it is complete and replaces an older one; or a
+        binary file object, which the caller closes, for one tensor after another.
     tensor
-        A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array of contiguous memory, in
-        row-major or column-major order, is not copied; any other is copied in row-major order.
+        A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array of contiguous memory,
+        in row-major or column-major order, is not copied; any other is copied in row-major order.
     dim_names
         Names for the dimensions of an array.
     storage
