@@ -443,8 +443,7 @@ class FileReader(BatchReader):
             values, nbytes = self._columns.read_dictionary(
                 header, plan, body_place, find, held=held, at=at, checksums=of_buffers(checksums)
             )
-            # All dictionaries of a file share one budget.
-            self._dictionary_nbytes += nbytes
+            self._dictionary_nbytes += nbytes  # of one budget for all dictionaries
             return values
 
     def __repr__(self) -> str:
