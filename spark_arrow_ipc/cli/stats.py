@@ -127,7 +127,12 @@ def print_statistics(arguments: argparse.Namespace) -> int:
     else:
         print(f"{terminal.count(rows, 'row')}, {terminal.count(len(columns), 'column')}")
         head = ("column", "type", "nulls", "min", "max", "distinct", "bytes", "ratio")
-        lines = terminal.table(head, [tuple(_cells(d)) for d in described], terminal.LEFT * 2 + terminal.RIGHT * 6)
+        cells = []
+        for i, (each, column) in enumerate(zip(described, columns, strict=True)):
+            # The bytes of a struct stand once, with the first of its columns.
+            is_first = not i or columns[i - 1].top != column.top
+            cells.append((*_cells(each), *(_size_cells(each) if is_first else ("-", "-"))))
+        lines = terminal.table(head, cells, terminal.LEFT * 2 + terminal.RIGHT * 6)
         print("\n".join(terminal.fit_lines(lines)))
     return 0
 
@@ -230,7 +235,7 @@ def _to_json(column: _Column, rows: int) -> dict[str, Any]:
 
 
 def _cells(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the cells of a column's row."""
+    """Yield the first cells of a column's row."""
     yield terminal.cut(".".join(described["column"]), 60)
     yield terminal.cut(described["type"], 40)
     yield _number(described["nulls"])
@@ -239,9 +244,11 @@ def _cells(described: Mapping[str, Any]) -> Iterator[str]:
         yield "-" if text is None else terminal.cut(text, 30) + ("" if described[f"{end}_is_exact"] else "...")
     above = described["distinct_is_above"]
     yield _number(described["distinct"]) if above is None else f"over {above:,}"
-    yield _number(described.get("nbytes"))
+
+
+def _size_cells(described: Mapping[str, Any]) -> tuple[str, str]:
     ratio = described.get("compression_ratio")
-    yield "-" if ratio is None else f"{ratio:.2f}"
+    return _number(described.get("nbytes")), "-" if ratio is None else f"{ratio:.2f}"
 
 
 def _number(number: int | None) -> str:

@@ -1,5 +1,7 @@
 """``arrowipc inspect --stats`` is what pyarrow computes, from footers and from values."""
 
+import io
+
 import pytest
 from cli_lake import ROWS, rows, table, write_lake
 
@@ -20,6 +22,21 @@ def lake(tmp_path_factory):
 
 def stats(capsys, *arguments):
     return {".".join(column["column"]): column for column in rows(capsys, "inspect", "--stats", *arguments)}
+
+
+def write_with_statistics(path, rows):
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=30)
+    with (
+        ipc.open(sink.getvalue()) as reader,
+        ipc.create(path, reader.schema, ipc.WriteOptions(checksums=True)) as writer,
+    ):
+        collector = StatisticsCollector(reader.schema, Statistics.ALL)
+        for batch in reader:
+            writer.write(batch)
+            collector.add(batch)
+        writer.custom_metadata.update([collector.pair(fingerprint=writer.fingerprint)])
 
 
 def test_stats_are_pyarrows(capsys, lake):
@@ -43,15 +60,8 @@ def test_stats_of_chosen_rows_are_of_those(capsys, lake):
 
 
 def test_stats_come_from_the_footer_without_a_body(capsys, tmp_path, monkeypatch):
-    plain, path = str(tmp_path / "plain.arrow"), str(tmp_path / "x.arrow")
-    with pa.ipc.new_file(plain, table(1).schema) as writer:
-        writer.write_table(table(1), max_chunksize=30)
-    with ipc.open(plain) as reader, ipc.create(path, reader.schema, ipc.WriteOptions(checksums=True)) as writer:
-        collector = StatisticsCollector(reader.schema, Statistics.ALL)
-        for batch in reader:
-            writer.write(batch)
-            collector.add(batch)
-        writer.custom_metadata.update([collector.pair(fingerprint=writer.fingerprint)])
+    path = str(tmp_path / "x.arrow")
+    write_with_statistics(path, table(1))
     scanned = stats(capsys, "--scan", path)
     monkeypatch.setattr(module, "leaf_array", None)
     monkeypatch.setattr(ipc.FileReader, "read_batch", None)
@@ -60,6 +70,16 @@ def test_stats_come_from_the_footer_without_a_body(capsys, tmp_path, monkeypatch
         assert {c: scanned[c][key] for c in stored} == {c: stored[c][key] for c in stored}
     assert {None} == {column["distinct"] for column in stored.values()}
     assert 7 == scanned["name"]["distinct"]
+
+
+def test_partition_columns_are_the_same_from_the_footer_and_from_values(capsys, tmp_path):
+    """A text and a null, in files with statistics: null counts are those of all rows."""
+    for k in ("x", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"k={k}").mkdir()
+        write_with_statistics(tmp_path / f"k={k}" / "a.arrow", table(1))
+    scanned, stored = (stats(capsys, *options, str(tmp_path))["k"] for options in (["--scan"], []))
+    assert scanned == stored
+    assert ("x", "x", ROWS, 2 * ROWS, 1) == tuple(stored[key] for key in ("min", "max", "nulls", "rows", "distinct"))
 
 
 OF_STATS = [("--scan",), ("--columns", "a"), ("--where", "a > 1"), ("--arrow", "out.arrow")]
