@@ -13,8 +13,8 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.schema import (
     describe_fields,
-    field_json,
     pairs_json,
+    schema_json,
     without_statistics,
 )
 from spark_arrow_ipc.cli.shared import files, tensors, terminal
@@ -155,7 +155,7 @@ def _remote_lines(source: Input, most: int | None, *, as_json: bool) -> Iterator
             "format": "dissociated",
             "bodies": bodies,
             "num_rows": num_rows,
-            "schema": _schema_json(schema),
+            "schema": schema_json(schema),
             "custom_metadata": pairs_json(metadata),
             "record_batches": [
                 {"length": batch.num_rows, "custom_metadata": pairs_json(batch.custom_metadata)} for batch in batches
@@ -281,7 +281,7 @@ def to_json(metadata: FileMetadata, source: Input) -> dict[str, Any]:
         "num_rows": metadata.num_rows,
         "next_stream_byte_offset": metadata.next_offset,
         "compression": list(metadata.compressions),
-        "schema": _schema_json(schema),
+        "schema": schema_json(schema),
         "partition": [
             {"name": name, "type": type_, "value": value if value is None else str(value)}
             for name, type_, value in _partition_values(source)
@@ -298,14 +298,6 @@ def to_json(metadata: FileMetadata, source: Input) -> dict[str, Any]:
             }
             for batch in metadata.dictionaries
         ],
-    }
-
-
-def _schema_json(schema: Schema) -> dict[str, Any]:
-    return {
-        "endianness": schema.endianness.name.lower(),
-        "fields": [field_json(field) for field in schema.fields],
-        "custom_metadata": pairs_json(schema.custom_metadata),
     }
 
 

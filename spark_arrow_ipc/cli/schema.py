@@ -44,22 +44,12 @@ def run_schema(arguments: argparse.Namespace) -> int:
             with error_context(path=paths[0]):
                 print(printable(_ddl(schema)))
         elif arguments.json:
-            print(terminal.json_line(_to_json(schema, paths)))
+            print(terminal.json_line({"path": paths[0], "files": len(paths), **schema_json(schema)}))
         else:
             more = "" if len(paths) == 1 else f" and {terminal.count(len(paths) - 1, 'other file')}"
             head = f"{printable(paths[0])}{more}: {terminal.count(len(schema), 'column')}"
             print("\n".join([*([""] if number else []), head, *describe_fields(schema.fields)]))
     return refused.status
-
-
-def _to_json(schema: Schema, paths: list[str]) -> dict[str, object]:
-    return {
-        "path": paths[0],
-        "files": len(paths),
-        "endianness": schema.endianness.name.lower(),
-        "fields": [field_json(field) for field in schema.fields],
-        "custom_metadata": pairs_json(schema.custom_metadata),
-    }
 
 
 def _ddl(schema: Schema) -> str:
@@ -82,8 +72,16 @@ def describe_fields(fields: Sequence[t.Field]) -> Iterator[str]:
     yield from terminal.table(("#", "name", "type", "nullable"), rows, terminal.RIGHT)
 
 
-def field_json(field: t.Field) -> dict[str, Any]:
-    """Convert a field and its children for `json.dumps`."""
+def schema_json(schema: Schema) -> dict[str, Any]:
+    """Convert a schema for `json.dumps`."""
+    return {
+        "endianness": schema.endianness.name.lower(),
+        "fields": list(map(_field_json, schema.fields)),
+        "custom_metadata": pairs_json(schema.custom_metadata),
+    }
+
+
+def _field_json(field: t.Field) -> dict[str, Any]:
     # A dictionary type has no children itself, but its values may.
     type_ = field.type.value if isinstance(field.type, t.Dictionary) else field.type
     return {
@@ -91,7 +89,7 @@ def field_json(field: t.Field) -> dict[str, Any]:
         "type": str(field.type),
         "nullable": field.nullable,
         "custom_metadata": pairs_json(field.custom_metadata),
-        "children": [field_json(child) for child in type_.children],
+        "children": list(map(_field_json, type_.children)),
     }
 
 
