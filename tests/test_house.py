@@ -62,7 +62,7 @@ def test_optional_libraries_are_imported_in_their_places_only(module):
         "pyspark": ("spark_arrow_ipc/spark/", "pyspark_arrowipc.py"),
         "pyarrow": (
             "spark_arrow_ipc/spark/",
-            "spark_arrow_ipc/storage/hadoop_connect.py",
+            "spark_arrow_ipc/storage/hadoop.py",
             "spark_arrow_ipc/ipc/dissociated/flight.py",
             "spark_arrow_ipc/ipc/batch_reader.py",
             "spark_arrow_ipc/arrow/c_data.py",

@@ -1,29 +1,34 @@
 """`HadoopStorage`: HDFS and other mounts of Hadoop (viewfs), over `pyarrow.fs.HadoopFileSystem`. Read only.
 
-A file's bytes may be visible before it is closed. Only the options travel by pickle.
+The client runs in a JVM inside this process, and reads its settings from Hadoop's configuration files. An option with a
+dot in its name is such a setting (``storage.dfs.client.use.datanode.hostname``). A file's bytes may be visible before it
+is closed. Only the options travel by pickle, and errors hold no value of an option.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
+from spark_arrow_ipc.errors import FileChangedError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.base import (
+    PREFIX,
     Connections,
     ReadOnlyStorage,
+    RemoteSource,
     StorageOptions,
     check_small,
     one_line,
     replacement_error,
+    unknown_option,
 )
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, connect, load_fs
 from spark_arrow_ipc.storage.paths import (
     ONE_KIND,
     SEPARATOR,
@@ -41,6 +46,85 @@ _DEFAULT: Final = "default"
 
 # By root, options and constructor
 _connections: Final = Connections[Any]("Hadoop, whose Java machine")
+
+
+_ENVIRONMENT: Final = (
+    "on every machine Java and Hadoop must be installed, JAVA_HOME and HADOOP_HOME be set (or ARROW_LIBHDFS_DIR to the "
+    "directory of libhdfs.so), and CLASSPATH be the output of 'hadoop classpath --glob'"
+)
+
+_INSTALL: Final = f"paths of hdfs and viewfs need pyarrow (pip install pyarrow); and {_ENVIRONMENT}"
+
+# Arguments of `pyarrow.fs.HadoopFileSystem`, and functions that convert a string to one.
+_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "user": str,
+    "kerb_ticket": str,
+    "buffer_size": int,
+}
+
+_PORT: Final = re.compile(r"(.*):([0-9]{1,5})")
+
+
+def load_fs() -> Any:
+    """Import pyarrow's file systems."""
+    try:
+        import pyarrow.fs
+    except ImportError as error:
+        raise UnsupportedError(_INSTALL) from error
+    return pyarrow.fs
+
+
+def connect(root: str, options: StorageOptions) -> Any:
+    """Return pyarrow's file system of a root, ``hdfs://host:port``."""
+    arguments, settings = _arguments(options)
+    match = _PORT.fullmatch(root)
+    host, port = (match[1], int(match[2])) if match else (root, 0)
+    if host.partition("://")[2] == "default":
+        host = "default"
+    try:
+        return load_fs().HadoopFileSystem(host, port, extra_conf=settings or None, **arguments)
+    except OSError as error:
+        reason = one_line(str(error).partition("\n")[0], options)
+        if reason.startswith("Unable to load"):
+            raise UnsupportedError(
+                f"Hadoop's client could not be loaded ({reason}): {_ENVIRONMENT}", path=root
+            ) from None
+        raise OSError(
+            error.errno,
+            f"no connection to Hadoop ({reason}); the reason is on the standard error stream; {_ENVIRONMENT}",
+            root,
+        ) from None
+
+
+def _arguments(options: StorageOptions) -> tuple[dict[str, Any], dict[str, str]]:
+    arguments: dict[str, Any] = {}
+    settings: dict[str, str] = {}
+    for name, value in options:
+        if "." in name:
+            settings[name] = value
+        elif name not in _OPTIONS:
+            others = f"there are {', '.join(_OPTIONS)}, and Hadoop's own with a dot"
+            raise unknown_option(name, _OPTIONS, "Hadoop", others)
+        else:
+            try:
+                arguments[name] = _OPTIONS[name](value)
+            except ValueError:
+                raise OptionError(f"the option {PREFIX}{name} must be a whole number") from None
+    return arguments, settings
+
+
+class HadoopSource(RemoteSource):
+    """A file of HDFS, which is closed when its last read has ended."""
+
+    def close(self) -> None:
+        """Drop the file; reads after it fail."""
+        super().close()
+
+        # The file itself is closed when no read refers to it: closing it during a read is not safe.
+        def fail(_start: int, _into: memoryview) -> None:
+            raise ValueError("the file is closed")
+
+        self._fetch = fail
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,9 +7,8 @@ import pytest
 from pyarrow import fs
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage import hadoop_connect
-from spark_arrow_ipc.storage.hadoop import HadoopStorage
-from spark_arrow_ipc.storage.hadoop_connect import connect
+from spark_arrow_ipc.storage import hadoop
+from spark_arrow_ipc.storage.hadoop import HadoopStorage, connect
 
 SECRET = "hunter2-very-secret"
 
@@ -22,7 +21,7 @@ def made(monkeypatch, error=None):
         if error is not None:
             raise error
 
-    monkeypatch.setattr(hadoop_connect, "load_fs", lambda: SimpleNamespace(HadoopFileSystem=make))
+    monkeypatch.setattr(hadoop, "load_fs", lambda: SimpleNamespace(HadoopFileSystem=make))
     return calls
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.storage.hadoop_connect import HadoopSource
+from spark_arrow_ipc.storage.hadoop import HadoopSource
 
 
 def test_a_closed_source_reads_nothing_and_lets_go_of_the_file():

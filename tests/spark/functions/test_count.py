@@ -98,7 +98,7 @@ def test_what_this_process_cannot_see_is_left_to_tasks(lake, make, monkeypatch):
 
 @pytest.mark.parametrize("path", ["hdfs://namenode:8020/t", ["viewfs:///t/a.arrow", "viewfs:///t/b.arrow"]])
 def test_no_jvm_is_started_in_this_process(lake, path, monkeypatch):
-    monkeypatch.setattr("spark_arrow_ipc.storage.hadoop_connect.load_fs", lambda: pytest.fail("a JVM was started"))
+    monkeypatch.setattr("spark_arrow_ipc.storage.hadoop.load_fs", lambda: pytest.fail("a JVM was started"))
     assert lake.exists()
     assert count(Classic(), path) == TASKS
 
