@@ -371,11 +371,11 @@ class error_context:  # noqa: N801 - used as a statement, `with error_context(pa
     def add_to(self, error: BaseException) -> None:
         """Add the place to an error, where a `with` statement for each small batch would take longer than what it guards."""
         if isinstance(error, MemoryError):
-            made = LimitError(
+            limit_error = LimitError(
                 "there is not enough memory for this; read fewer columns, or give the process more memory"
             )
-            self.add_to(made)
-            raise made from error
+            self.add_to(limit_error)
+            raise limit_error from error
         if isinstance(error, ArrowIpcError):
             for name, value in zip(_PLACE, self._values, strict=True):
                 if value is not None and getattr(error, name) is None:
@@ -392,9 +392,9 @@ def cut_repr(value: object, most: int = _SHOWN) -> str:
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
-def unfit(wanted: str, type_: object, value: object) -> str:
-    """Return the message ``expected <wanted> for <type>, found <value>``; a long value is cut."""
-    return f"expected {wanted} for {type_}, found {cut_repr(value)}"
+def unfit(expected: str, type_: object, value: object) -> str:
+    """Return the message ``expected <expected> for <type>, found <value>``; a long value is cut."""
+    return f"expected {expected} for {type_}, found {cut_repr(value)}"
 
 
 _LISTED = 100

@@ -40,7 +40,7 @@ class Array(ArrayData):
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        _, array = c_data.take_array(source, cls)
+        _, array = c_data.import_array(source, cls)
         validate.check_sizes(array, "")
         return array
 
@@ -48,7 +48,7 @@ class Array(ArrayData):
         """Return the type as a capsule."""
         from spark_arrow_ipc.arrow import c_data
 
-        capsule: object = c_data.lend_type(self.type).__arrow_c_schema__()
+        capsule: object = c_data.export_type(self.type).__arrow_c_schema__()
         return capsule
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
@@ -58,7 +58,7 @@ class Array(ArrayData):
         """
         from spark_arrow_ipc.arrow import c_data
 
-        capsules: tuple[object, object] = c_data.lend_array(self).__arrow_c_array__()
+        capsules: tuple[object, object] = c_data.export_array(self).__arrow_c_array__()
         return capsules
 
     def __arrow_c_device_array__(
@@ -67,7 +67,7 @@ class Array(ArrayData):
         """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
         from spark_arrow_ipc.arrow import c_data
 
-        capsules: tuple[object, object] = c_data.lend_array(self).__arrow_c_device_array__(**others)
+        capsules: tuple[object, object] = c_data.export_array(self).__arrow_c_device_array__(**others)
         return capsules
 
     def to_pylist(self) -> list[Any]:

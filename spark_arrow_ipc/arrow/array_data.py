@@ -294,7 +294,7 @@ def dtype_of(type_: t.DataType) -> np.dtype[Any]:
     return row(type_)
 
 
-def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
+def view_as(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
     """Return `length` elements from element `offset` on as a read-only view; InvalidBodyError if it ends before."""
     dtype = np.dtype(dtype)
     if length == 0:
@@ -324,7 +324,7 @@ def buffer_of(array: ArrayData, role: Role) -> memoryview | None:
 def _slots(array: ArrayData, role: Role) -> NDArray:
     layouts = LAYOUTS[type(array.type)].buffers
     bit_width = next((b.bit_width for b in layouts if b.role is role), 0)
-    return typed(buffer_of(array, role), _SIGNED[bit_width], array.offset, array.length)
+    return view_as(buffer_of(array, role), _SIGNED[bit_width], array.offset, array.length)
 
 
 def data_values(array: ArrayData) -> NDArray:
@@ -333,11 +333,11 @@ def data_values(array: ArrayData) -> NDArray:
     Shape ``(length,)`` of `DTYPES`; booleans as a copy; `FixedSizeBinary` as uint8 of shape
     ``(length, byte_width)``; a `Dictionary`'s indices.
     """
-    return _DATA.get(type(array.type), _fixed)(array)
+    return _DATA.get(type(array.type), _primitive)(array)
 
 
-def _fixed(array: ArrayData) -> NDArray:
-    return typed(buffer_of(array, Role.DATA), dtype_of(array.type), array.offset, array.length)
+def _primitive(array: ArrayData) -> NDArray:
+    return view_as(buffer_of(array, Role.DATA), dtype_of(array.type), array.offset, array.length)
 
 
 def _bits(array: ArrayData) -> NDArray:
@@ -348,7 +348,7 @@ def _bits(array: ArrayData) -> NDArray:
 def _rows(array: ArrayData) -> NDArray:
     assert isinstance(array.type, t.FixedSizeBinary)
     width = array.type.byte_width
-    flat = typed(buffer_of(array, Role.DATA), np.uint8, array.offset * width, array.length * width)
+    flat = view_as(buffer_of(array, Role.DATA), np.uint8, array.offset * width, array.length * width)
     return flat.reshape(array.length, width)
 
 
@@ -363,7 +363,7 @@ def value_offsets(array: ArrayData) -> NDArray:
     number, dtype = _OFFSETS[type(array.type)]
     if array.length == 0:
         return np.zeros(1, dtype)
-    return typed(array.buffers[number], dtype, array.offset, array.length + 1)
+    return view_as(array.buffers[number], dtype, array.offset, array.length + 1)
 
 
 _OFFSETS: Mapping[type[t.DataType], tuple[int, np.dtype[Any]]] = {
@@ -397,7 +397,7 @@ def type_ids(array: ArrayData) -> NDArray:
 
 def views(array: ArrayData) -> NDArray:
     """Return the views of a `BinaryView` or `Utf8View`: dtype `VIEW`, shape ``(length,)``."""
-    return typed(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
+    return view_as(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
 
 
 def validity_mask(array: ArrayData, start: int = 0, stop: int | None = None) -> npt.NDArray[np.bool_] | None:

@@ -18,9 +18,9 @@ from spark_arrow_ipc.arrow.pyarrow_bridge import (
     exact_schema_to_pyarrow,
     exact_type_to_pyarrow,
     field_from_pyarrow,
+    from_pyarrow_as,
     metadata_to_pyarrow,
     pairs_of,
-    taken,
     to_pyarrow,
     type_to_pyarrow,
 )
@@ -57,23 +57,23 @@ class ArrowStreamExportable(Protocol):
         """Return a capsule of the stream."""
 
 
-# ---- lending
+# ---- export
 
 
-def lend_type(type_: t.DataType) -> pa.DataType:
+def export_type(type_: t.DataType) -> pa.DataType:
     """Return pyarrow's type, which has ``__arrow_c_schema__``."""
     _has_lone_intervals(type_)
     return exact_type_to_pyarrow(type_)
 
 
-def lend_schema(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> pa.Schema:
+def export_schema(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> pa.Schema:
     """Return pyarrow's schema, which has ``__arrow_c_schema__``."""
     _has_lone_intervals(t.Struct(fields))
     return exact_schema_to_pyarrow(fields, custom_metadata)
 
 
 @of_seen
-def lend_array(array: ArrayData) -> pa.Array:
+def export_array(array: ArrayData) -> pa.Array:
     """Return pyarrow's array over the same memory, which has ``__arrow_c_array__`` and ``__arrow_c_device_array__``."""
     is_lone = _has_lone_intervals(array.type)
     try:
@@ -83,18 +83,18 @@ def lend_array(array: ArrayData) -> pa.Array:
     return _as_type(theirs, exact_type_to_pyarrow(array.type)) if is_lone else theirs
 
 
-def lend_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.RecordBatch:
+def export_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.RecordBatch:
     """Return pyarrow's record batch of structs, over the same memory; it has the methods of an array, and a stream's."""
-    batch = pa.RecordBatch.from_struct_array(lend_array(structs))
+    batch = pa.RecordBatch.from_struct_array(export_array(structs))
     return batch.replace_schema_metadata(metadata_to_pyarrow(custom_metadata)) if custom_metadata else batch
 
 
-def stream_capsule(
+def export_stream(
     fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata, batches: Iterable[ArrayData]
 ) -> object:
     """Return a capsule of struct arrays, each taken when the consumer asks for it, in the consumer's thread."""
-    lent = (pa.RecordBatch.from_struct_array(lend_array(structs)) for structs in batches)
-    reader = pa.RecordBatchReader.from_batches(lend_schema(fields, custom_metadata), _WithErrorsOfC(lent))
+    exported = (pa.RecordBatch.from_struct_array(export_array(structs)) for structs in batches)
+    reader = pa.RecordBatchReader.from_batches(export_schema(fields, custom_metadata), _WithErrorsOfC(exported))
     capsule: object = reader.__arrow_c_stream__()
     return capsule
 
@@ -123,7 +123,7 @@ def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
     # (nulls, run ends) the length of another array, and readers of unions and lists then leave the memory.
     _, data = array.__arrow_c_array__()
     try:
-        return pa.array(_Given((type_.__arrow_c_schema__(), data)))
+        return pa.array(_CapsuleHolder((type_.__arrow_c_schema__(), data)))
     except KeyError:  # of pyarrow's classes of arrays, by the number of a type
         raise UnsupportedError(
             f"pyarrow has no arrays of {type_} outside of lists, structs and record batches"
@@ -182,10 +182,10 @@ def check_requested(fields: Iterable[t.Field], requested: object | None) -> None
         )
 
 
-# ---- taking
+# ---- import
 
 
-class _Given(NamedTuple):
+class _CapsuleHolder(NamedTuple):
     """The capsules of another library, as an object that pyarrow takes."""
 
     capsules: Any
@@ -231,30 +231,30 @@ def _errors_of(method: str, invalid: type[InvalidArrowError]) -> Iterator[None]:
 
 def _field_of(capsule: object) -> t.Field:
     with _errors_of("__arrow_c_schema__", InvalidMetadataError):
-        return field_from_pyarrow(pa.field(_Given(capsule)))
+        return field_from_pyarrow(pa.field(_CapsuleHolder(capsule)))
 
 
-def take_field(source: Any) -> t.Field:
+def import_field(source: Any) -> t.Field:
     """Return the type of an object with ``__arrow_c_schema__``, as a field."""
     return _field_of(_capsules(source, "__arrow_c_schema__"))
 
 
-def take_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
+def import_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
     """Return the type and the array that an object gives with ``__arrow_c_array__``, made by `make`."""
     method = "__arrow_c_array__"
     schema, array = _capsules(source, method)
     with _errors_of(method, InvalidMetadataError):
-        theirs = pa.field(_Given(schema))
+        theirs = pa.field(_CapsuleHolder(schema))
         field = field_from_pyarrow(theirs)
     with _errors_of(method, InvalidBodyError):
-        return field, _take(pa.array(_Given((theirs.type.__arrow_c_schema__(), array))), field, make)
+        return field, _import(pa.array(_CapsuleHolder((theirs.type.__arrow_c_schema__(), array))), field, make)
 
 
-def _take(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
+def _import(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
     if _has_lone_intervals(field.type):
         theirs = _as_type(theirs, type_to_pyarrow(field.type))
     theirs.validate()  # lengths that are below 0, of which there is no Python object
-    array = taken(theirs, field.type, make)
+    array = from_pyarrow_as(theirs, field.type, make)
     if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):
         raise InvalidBodyError(
             expected=f"at most {_MOST_FREE_SLOTS:,} slots without memory",
@@ -268,7 +268,7 @@ _MOST_FREE_SLOTS: Final = 2**31 - 1
 """Slots of an array that has no memory (nulls, runs, structs without bitmaps), as `ipc.Limits.max_slots`."""
 
 
-class TakenStream:
+class ImportedStream:
     """The arrays of an object with ``__arrow_c_stream__``, in order and once."""
 
     _METHOD: Final = "__arrow_c_stream__"
@@ -276,7 +276,9 @@ class TakenStream:
     def __init__(self, source: Any) -> None:
         capsule = _capsules(source, self._METHOD)
         self._producer = type(source).__name__
-        self._reader: pa.RecordBatchReader | None = self._call(pa.RecordBatchReader.from_stream, _Given(capsule))
+        self._reader: pa.RecordBatchReader | None = self._call(
+            pa.RecordBatchReader.from_stream, _CapsuleHolder(capsule)
+        )
         with _errors_of(self._METHOD, InvalidMetadataError):
             fields = t.Struct(tuple(map(field_from_pyarrow, self._reader.schema)))
             self.field = t.Field("", fields, nullable=False, custom_metadata=pairs_of(self._reader.schema))
@@ -290,7 +292,7 @@ class TakenStream:
             self.close()
             return None
         with _errors_of(self._METHOD, InvalidBodyError):
-            return _take(batch.to_struct_array(), self.field, make)
+            return _import(batch.to_struct_array(), self.field, make)
 
     def close(self) -> None:
         """Release the stream. Arrays that were taken stay valid."""

@@ -50,10 +50,10 @@ def child_path(parent: t.DataType, path: str, child: t.Field) -> str:
 
     Paths are for people to read: a long one loses its beginning.
     """
-    return shortened(f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}")
+    return shorten(f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}")
 
 
-def shortened(path: str) -> str:
+def shorten(path: str) -> str:
     """Return a path without its beginning if it is too long to read."""
     return path if len(path) <= _LONGEST_PATH else f"...{path[-_LONGEST_PATH:]}"
 
@@ -160,14 +160,14 @@ def _skip_blanks(string: str, at: int) -> int:
 
 def find_columns(
     names: Sequence[str],
-    asked: Iterable[str],
+    requested: Iterable[str],
     above: str | None = None,
     *,
     absent: int | None = None,
     is_case_sensitive: IsCaseSensitive | None = None,
     others: Sequence[str] = (),
 ) -> list[int]:
-    """Return the position of each name that is asked for among `names`. O(names + asked).
+    """Return the position of each name that is asked for among `names`. O(names + requested).
 
     An absent name has the position `absent`; without that it is a ColumnNotFoundError, as is a name that stands for
     several columns: the message lists the names or the positions, below the struct `above`, and the names of columns
@@ -175,9 +175,9 @@ def find_columns(
     """
     index = _Names(names, others)
     if absent is None:
-        positions: list[int | None] = [index.position(name, above) for name in asked]
+        positions: list[int | None] = [index.position(name, above) for name in requested]
     else:
-        positions = [index.find(name, above) for name in asked]
+        positions = [index.find(name, above) for name in requested]
     if is_case_sensitive is not None:
         index.check_case({position for position in positions if position is not None}, above, is_case_sensitive)
     return [absent if position is None else position for position in positions]  # type: ignore[misc]  # absent names raised
@@ -308,14 +308,14 @@ class _AnyCase:
         self._by_position: set[Positions] = set()
 
     def check_case(
-        self, fields: Sequence[t.Field], found: Sequence[Positions], is_case_sensitive: IsCaseSensitive
+        self, fields: Sequence[t.Field], resolved: Sequence[Positions], is_case_sensitive: IsCaseSensitive
     ) -> None:
         """Raise where one of several names that differ in case alone was found by its name."""
         for above, names in self._levels.items():
-            chosen = {path[len(above)] for path in found if path[: len(above)] == above and len(path) > len(above)}
-            place = ".".join(field.name for field in fields_along(fields, above)) if above else None
+            chosen = {path[len(above)] for path in resolved if path[: len(above)] == above and len(path) > len(above)}
+            context = ".".join(field.name for field in fields_along(fields, above)) if above else None
             chosen -= {position for position in chosen if (*above, position) in self._by_position}
-            names.check_case(chosen, place, is_case_sensitive)
+            names.check_case(chosen, context, is_case_sensitive)
 
     def __call__(
         self, fields: Sequence[t.Field], step: int | str, positions: Positions, above: str | None
@@ -392,4 +392,4 @@ class _Names:
 
 
 def _place(name: str, above: str | None) -> str:
-    return shortened(name if above is None else f"{above}.{name}")
+    return shorten(name if above is None else f"{above}.{name}")

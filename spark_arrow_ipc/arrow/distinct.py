@@ -30,9 +30,9 @@ from spark_arrow_ipc.arrow.equality import (
     Words,
     as_bits,
     differ,
+    member_slots,
     null_slots,
     ranges_in_pieces,
-    selected,
     words_at,
 )
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, Family, by_type
@@ -81,17 +81,17 @@ class HashTable:
         """
         self._reserve(len(hashes_))
         places = (hashes_ & np.uint64(len(self._ids) - 1)).view(np.int64)
-        found = np.empty(len(hashes_), np.int64)
+        equal = np.empty(len(hashes_), np.int64)
         is_added = np.zeros(len(hashes_), np.bool_)
         pending = np.arange(len(hashes_))
         while len(pending):
             self._probe(hashes_, base, pending, places)
-            found[pending] = self._ids[places[pending]]
-            is_new = found[pending] == base + pending
+            equal[pending] = self._ids[places[pending]]
+            is_new = equal[pending] == base + pending
             is_added[pending[is_new]] = True
             # Slots of one hash that differ go on behind their places.
             doubtful = pending[~is_new]
-            pending = doubtful[unequal(doubtful, found[doubtful])]
+            pending = doubtful[unequal(doubtful, equal[doubtful])]
             places[pending] = places[pending] + 1 & len(self._ids) - 1
         added = places[is_added]
         self._used += len(added)
@@ -99,7 +99,7 @@ class HashTable:
         def rename(ids: Slots) -> None:
             self._ids[added] = ids
 
-        return found, rename
+        return equal, rename
 
     def _probe(self, hashes_: Words, base: int, slots: Slots, places: Slots) -> None:
         """Move the places of slots on to the next one of the same hash, or to a free one, which becomes theirs."""
@@ -191,21 +191,21 @@ def _of_texts(array: ArrayData, slots: Slots) -> Words:
 
 def _of_ranges(region: Any, starts: Slots, sizes: Slots) -> Words:
     """Return the hashes of ranges of bytes."""
-    found = sizes.astype(np.uint64) * _OF_SIZE
+    sums = sizes.astype(np.uint64) * _OF_SIZE
     rest = np.arange(len(sizes))
     for word in range(FEW_WORDS):
         before = word * WORD_NBYTES
         if (sizes[rest] <= before).any():
             rest = rest[sizes[rest] > before]
         if not len(rest):
-            return _mix(found)
-        found[rest] += _product(words_at(region, starts[rest] + before, sizes[rest] - before), _FEW_KEYS[word])
+            return _mix(sums)
+        sums[rest] += _product(words_at(region, starts[rest] + before, sizes[rest] - before), _FEW_KEYS[word])
     words = np.maximum((sizes[rest] + WORD_NBYTES - 1 >> 3) - FEW_WORDS, 0)
     for start, stop, lengths, of_range, element in ranges_in_pieces(words):
         done, of_slot = element + FEW_WORDS << 3, rest[of_range]
         word_of_each = words_at(region, starts[of_slot] + done, sizes[of_slot] - done)
-        found[rest[start:stop]] += _sum_ranges(_product(word_of_each, _keys_of(element + FEW_WORDS)), lengths)
-    return _mix(found)
+        sums[rest[start:stop]] += _sum_ranges(_product(word_of_each, _keys_of(element + FEW_WORDS)), lengths)
+    return _mix(sums)
 
 
 def _product(words: Words, keys: Words | np.uint64) -> Words:
@@ -238,7 +238,7 @@ def _of_structs(array: ArrayData, slots: Slots) -> Words:
 
 def _of_unions(array: ArrayData, slots: Slots) -> Words:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
-    ids, where = array_data.type_ids(array)[slots], selected(array, slots)
+    ids, where = array_data.type_ids(array)[slots], member_slots(array, slots)
     words = np.zeros(len(slots), np.uint64)
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
         members = np.flatnonzero(ids == type_id)

@@ -112,8 +112,8 @@ def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slo
 
 def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """Return what `differ` returns, all at once; the caller has asked `check_expansion`."""
-    a, i, a_null = decoded(a, i)
-    b, j, b_null = decoded(b, j)
+    a, i, a_null = resolve_encoding(a, i)
+    b, j, b_null = resolve_encoding(b, j)
     differing: Bools = a_null != b_null
     both = np.flatnonzero(~(a_null | b_null))
     if len(both):
@@ -122,7 +122,7 @@ def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     return differing
 
 
-def decoded(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
+def resolve_encoding(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
     """Follow dictionaries and runs: return the array of the values, their slots in it, and a mask of nulls."""
     null = null_slots(array, slots)
     while isinstance(array.type, t.Dictionary | t.RunEndEncoded):
@@ -284,7 +284,7 @@ def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     assert isinstance(a.type, t.SparseUnion | t.DenseUnion)
     ids, other = array_data.type_ids(a)[i], array_data.type_ids(b)[j]
     differing: Bools = ids != other
-    a_where, b_where = selected(a, i), selected(b, j)
+    a_where, b_where = member_slots(a, i), member_slots(b, j)
     for type_id, ours, theirs in zip(a.type.type_ids, a.children, b.children, strict=True):
         members = np.flatnonzero((ids == type_id) & ~differing)
         if len(members):
@@ -292,7 +292,7 @@ def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     return differing
 
 
-def selected(array: ArrayData, slots: Slots) -> Slots:
+def member_slots(array: ArrayData, slots: Slots) -> Slots:
     """Return the slot that each slot of a union selects in its child."""
     if isinstance(array.type, t.DenseUnion):
         return array_data.positions(array)[slots].astype(np.int64)
@@ -300,7 +300,7 @@ def selected(array: ArrayData, slots: Slots) -> Slots:
 
 
 def _never(_: ArrayData, i: Slots, __: ArrayData, ___: Slots) -> Bools:
-    """Compare slots of families that never get here: nulls, and those that `decoded` replaces."""
+    """Compare slots of families that never get here: nulls, and those that `resolve_encoding` replaces."""
     return np.zeros(len(i), np.bool_)
 
 

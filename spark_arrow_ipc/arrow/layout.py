@@ -124,7 +124,7 @@ class Layout:
         return bool(self.buffers) and self.buffers[-1].role is Role.VARIADIC
 
     @property
-    def fixed_buffers(self) -> int:
+    def num_fixed_buffers(self) -> int:
         """The number of buffers, not counting the variadic ones."""
         return len(self.buffers) - self.is_variadic
 
@@ -133,7 +133,7 @@ _VALIDITY = BufferLayout(Role.VALIDITY, 1)
 _VALUE_BYTES = BufferLayout(Role.BYTES, 8)
 
 
-def _fixed(swap: Swap = Swap.UNIT, family: Family = Family.FIXED_WIDTH) -> Layout:
+def _primitive(swap: Swap = Swap.UNIT, family: Family = Family.FIXED_WIDTH) -> Layout:
     return Layout(family, (_VALIDITY, BufferLayout(Role.DATA, 0, swap)))
 
 
@@ -156,18 +156,18 @@ _TYPE_IDS = BufferLayout(Role.TYPE_IDS, 8)
 
 LAYOUTS: Mapping[type[t.DataType], Layout] = {
     t.Null: Layout(Family.NULL, ()),
-    t.Bool: _fixed(Swap.NONE, Family.BITS),
-    t.Int: _fixed(),
-    t.FloatingPoint: _fixed(),
-    t.Decimal: _fixed(),
-    t.Date: _fixed(),
-    t.Time: _fixed(),
-    t.Timestamp: _fixed(),
-    t.Duration: _fixed(),
-    t.IntervalYearMonth: _fixed(),
-    t.IntervalDayTime: _fixed(Swap.DAY_TIME),
-    t.IntervalMonthDayNano: _fixed(Swap.MONTH_DAY_NANO),
-    t.FixedSizeBinary: _fixed(Swap.NONE),
+    t.Bool: _primitive(Swap.NONE, Family.BITS),
+    t.Int: _primitive(),
+    t.FloatingPoint: _primitive(),
+    t.Decimal: _primitive(),
+    t.Date: _primitive(),
+    t.Time: _primitive(),
+    t.Timestamp: _primitive(),
+    t.Duration: _primitive(),
+    t.IntervalYearMonth: _primitive(),
+    t.IntervalDayTime: _primitive(Swap.DAY_TIME),
+    t.IntervalMonthDayNano: _primitive(Swap.MONTH_DAY_NANO),
+    t.FixedSizeBinary: _primitive(Swap.NONE),
     t.Binary: _binary(32),
     t.LargeBinary: _binary(64),
     t.BinaryView: _VIEWS,
@@ -184,7 +184,7 @@ LAYOUTS: Mapping[type[t.DataType], Layout] = {
     t.SparseUnion: Layout(Family.SPARSE_UNION, (_TYPE_IDS,)),
     t.DenseUnion: Layout(Family.DENSE_UNION, (_TYPE_IDS, BufferLayout(Role.POSITIONS, 32, Swap.UNIT))),
     t.RunEndEncoded: Layout(Family.RUN_END_ENCODED, ()),
-    t.Dictionary: _fixed(family=Family.DICTIONARY),
+    t.Dictionary: _primitive(family=Family.DICTIONARY),
 }
 """One row for each type class; a test proves that none is missing."""
 
@@ -263,7 +263,7 @@ def bit_width_of(type_: t.DataType, buffer: BufferLayout) -> int:
     return buffer.bit_width or (BIT_WIDTHS[type(type_)](type_) if buffer.role is Role.DATA else 0)
 
 
-def needed_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
+def least_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
     """Return how many bytes a buffer must hold at least for `length` slots."""
     factor, extra = SLOTS[buffer.role]
     return slots_nbytes(length, extra, factor * bit_width_of(type_, buffer))

@@ -95,10 +95,10 @@ def buffers_of(array: ArrayData) -> list[pa.Buffer | None]:
 
 def from_pyarrow(array: pa.Array, make: Callable[..., _A]) -> _A:
     """Return pyarrow's array as ours, of the class `make`, sharing all memory; a slice keeps its offset. O(buffers)."""
-    return taken(array, type_from_pyarrow(array.type), make)
+    return from_pyarrow_as(array, type_from_pyarrow(array.type), make)
 
 
-def taken(array: pa.Array, type_: t.DataType, make: Callable[..., _A]) -> _A:
+def from_pyarrow_as(array: pa.Array, type_: t.DataType, make: Callable[..., _A]) -> _A:
     """Return pyarrow's array as one of a type that has the same layout."""
     array = getattr(array, "storage", array)
     special = _SPECIAL.get(type(type_))
@@ -106,7 +106,9 @@ def taken(array: pa.Array, type_: t.DataType, make: Callable[..., _A]) -> _A:
         imported: _A = special(array, type_, make)
         return imported
     listed = _CHILDREN.get(type(type_), _no_children)(array)
-    children = tuple(taken(child, field.type, make) for child, field in zip(listed, type_.children, strict=True))
+    children = tuple(
+        from_pyarrow_as(child, field.type, make) for child, field in zip(listed, type_.children, strict=True)
+    )
     counted = LAYOUTS[type(type_)].has_validity or isinstance(type_, t.Null)
     nulls = array.null_count if counted else 0
     offset = array.offset if len(array) else 0  # others' buffers may be empty then, too
@@ -152,15 +154,15 @@ _CHILDREN: Mapping[type[t.DataType], Callable[[pa.Array], tuple[pa.Array, ...]]]
 
 
 def _from_dictionary(array: pa.DictionaryArray, type_: t.Dictionary, make: Callable[..., _A]) -> _A:
-    indices = taken(array.indices, type_.index, make)
-    values = taken(array.dictionary, type_.value, make)
+    indices = from_pyarrow_as(array.indices, type_.index, make)
+    values = from_pyarrow_as(array.dictionary, type_.value, make)
     return make(type_, len(array), array.null_count, indices.buffers, (), values, indices.offset)
 
 
 def _from_fields(array: pa.StructArray | pa.UnionArray, type_: t.DataType, make: Callable[..., _A]) -> _A:
     """Return a struct or a sparse union, whose fields pyarrow gives sliced as the array itself."""
     offset = array.offset if len(array) else 0
-    children = tuple(taken(array.field(i), field.type, make) for i, field in enumerate(type_.children))
+    children = tuple(from_pyarrow_as(array.field(i), field.type, make) for i, field in enumerate(type_.children))
     if offset:
         children = tuple(_remove_slice(child, offset) for child in children)
     nulls = array.null_count if isinstance(type_, t.Struct) else 0
@@ -175,7 +177,10 @@ def _remove_slice(array: _A, slots: int) -> _A:
 
 
 def _from_run_ends(array: pa.RunEndEncodedArray, type_: t.RunEndEncoded, make: Callable[..., _A]) -> _A:
-    children = (taken(array.run_ends, type_.run_ends.type, make), taken(array.values, type_.values.type, make))
+    children = (
+        from_pyarrow_as(array.run_ends, type_.run_ends.type, make),
+        from_pyarrow_as(array.values, type_.values.type, make),
+    )
     return make(type_, len(array), 0, (), children, None, array.offset)
 
 

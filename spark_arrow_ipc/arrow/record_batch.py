@@ -54,15 +54,15 @@ class LazyColumns(Sequence[Array]):
         """Put an array of the same values in the place of one."""
         self._columns[position] = column
 
-    def made(self, position: int) -> Array | None:
+    def peek(self, position: int) -> Array | None:
         """Return the array at a position, or None if it has not been asked for."""
         return self._columns[position]
 
     def some(self, positions: Sequence[int]) -> tuple[Array, ...]:
         """Return the arrays at some positions, in that order."""
         missing = [i for i in positions if self._columns[i] is None]
-        for i, made in zip(missing, self._make(missing) if missing else (), strict=True):
-            self._columns[i] = made
+        for i, array in zip(missing, self._make(missing) if missing else (), strict=True):
+            self._columns[i] = array
         # None of them is None any more, which a type checker does not see.
         return tuple(column for i in positions if (column := self._columns[i]) is not None)
 
@@ -74,8 +74,8 @@ def pick(columns: Sequence[Array], positions: Sequence[int]) -> Sequence[Array]:
     """Return the columns at some positions, in that order; of lazy ones, none is made."""
     if not isinstance(columns, LazyColumns):
         return tuple(columns[i] for i in positions)
-    columns_so_far = [columns.made(i) for i in positions]
-    return LazyColumns(columns_so_far, lambda asked: columns.some([positions[i] for i in asked]))
+    columns_so_far = [columns.peek(i) for i in positions]
+    return LazyColumns(columns_so_far, lambda numbers: columns.some([positions[i] for i in numbers]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +162,7 @@ class RecordBatch:
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        field, array = c_data.take_array(source, Array)
+        field, array = c_data.import_array(source, Array)
         return cls.of_structs(Schema.of_struct(field), array, full=validation == "full")
 
     @classmethod
@@ -196,27 +196,27 @@ class RecordBatch:
         SchemaMismatchError
             The requested schema has other columns. Other types are not provided: "conversion is best-effort".
         """
-        capsules: tuple[object, object] = self._lent(requested_schema).__arrow_c_array__()
+        capsules: tuple[object, object] = self._export(requested_schema).__arrow_c_array__()
         return capsules
 
     def __arrow_c_device_array__(
         self, requested_schema: object | None = None, **others: object
     ) -> tuple[object, object]:
         """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
-        capsules: tuple[object, object] = self._lent(requested_schema).__arrow_c_device_array__(**others)
+        capsules: tuple[object, object] = self._export(requested_schema).__arrow_c_device_array__(**others)
         return capsules
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
-        capsule: object = self._lent(requested_schema).__arrow_c_stream__()
+        capsule: object = self._export(requested_schema).__arrow_c_stream__()
         return capsule
 
-    def _lent(self, requested_schema: object | None) -> Any:
+    def _export(self, requested_schema: object | None) -> Any:
         """Return pyarrow's record batch over the same memory."""
         from spark_arrow_ipc.arrow import c_data
 
         c_data.check_requested(self.schema.fields, requested_schema)
-        return c_data.lend_batch(self.as_structs(), self.schema.custom_metadata)
+        return c_data.export_batch(self.as_structs(), self.schema.custom_metadata)
 
     def as_structs(self) -> Array:
         """Return the columns as one struct array, sharing memory."""
@@ -308,7 +308,7 @@ class RecordBatchStream:
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        stream = c_data.TakenStream(source)
+        stream = c_data.ImportedStream(source)
         try:
             return cls(stream, Schema.of_struct(stream.field), full=validation == "full")
         except BaseException:
@@ -339,7 +339,7 @@ class RecordBatchStream:
         from spark_arrow_ipc.arrow import c_data
 
         c_data.check_requested(self.schema.fields, requested_schema)
-        return c_data.stream_capsule(
+        return c_data.export_stream(
             self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
         )
 

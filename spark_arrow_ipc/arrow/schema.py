@@ -51,7 +51,7 @@ class Schema:
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        return cls.of_struct(c_data.take_field(source))
+        return cls.of_struct(c_data.import_field(source))
 
     @classmethod
     def of_struct(cls, field: Field) -> Schema:
@@ -70,7 +70,7 @@ class Schema:
         """Return a capsule of the schema (the Arrow PyCapsule interface). O(fields)."""
         from spark_arrow_ipc.arrow import c_data
 
-        capsule: object = c_data.lend_schema(self.fields, self.custom_metadata).__arrow_c_schema__()
+        capsule: object = c_data.export_schema(self.fields, self.custom_metadata).__arrow_c_schema__()
         return capsule
 
     def __len__(self) -> int:

@@ -64,9 +64,9 @@ class TimeUnit(IntEnum):
         return (1, 1_000, 1_000_000, 1_000_000_000)[self]
 
 
-def _require(condition: bool, expected: str, found: object) -> None:
+def _require(condition: bool, expected: str, actual: object) -> None:
     if not condition:
-        raise ValueError(f"expected {expected}, found {found}")
+        raise ValueError(f"expected {expected}, found {actual}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Buffer
-from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, by_type, child_slots, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, by_type, child_slots, least_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError
 
 Ranges: TypeAlias = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ def of_seen(function: Callable[_P, _T]) -> Callable[_P, _T]:
             if not _RETRIES.get():
                 raise
             try:
-                cleared = [*map(_cleared, args)]
+                cleared = [*map(_clear_argument, args)]
             except (ArrowIpcError, LookupError, ValueError):
                 raise error from None  # of arrays of wrong sizes
         token = _RETRIES.set(False)
@@ -69,11 +69,11 @@ def of_seen(function: Callable[_P, _T]) -> Callable[_P, _T]:
     return call
 
 
-def _cleared(argument: Any) -> Any:
+def _clear_argument(argument: Any) -> Any:
     """Return an array, or a sequence of arrays, without unseen slots, and anything else as it is."""
     if isinstance(argument, ArrayData):
         return clear_unseen(argument)
-    return [*map(_cleared, argument)] if isinstance(argument, list | tuple) else argument
+    return [*map(_clear_argument, argument)] if isinstance(argument, list | tuple) else argument
 
 
 class _Seen(NamedTuple):
@@ -135,7 +135,7 @@ def _ranges(mask: _Bools) -> Ranges:
     return np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
 
 
-def _joined(starts: npt.NDArray[Any], stops: npt.NDArray[Any], most: int) -> Ranges:
+def _join_ranges(starts: npt.NDArray[Any], stops: npt.NDArray[Any], most: int) -> Ranges:
     """Return ranges in any order, which may overlap and end anywhere, as ranges up to a slot that rise and are apart."""
     starts = np.clip(starts.astype(np.int64, copy=False), 0, most)
     stops = np.clip(stops.astype(np.int64, copy=False), 0, most)
@@ -149,7 +149,7 @@ def _joined(starts: npt.NDArray[Any], stops: npt.NDArray[Any], most: int) -> Ran
 
 def _of_slots(slots: npt.NDArray[np.int64]) -> Ranges:
     """Return the ranges of slots, each of which occurs once, that rise."""
-    return _joined(slots, slots + 1, _MOST)
+    return _join_ranges(slots, slots + 1, _MOST)
 
 
 _NONE: Final = np.zeros((0, 2), np.int64)
@@ -158,8 +158,8 @@ _MOST: Final = 2**63 - 1
 
 def _valid(array: ArrayData, seen: _Seen) -> _Bools | None:
     """Return the mask of seen slots that are not null; None if all are."""
-    own, mask = array_data.validity_mask(array), seen.mask(array.length)
-    return own if mask is None else mask if own is None else mask & own
+    validity, mask = array_data.validity_mask(array), seen.mask(array.length)
+    return validity if mask is None else mask if validity is None else mask & validity
 
 
 def _valid_ranges(array: ArrayData, seen: _Seen) -> Ranges:
@@ -239,7 +239,7 @@ def _zeros(array: _A, length: int = 1) -> _A | None:
         end = np.full(1, length, array_data.dtype_of(type_.run_ends.type))
         children[0] = replace(array.children[0], length=1, null_count=0, buffers=(None, _bytes(end)), offset=0)
     buffers = tuple(
-        None if row.role is Role.VALIDITY else memoryview(_fill(type_, row) * needed_nbytes(type_, row, length))
+        None if row.role is Role.VALIDITY else memoryview(_fill(type_, row) * least_nbytes(type_, row, length))
         for row in LAYOUTS[type(type_)].buffers
         if row.role is not Role.VARIADIC
     )
@@ -285,7 +285,7 @@ def _bits(array: ArrayData, seen: _Seen) -> ArrayData:
     return array if mask is None else _with(array, seen, array_data.pack_bits(array_data.data_values(array) & mask))
 
 
-def _fixed(array: ArrayData, seen: _Seen) -> ArrayData:
+def _primitive(array: ArrayData, seen: _Seen) -> ArrayData:
     mask = seen.mask(array.length) if _holds_memory(array.type) else None
     if mask is None:
         return array
@@ -321,7 +321,7 @@ def _list(array: ArrayData, seen: _Seen) -> ArrayData:
     if not _are_sound(offsets, child.length):
         return array
     slots = _valid_ranges(array, seen)
-    elements = _joined(offsets[slots[:, 0]], offsets[slots[:, 1]], child.length)
+    elements = _join_ranges(offsets[slots[:, 0]], offsets[slots[:, 1]], child.length)
     return _with(array, seen, _bytes(offsets), children=(_clear(child, seen.below(field, elements)),))
 
 
@@ -339,14 +339,14 @@ def _list_view(array: ArrayData, seen: _Seen) -> ArrayData:
     positions, sizes = array_data.positions(array), array_data.sizes(array)
     (child,), (field,), mask = array.children, array.type.children, seen.mask(array.length)
     if mask is not None:
-        positions, sizes = (np.where(mask, own, 0).astype(own.dtype) for own in (positions, sizes))
+        positions, sizes = (np.where(mask, numbers, 0).astype(numbers.dtype) for numbers in (positions, sizes))
     starts, counts = positions.astype(np.int64), sizes.astype(np.int64)
     # A subtraction, because a sum of two int64 may overflow.
     used = (starts >= 0) & (counts >= 0) & (starts <= child.length - counts)
     valid = _valid(array, seen)
     if valid is not None:
         used &= valid
-    elements = _joined(starts[used], starts[used] + counts[used], child.length)
+    elements = _join_ranges(starts[used], starts[used] + counts[used], child.length)
     child = _clear(child, seen.below(field, elements))
     return _with(array, seen, _bytes(positions), _bytes(sizes), children=(child,))
 
@@ -355,7 +355,7 @@ def _parallel(array: ArrayData, seen: _Seen) -> ArrayData:
     """Clear a struct or a fixed-size list, whose children have so many slots for each of theirs."""
     size = child_slots(array.type) or 0
     slots = _valid_ranges(array, seen) * size
-    elements = _joined(slots[:, 0], slots[:, 1], array.length * size)
+    elements = _join_ranges(slots[:, 0], slots[:, 1], array.length * size)
     children = tuple(
         _clear(child.slice(array.offset * size, array.length * size), seen.below(field, elements))
         for field, child in zip(array.type.children, array.children, strict=True)
@@ -404,7 +404,7 @@ def _runs(array: ArrayData, seen: _Seen) -> ArrayData:
     slots = slots[slots[:, 0] < slots[:, 1]] + array.offset
     ends = array_data.data_values(run_ends)
     first, last = np.searchsorted(ends, slots[:, 0], "right"), np.searchsorted(ends, slots[:, 1] - 1, "right")
-    used = _joined(first, last + 1, values.length)
+    used = _join_ranges(first, last + 1, values.length)
     return replace(array, children=(run_ends, _clear(values, seen.below(array.type.children[1], used))))
 
 
@@ -431,7 +431,7 @@ _CLEAR: Final[Mapping[type[t.DataType], Callable[[Any, _Seen], Any]]] = {
         {
             Family.NULL: _same,
             Family.BITS: _bits,
-            Family.FIXED_WIDTH: _fixed,
+            Family.FIXED_WIDTH: _primitive,
             Family.BINARY: _binary,
             Family.VIEW: _views,
             Family.LIST: _list,

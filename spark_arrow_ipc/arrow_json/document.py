@@ -71,7 +71,7 @@ class Node:
         """Return an iterator over the elements of this JSON array: the first that is wrong ends the reading of millions."""
         return (Node(value, f"{self.path}[{i}]", self.error) for i, value in enumerate(self.array()))
 
-    def sized(self, count: int) -> list[Any]:
+    def array_of(self, count: int) -> list[Any]:
         """Return the bare values of this JSON array, which must have `count` elements."""
         values = self.array()
         if len(values) != count:

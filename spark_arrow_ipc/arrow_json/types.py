@@ -34,10 +34,10 @@ ANY_NUMBER = -1
 
 
 def _one_of(node: Node, enum: type[_Enum]) -> _Enum:
-    return enum[_checked(node, enum.__members__)]
+    return enum[_check_name(node, enum.__members__)]
 
 
-def _checked(node: Node, names: Mapping[str, object]) -> str:
+def _check_name(node: Node, names: Mapping[str, object]) -> str:
     name = node.string()
     return name if name in names else node.fail(f"one of {', '.join(names)}")
 
@@ -84,7 +84,7 @@ _INTERVALS: Mapping[str, t.DataType] = {
 
 
 def _interval(node: Node, _: Children) -> t.DataType:
-    return _INTERVALS[_checked(node.member("unit"), _INTERVALS)]
+    return _INTERVALS[_check_name(node.member("unit"), _INTERVALS)]
 
 
 def _map(node: Node, children: Children) -> t.DataType:
@@ -100,7 +100,7 @@ _UNIONS: Mapping[str, type[t.SparseUnion | t.DenseUnion]] = {"SPARSE": t.SparseU
 
 def _union(node: Node, children: Children) -> t.DataType:
     type_ids = tuple(type_id.int32() for type_id in node.member("typeIds").elements())
-    return _UNIONS[_checked(node.member("mode"), _UNIONS)](children, type_ids)
+    return _UNIONS[_check_name(node.member("mode"), _UNIONS)](children, type_ids)
 
 
 _FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
@@ -172,7 +172,7 @@ def custom_metadata_from_json(node: Node) -> t.CustomMetadata:
 
 
 def _from_type_object(node: Node, children: Children) -> t.DataType:
-    n_children, construct = _FROM_NAME[_checked(node.member("name"), _FROM_NAME)]
+    n_children, construct = _FROM_NAME[_check_name(node.member("name"), _FROM_NAME)]
     if n_children not in (ANY_NUMBER, len(children)):
         node.fail(f"a type with {len(children)} children")
     try:

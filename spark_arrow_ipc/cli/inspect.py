@@ -28,7 +28,7 @@ from spark_arrow_ipc.cli.shared.outline import BatchOutline, FileOutline, read_o
 from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, printable
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
@@ -215,7 +215,7 @@ def _partition_values(source: Input) -> Iterator[tuple[str, str, Any]]:
 def _statistics(outline: FileOutline, source: Input) -> BlockStatistics | None:
     if outline.format != Format.FILE:
         return None
-    with ipc.open_file(source.openable(), columns=known_columns) as reader:
+    with ipc.open_file(source.openable(), columns=select_known_columns) as reader:
         return file_statistics(reader)
 
 

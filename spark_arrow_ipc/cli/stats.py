@@ -43,7 +43,7 @@ from spark_arrow_ipc.dataset.statistics.read import (
     statistics_batch,
 )
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -190,7 +190,7 @@ def _add_file(source: Input, opened: Rows, columns: Sequence[_Column], *, scans:
     """Add the rows of a file, by its statistics or by reading it; return their number."""
     by_path = {column.path: column for column in columns if column.leaf is not None}
     if not scans and opened.reader.is_numbered:
-        with ipc.open_file(source.openable(), columns=known_columns) as reader:
+        with ipc.open_file(source.openable(), columns=select_known_columns) as reader:
             stored = file_statistics(reader)
         covered = set() if stored is None else {*stored.columns, *((f.name,) for f in source.fields)}
         if stored is not None and covered.issuperset(by_path):

@@ -82,7 +82,7 @@ class BatchReader:
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
         c_data.check_requested(self.schema.fields, requested_schema)
-        return c_data.stream_capsule(
+        return c_data.export_stream(
             self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
         )
 
@@ -281,7 +281,7 @@ class BatchesAhead:
             metadata = head[: block.metadata_nbytes]
             message = decode_message(split_block(metadata, block), self._columns.limits)
             expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
-            ranges = self._columns.wanted_ranges(message, WAITING_GAP_NBYTES)
+            ranges = self._columns.body_ranges(message, WAITING_GAP_NBYTES)
         except ArrowIpcError:  # reading the header again raises it, with its place
             return []
         return [(block.metadata_nbytes + start, stop - start) for start, stop in ranges if stop <= block.body_nbytes]

@@ -369,7 +369,7 @@ class FileReader(BatchReader):
         block = self._block(i)
         with self._at(i, block):
             message = self._read_batch_message(self._source, block, None)
-            ranges = self._columns.wanted_ranges(message, gap_nbytes(self._source))
+            ranges = self._columns.body_ranges(message, gap_nbytes(self._source))
             return block.metadata_nbytes + sum(stop - start for start, stop in ranges)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
@@ -407,7 +407,7 @@ class FileReader(BatchReader):
         metadata = self._read_metadata(source, block)
         if checksums is not None:
             check_header(metadata, checksums.header)
-        message = self._messages.known(metadata)
+        message = self._messages.find_alike(metadata)
         if message is None:
             start = block.metadata_nbytes - len(split_block(metadata, block))
             with inside(block.byte_offset + start):

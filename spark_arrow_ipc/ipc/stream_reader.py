@@ -309,7 +309,7 @@ class StreamReader(BatchReader):
                     self._begin_stream(following)
                 return None
             flatbuffer, body_offset = encapsulated
-            message = self._messages.known(flatbuffer)
+            message = self._messages.find_alike(flatbuffer)
             if message is None:
                 with inside(body_offset - len(flatbuffer)):
                     message = self._messages.decode(flatbuffer, 0, limits)

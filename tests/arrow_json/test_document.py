@@ -62,7 +62,7 @@ WRONG = [
     ("a member of an array", [], lambda node: node.member("a"), "expected an object at $.x, found []"),
     ("a member that is absent", {}, lambda node: node.member("a"), "expected a member 'a' at $.x, found {}"),
     ("elements of an object", {}, lambda node: node.elements(), "expected an array at $.x, found {}"),
-    ("too few values", [1], lambda node: node.sized(2), "expected 2 elements at $.x, found 1"),
+    ("too few values", [1], lambda node: node.array_of(2), "expected 2 elements at $.x, found 1"),
     ("an integer with a fraction", 1.5, lambda node: node.integer(), "expected an integer at $.x, found 1.5"),
     ("an integer that is true", True, lambda node: node.integer(), "expected an integer at $.x, found True"),
     ("an int32 of 33 bits", 1 << 31, lambda node: node.int32(), "expected an integer of 32 bits at $.x"),

@@ -196,7 +196,7 @@ def _column(node: Node, encoded: EncodedField, dictionaries: _Dictionaries) -> A
 
 def _valid(node: Node, length: int) -> list[bool]:
     bits = node.member("VALIDITY")
-    values = bits.sized(length)
+    values = bits.array_of(length)
     if not all(isinstance(bit, int) and 0 <= bit <= 1 for bit in values):
         bits.fail("zeros and ones")
     return [bool(bit) for bit in values]
@@ -221,7 +221,7 @@ class _Slots:
         """Decode the value of each slot; null slots become `null`."""
         node = self.node.member(key)
         made = []
-        for i, value in enumerate(node.sized(self.length)):
+        for i, value in enumerate(node.array_of(self.length)):
             if self.valid is not None and not self.valid[i]:
                 made.append(null)
                 continue
@@ -234,7 +234,7 @@ class _Slots:
     def integers(self, key: str, bit_width: int, count: int) -> list[memoryview | None]:
         """Return a buffer of `count` integers, those of null slots included."""
         node = self.node.member(key)
-        values = node.sized(count)
+        values = node.array_of(count)
         try:
             return [memoryview(b"".join(int_to_bytes(value, bit_width) for value in values))]
         except WRONG_VALUE as error:

@@ -57,7 +57,7 @@ def compact(array: Array) -> Array:
     return CHILDREN[type(array.type)](array, same)
 
 
-def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
+def mask_array(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Return the same slots, null also where a mask is false; types without a validity bitmap stay as they are."""
     validity = array_data.validity_mask(array)
     shown = mask if validity is None else mask & validity
@@ -94,7 +94,7 @@ def _offsets(array: Array, _: BufferLayout, __: Buffer | None) -> Buffer:
 
 
 def _bytes(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer:
-    start, stop = used_range(array)
+    start, stop = range_in_use(array)
     return memoryview(b"") if buffer is None else buffer[start:stop]
 
 
@@ -111,7 +111,7 @@ _BUFFERS: Mapping[Role, Callable[[Array, BufferLayout, Buffer | None], Buffer | 
 """Cuts a buffer to the slots. Variadic buffers are cut together with the views into them."""
 
 
-def used_range(array: Array) -> tuple[int, int]:
+def range_in_use(array: Array) -> tuple[int, int]:
     """Return the half-open range of bytes or elements that the value offsets of an array cover."""
     if not array.length:
         return 0, 0
@@ -131,7 +131,7 @@ def _no_children(_: Array, same: Array) -> Array:
 
 
 def _list_children(array: Array, same: Array) -> Array:
-    return replace(same, children=(_part(array.children[0], *used_range(array)),))
+    return replace(same, children=(_part(array.children[0], *range_in_use(array)),))
 
 
 def _struct_children(array: Array, same: Array) -> Array:
@@ -185,9 +185,11 @@ def _runs(array: Array, same: Array) -> Array:
     start, stop = runs_of(ends, array.offset, array.offset + array.length)
     if array.offset == 0 and start < stop and int(ends[stop - 1]) == array.length:
         return replace(same, children=(_part(run_ends, start, stop), _part(values, start, stop)))
-    # Subtracted as int64: the last end fits its own type only after it is cut to the slice.
-    own = np.minimum(ends[start:stop].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
-    part = replace(run_ends, length=len(own), null_count=0, buffers=(None, as_buffer(own)), offset=0)
+    # Subtracted as int64: the last end fits its ends_of_slice type only after it is cut to the slice.
+    ends_of_slice = np.minimum(ends[start:stop].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
+    part = replace(
+        run_ends, length=len(ends_of_slice), null_count=0, buffers=(None, as_buffer(ends_of_slice)), offset=0
+    )
     return replace(same, children=(part, _part(values, start, stop)))
 
 

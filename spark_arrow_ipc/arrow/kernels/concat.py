@@ -136,7 +136,7 @@ _BUFFERS: Mapping[Role, Callable[[Sequence[Array], BufferLayout, int], Buffer | 
     Role.VIEWS: _join_buffers,
     Role.BYTES: _join_buffers,
 }
-"""Joins buffers; positions and views still refer to their own part and are moved with the children."""
+"""Joins buffers; positions and views still refer to their part part and are moved with the children."""
 
 
 # Children, variadic buffers and dictionaries: (parts, array of joined buffers) -> the whole array
@@ -186,7 +186,7 @@ def _runs(parts: Sequence[Array], joined: Array) -> Array:
     ends = [array_data.data_values(part.children[0]) for part in parts]
     _require_fit(joined.length, ends[0].dtype, "run ends", "concatenate fewer arrays or use wider run ends")
     before = _before([part.length for part in parts])
-    moved = np.concatenate([own + own.dtype.type(base) for own, base in zip(ends, before, strict=True)])
+    moved = np.concatenate([part + part.dtype.type(base) for part, base in zip(ends, before, strict=True)])
     run_ends = Array(parts[0].children[0].type, len(moved), 0, (None, as_buffer(moved)))
     return replace(joined, children=(run_ends, concat([part.children[1] for part in parts])))
 
@@ -232,8 +232,8 @@ def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
             distinct.append(dictionary)
         number_of[id(dictionary)] = len(distinct) - 1
     before = _before([dictionary.length for dictionary in distinct])
-    whole = distinct[0] if len(distinct) == 1 else concat(distinct)
-    return whole, [int(before[number_of[id(dictionary)]]) for dictionary in dictionaries]
+    values = distinct[0] if len(distinct) == 1 else concat(distinct)
+    return values, [int(before[number_of[id(dictionary)]]) for dictionary in dictionaries]
 
 
 def _begins_alike(a: Array, b: Array) -> bool:

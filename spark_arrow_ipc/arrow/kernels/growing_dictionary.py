@@ -194,7 +194,7 @@ def most_values(type_: t.Dictionary) -> int:
 
 
 @of_seen
-def moved_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
+def remap_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
     """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays.
 
     IndexError if an index is outside of the dictionary.

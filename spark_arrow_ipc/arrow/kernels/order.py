@@ -64,7 +64,7 @@ def ranks(array: Array) -> _Slots:
     return _RANKS[type(array.type)](array)
 
 
-def sorted_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
+def sort_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
     """Return the positions of rows in the order of columns, the first one first; equal rows keep their order.
 
     Null is before all values, or after them if the order is descending. UnsupportedError if a type has no order. O(n
@@ -81,7 +81,7 @@ def _sort_keys(column: Array) -> list[_Numbers]:
     """Return integers in the order of the slots, the most significant first."""
     if (
         not has_order(column.type)
-        or _RANKS[type(column.type)] is not _fixed
+        or _RANKS[type(column.type)] is not _primitive
         or isinstance(column.type, t.FixedSizeBinary)
     ):
         return [ranks(column)]
@@ -124,7 +124,7 @@ def sort_batches(
         joined = concat_batches(batches)
     except ValueError as error:
         raise UnsupportedError(f"the rows cannot be sorted together: {error}; split them first") from error
-    order = sorted_rows([joined.columns[i] for i in columns], descending=descending)
+    order = sort_rows([joined.columns[i] for i in columns], descending=descending)
     for start in range(0, max(joined.num_rows, 1), rows):
         yield take_rows(joined, order[start : start + rows])
 
@@ -158,7 +158,7 @@ def match_rows(a: Sequence[Array], b: Sequence[Array]) -> Matches:
     codes = [keys * most + time for keys, time in zip(sides, times, strict=True)]
     _, in_a, in_b = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
     order = np.argsort(in_a)
-    only = [np.setdiff1d(np.arange(len(c)), found) for c, found in zip(codes, (in_a, in_b), strict=True)]
+    only = [np.setdiff1d(np.arange(len(c)), matched) for c, matched in zip(codes, (in_a, in_b), strict=True)]
     return Matches(in_a[order], in_b[order], *only)
 
 
@@ -224,7 +224,7 @@ def _bits(array: Array) -> _Slots:
     return _of_valid(array, lambda slots: _dense([values[slots]]))
 
 
-def _fixed(array: Array) -> _Slots:
+def _primitive(array: Array) -> _Slots:
     if isinstance(array.type, t.FixedSizeBinary):
         return _of_valid(array, lambda slots: _fixed_bytes(array, slots))
     values = array_data.data_values(array)
@@ -318,7 +318,7 @@ _RANKS: Final[Mapping[type[t.DataType], Callable[[Array], _Slots]]] = by_type(
     {
         Family.NULL: _null,
         Family.BITS: _bits,
-        Family.FIXED_WIDTH: _fixed,
+        Family.FIXED_WIDTH: _primitive,
         Family.BINARY: _binary,
         Family.VIEW: _views,
         Family.DICTIONARY: _dictionary,

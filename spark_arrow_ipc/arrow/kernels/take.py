@@ -95,7 +95,7 @@ def _null(array: Array, slots: Slots) -> Array:
     return Array(array.type, len(slots), len(slots), ())
 
 
-def _fixed(array: Array, slots: Slots) -> Array:
+def _primitive(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     data = as_buffer(array_data.data_values(array)[slots])
     return Array(array.type, len(slots), nulls, (validity, data), (), array.dictionary)
@@ -202,7 +202,7 @@ TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = by_type(
     {
         Family.NULL: _null,
         Family.BITS: _bits,
-        Family.FIXED_WIDTH: _fixed,
+        Family.FIXED_WIDTH: _primitive,
         Family.BINARY: _bytes,
         Family.VIEW: _views,
         Family.LIST: _list,
@@ -212,7 +212,7 @@ TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = by_type(
         Family.SPARSE_UNION: _sparse_union,
         Family.DENSE_UNION: _dense_union,
         Family.RUN_END_ENCODED: _run_end_encoded,
-        Family.DICTIONARY: _fixed,
+        Family.DICTIONARY: _primitive,
     }
 )
 """One function for each layout family; a test proves that none is missing."""

@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import (
     LEAVES,
     NATURAL_LEAVES,
     as_buffer,
-    signed_buffer,
+    offset_buffer,
     validity_of,
 )
 from spark_arrow_ipc.errors import unfit
@@ -75,7 +75,7 @@ def _offset_list(values: _Values, type_: t.DataType) -> Array:
 
 
 def _with_offsets(values: _Values, type_: t.DataType, lists: list[list[Any]], child: Array) -> Array:
-    offsets = signed_buffer(accumulate(map(len, lists), initial=0), LAYOUTS[type(type_)].buffers[1].bit_width)
+    offsets = offset_buffer(accumulate(map(len, lists), initial=0), LAYOUTS[type(type_)].buffers[1].bit_width)
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, offsets), (child,))
 
@@ -85,7 +85,7 @@ def _list_view(values: _Values, type_: t.DataType) -> Array:
     bit_width = LAYOUTS[type(type_)].buffers[1].bit_width
     begins = accumulate(map(len, lists[:-1]), initial=0)
     positions = [0 if value is None else begin for value, begin in zip(values, begins, strict=False)]
-    buffers = (signed_buffer(positions, bit_width), signed_buffer(map(len, lists), bit_width))
+    buffers = (offset_buffer(positions, bit_width), offset_buffer(map(len, lists), bit_width))
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, *buffers), (child,))
 
@@ -166,7 +166,7 @@ def _accepts(type_: t.DataType, value: object) -> bool:
     return True
 
 
-def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
+def _choose_member(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
     """Return the number of the child that takes a value, and the value for it."""
     fields = type_.fields
     if value is None:
@@ -185,7 +185,7 @@ def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, An
 def _union(values: _Values, type_: t.SparseUnion | t.DenseUnion) -> tuple[list[tuple[int, Any]], memoryview]:
     if values and not type_.fields:
         raise ValueError(unfit("no values", type_, values[0]))
-    chosen = [_chosen(value, type_) for value in values]
+    chosen = [_choose_member(value, type_) for value in values]
     return chosen, as_buffer(np.array([type_.type_ids[child] for child, _ in chosen], np.int8))
 
 
@@ -208,7 +208,7 @@ def _dense_union(values: _Values, type_: t.DataType) -> Array:
         positions.append(len(values_by_member[child]))
         values_by_member[child].append(value)
     children = tuple(array(slots, field.type) for slots, field in zip(values_by_member, type_.fields, strict=True))
-    return Array(type_, len(values), 0, (type_ids, signed_buffer(positions, 32)), children)
+    return Array(type_, len(values), 0, (type_ids, offset_buffer(positions, 32)), children)
 
 
 def _dictionary(values: _Values, type_: t.DataType) -> Array:

@@ -37,7 +37,7 @@ def as_buffer(values: npt.NDArray[Any]) -> memoryview:
     return memoryview(values.tobytes())
 
 
-def signed_buffer(values: Iterable[int], bit_width: int) -> memoryview:
+def offset_buffer(values: Iterable[int], bit_width: int) -> memoryview:
     """Return signed integers of a bit width as a buffer.
 
     ValueError if a number does not fit: for example, all elements together are too many for 32-bit value offsets.
@@ -56,7 +56,7 @@ def validity_of(values: _Values) -> tuple[memoryview | None, int]:
     return (array_data.pack_bits(valid) if null_count else None), null_count
 
 
-def _fixed(values: _Values, type_: t.DataType, data: memoryview) -> Array:
+def _primitive(values: _Values, type_: t.DataType, data: memoryview) -> Array:
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, data))
 
@@ -72,7 +72,7 @@ def _bool(values: _Values, type_: t.DataType) -> Array:
     for value in values:
         if value is not None and not isinstance(value, (bool, np.bool_)):
             raise TypeError(unfit("a bool", type_, value))
-    return _fixed(values, type_, array_data.pack_bits([bool(value) for value in values]))
+    return _primitive(values, type_, array_data.pack_bits([bool(value) for value in values]))
 
 
 def _whole(value: object, type_: t.DataType) -> int:
@@ -90,7 +90,7 @@ def _whole(value: object, type_: t.DataType) -> int:
 
 
 def _int(values: _Values, type_: t.DataType) -> Array:
-    return _fixed(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), _whole))
+    return _primitive(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), _whole))
 
 
 def _int_buffer(
@@ -111,7 +111,7 @@ def _temporal(convert: Callable[[Any, Any], int]) -> Callable[[_Values, t.DataTy
         return convert(value, type_)
 
     def build(values: _Values, type_: t.DataType) -> Array:
-        return _fixed(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), units))
+        return _primitive(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), units))
 
     return build
 
@@ -124,7 +124,7 @@ def _float(values: _Values, type_: t.DataType) -> Array:
     numbers = [0.0 if value is None else _real(value, type_) for value in values]
     # A number above the largest one of the type becomes infinity, as in pyarrow and C.
     with np.errstate(over="ignore"):
-        return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(array_data.dtype_of(type_))))
+        return _primitive(values, type_, as_buffer(np.array(numbers, np.float64).astype(array_data.dtype_of(type_))))
 
 
 def _real(value: object, type_: t.FloatingPoint) -> float:
@@ -141,9 +141,9 @@ def _real(value: object, type_: t.FloatingPoint) -> float:
 def _decimal(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Decimal)
     nbytes = type_.bit_width // 8
-    numbers = (0 if value is None else scalars.unscaled(value, type_) for value in values)
+    numbers = (0 if value is None else scalars.to_unscaled_int(value, type_) for value in values)
     data = b"".join(number.to_bytes(nbytes, sys.byteorder, signed=True) for number in numbers)
-    return _fixed(values, type_, memoryview(data))
+    return _primitive(values, type_, memoryview(data))
 
 
 def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
@@ -159,7 +159,7 @@ def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
         for i, name in enumerate(names):
             column = [(zero if value is None else value)[i] for value in values]
             data[name] = np.frombuffer(_int_buffer(column, type_, dtype[name], _whole), dtype[name], len(column))
-        return _fixed(values, type_, as_buffer(data))
+        return _primitive(values, type_, as_buffer(data))
 
     return build
 
@@ -185,7 +185,7 @@ def text_bytes(value: object, type_: t.DataType) -> bytes:
 def _binary(values: _Values, type_: t.DataType) -> Array:
     parts = [b"" if value is None else text_bytes(value, type_) for value in values]
     bit_width = next(b.bit_width for b in LAYOUTS[type(type_)].buffers if b.role is Role.OFFSETS)
-    offsets = signed_buffer(accumulate(map(len, parts), initial=0), bit_width)
+    offsets = offset_buffer(accumulate(map(len, parts), initial=0), bit_width)
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, offsets, memoryview(b"".join(parts))))
 
@@ -197,7 +197,7 @@ def _fixed_size_binary(values: _Values, type_: t.DataType) -> Array:
     for part in parts:
         if len(part) != width:
             raise ValueError(unfit(f"{width} bytes", type_, part))
-    return _fixed(values, type_, memoryview(b"".join(parts)))
+    return _primitive(values, type_, memoryview(b"".join(parts)))
 
 
 def _binary_view(values: _Values, type_: t.DataType) -> Array:

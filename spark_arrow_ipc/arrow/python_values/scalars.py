@@ -189,7 +189,7 @@ _EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 """Never rounds, whatever the decimal context of the thread is."""
 
 
-def unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
+def to_unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
     """Return the DATA slots of a decimal, or any integers, as Python integers; ``w0`` is the lowest word."""
     if words.dtype.names is None:
         return list(words.tolist())
@@ -204,10 +204,10 @@ def unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
 def decimals(words: npt.NDArray[Any], type_: t.Decimal) -> list[Decimal]:
     """Return ``unscaled * 10**-scale`` for each slot, exactly, with the type's scale as its exponent."""
     exponent = Decimal(-type_.scale)
-    return [_EXACT.scaleb(Decimal(value), exponent) for value in unscaled_ints(words)]
+    return [_EXACT.scaleb(Decimal(value), exponent) for value in to_unscaled_ints(words)]
 
 
-def unscaled(value: object, type_: t.Decimal) -> int:
+def to_unscaled_int(value: object, type_: t.Decimal) -> int:
     """Return the unscaled integer of a Decimal or int; TypeError for any other value.
 
     ValueError if the value has more decimals than the scale or more digits than the precision, or is not finite.

@@ -133,10 +133,10 @@ def _utf8(array: ArrayData, _: Converters) -> list[Any]:
     if region.isascii():
         characters = region.decode("ascii")
         return [characters[begin:end] if valid else None for begin, end, valid in ranges]
-    return _decoded([region[begin:end] if valid else None for begin, end, valid in ranges])
+    return _decode_utf8([region[begin:end] if valid else None for begin, end, valid in ranges])
 
 
-def _decoded(values: list[bytes | None]) -> list[Any]:
+def _decode_utf8(values: list[bytes | None]) -> list[Any]:
     try:
         return [None if value is None else value.decode("utf-8") for value in values]
     except UnicodeDecodeError as error:
@@ -176,7 +176,7 @@ _VIEWS_A_BYTE = 8
 
 
 def _utf8_view(array: ArrayData, _: Converters) -> list[Any]:
-    return _decoded(_binary_view(array, _))
+    return _decode_utf8(_binary_view(array, _))
 
 
 def _list(array: ArrayData, converters: Converters) -> list[Any]:
@@ -256,7 +256,7 @@ def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
     for number, child in enumerate(array.children):
         slots = np.flatnonzero(chosen == number)
         for i, value in zip(
-            slots.tolist(), _taken(child, begins[slots], "dense union positions", converters), strict=True
+            slots.tolist(), _take_values(child, begins[slots], "dense union positions", converters), strict=True
         ):
             values[i] = value
     return values
@@ -274,7 +274,7 @@ def _members(array: ArrayData) -> array_data.NDArray:
     return chosen
 
 
-def _taken(array: ArrayData, indices: array_data.NDArray, what: str, converters: Converters) -> list[Any]:
+def _take_values(array: ArrayData, indices: array_data.NDArray, what: str, converters: Converters) -> list[Any]:
     """Return the values at the given positions; converts hardly more than those."""
     if not len(indices):
         return []
@@ -320,17 +320,17 @@ def _run_end_encoded(array: ArrayData, converters: Converters) -> list[Any]:
     run_ends, values = array.children
     ends = array_data.data_values(run_ends)
     runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
-    return _taken(values, runs, "run ends that reach", converters)
+    return _take_values(values, runs, "run ends that reach", converters)
 
 
 def _dictionary(array: ArrayData, converters: Converters) -> list[Any]:
     assert array.dictionary is not None
     indices, mask = array_data.data_values(array), array_data.validity_mask(array)
     if mask is None:
-        return _taken(array.dictionary, indices, "dictionary indices", converters)
+        return _take_values(array.dictionary, indices, "dictionary indices", converters)
     values: list[Any] = [None] * array.length
-    taken = _taken(array.dictionary, indices[mask], "dictionary indices", converters)
-    for i, value in zip(np.flatnonzero(mask).tolist(), taken, strict=True):
+    valid_values = _take_values(array.dictionary, indices[mask], "dictionary indices", converters)
+    for i, value in zip(np.flatnonzero(mask).tolist(), valid_values, strict=True):
         values[i] = value
     return values
 

@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Doubt
 from spark_arrow_ipc.arrow.column_path import child_path
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, least_nbytes
 from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, Bools, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.views import check_views
@@ -79,8 +79,8 @@ def check_sizes(array: ArrayData, path: str) -> None:
     _check_children(array, path)
     if isinstance(array.type, t.Dictionary):
         if array.dictionary is None or array.dictionary.type != array.type.value:
-            found = "none" if array.dictionary is None else f"one of {array.dictionary.type}"
-            raise body_error(path, f"a dictionary of {array.type.value}", found, _DICTIONARY)
+            actual = "none" if array.dictionary is None else f"one of {array.dictionary.type}"
+            raise body_error(path, f"a dictionary of {array.type.value}", actual, _DICTIONARY)
         check_sizes(array.dictionary, _dictionary_path(path))
 
 
@@ -136,14 +136,14 @@ def _dictionary_path(path: str) -> str:
 
 def _check_lengths(array: ArrayData, path: str) -> None:
     if array.length < 0 or array.offset < 0:
-        found = f"a length of {array.length} from offset {array.offset} on"
-        raise body_error(path, "a length and an offset of at least 0", found, _LENGTHS)
+        actual = f"a length of {array.length} from offset {array.offset} on"
+        raise body_error(path, "a length and an offset of at least 0", actual, _LENGTHS)
     if not NOT_COUNTED <= array.null_count <= array.length:
         raise body_error(path, f"a null count from 0 to {array.length}", str(array.null_count), _NULL_COUNT)
 
 
 def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
-    count, fixed = len(array.buffers), layout.fixed_buffers
+    count, fixed = len(array.buffers), layout.num_fixed_buffers
     if count < fixed or (count > fixed and not layout.is_variadic):
         expected = f"{'at least ' if layout.is_variadic else ''}{fixed} buffers for {array.type}"
         raise body_error(path, expected, str(count), _BUFFERS)
@@ -155,7 +155,7 @@ def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
             if number == 0 and layout.has_validity:
                 continue
             raise body_error(path, f"a buffer of {_role(row.role)}", "none", _BUFFERS)
-        needed = needed_nbytes(array.type, row, array.offset + array.length)
+        needed = least_nbytes(array.type, row, array.offset + array.length)
         if buffer.nbytes < needed:
             raise body_error(path, f"{_role(row.role)} of at least {needed} bytes", str(buffer.nbytes), _BUFFERS)
 
@@ -212,8 +212,8 @@ def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) 
         raise body_error(path, "value offsets from 0 on", f"{offsets[0]} in slot 0", spec)
     slot = first_failure(array.length, lambda i, j: offsets[i + 1 : j + 1] >= offsets[i:j])
     if slot is not None:
-        found = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
-        raise body_error(path, "value offsets that do not fall", found, spec)
+        actual = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
+        raise body_error(path, "value offsets that do not fall", actual, spec)
     if offsets[-1] > end:
         slot = int(np.searchsorted(offsets, offsets.dtype.type(end), "right")) - 1
         raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
@@ -303,8 +303,8 @@ def _check_list_view(array: ArrayData, path: str) -> None:
     slot = first_failure(array.length, within)
     if slot is not None:
         expected = f"list-views within the {end} slots of the child array"
-        found = f"{sizes[slot]} slots from {positions[slot]} on in slot {slot}"
-        raise body_error(path, expected, found, _LIST_VIEW)
+        actual = f"{sizes[slot]} slots from {positions[slot]} on in slot {slot}"
+        raise body_error(path, expected, actual, _LIST_VIEW)
 
 
 def _check_dictionary(array: ArrayData, path: str) -> None:
@@ -350,8 +350,8 @@ def _check_dense_union(array: ArrayData, path: str) -> None:
         falls = member_positions[1:] < member_positions[:-1]
         if falls.any():
             i = int(falls.argmax())
-            found = f"{member_positions[i]} and then {member_positions[i + 1]} in slot {slots[i + 1]}"
-            raise body_error(where, "value offsets that do not fall", found, _DENSE_UNION)
+            actual = f"{member_positions[i]} and then {member_positions[i + 1]} in slot {slots[i + 1]}"
+            raise body_error(where, "value offsets that do not fall", actual, _DENSE_UNION)
 
 
 def _check_runs(array: ArrayData, path: str) -> None:

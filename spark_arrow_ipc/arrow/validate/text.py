@@ -152,9 +152,9 @@ BINARY_SPEC = 'Columnar.rst "Variable-size Binary Layout"'
 NOT_UTF8 = "bytes that are not UTF-8"
 
 
-def body_error(path: str, expected: str, found: str, spec: str) -> InvalidBodyError:
+def body_error(path: str, expected: str, actual: str, spec: str) -> InvalidBodyError:
     """Return the error for a broken value."""
-    return InvalidBodyError(expected=expected, found=found, field_path=path, spec=spec)
+    return InvalidBodyError(expected=expected, found=actual, field_path=path, spec=spec)
 
 
 def first_failure(

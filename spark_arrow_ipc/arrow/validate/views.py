@@ -123,9 +123,9 @@ def _check_bounds(
     outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > buffer_nbytes)
     if outside.any():
         i = int(outside.argmax())
-        found = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
+        actual = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
         expected = f"a view in slot {slots[i]} within the {buffer_nbytes[i]} bytes of variadic buffer {index[i]}"
-        raise body_error(path, expected, found, _SPEC)
+        raise body_error(path, expected, actual, _SPEC)
 
 
 def _check_pointed_at(

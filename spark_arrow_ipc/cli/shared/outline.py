@@ -21,7 +21,7 @@ from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.columns.batch_layout import ROLES, ColumnBuffers
-from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, output_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format, Int64s, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, MetadataVersion
@@ -161,7 +161,7 @@ def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int
 def _uncompressed_size(source: ByteSource, byte_offset: int, nbytes: int) -> int:
     # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
     prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
-    declared = uncompressed_nbytes(prefix)
+    declared = output_nbytes(prefix)
     return declared if int.from_bytes(prefix, "little", signed=True) != RAW_BUFFER else nbytes - PREFIX_NBYTES
 
 

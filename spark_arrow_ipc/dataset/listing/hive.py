@@ -30,7 +30,7 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
 from spark_arrow_ipc.dataset.listing.tree import Tree
 from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, listed
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -113,7 +113,7 @@ def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
     """Raise if the files have a column with the name of the split column, which would replace it."""
     first = next(file for file in files if file.path in tree.splits)
     try:
-        with ipc.open(first.open(tree.storage), columns=known_columns) as reader:
+        with ipc.open(first.open(tree.storage), columns=select_known_columns) as reader:
             names = reader.file_schema.names
     except (ArrowIpcError, OSError):
         return  # the task that reads the file raises its error

@@ -143,7 +143,7 @@ class _Job(Generic[_Result]):
 
     number: int
     fetch: Fetch[_Result]
-    wanted: Ranges | None = None
+    ranges: Ranges | None = None
     """Ranges that are not admitted yet."""
     parts: list[memoryview] = field(default_factory=list)
     pieces_left: int = 0
@@ -235,19 +235,19 @@ class Prefetch(Generic[_Result]):
         # In order, so that the next job is never kept waiting by a later one; it alone may exceed the budget. A job that
         # waits holds no thread: a reader that nobody closes must not keep the interpreter from ending.
         for i, job in enumerate(self._jobs):
-            if job.wanted is None:
+            if job.ranges is None:
                 continue
-            nbytes = sum(size for _, size in job.wanted)
+            nbytes = sum(size for _, size in job.ranges)
             if i and self._nbytes + nbytes > AHEAD_NBYTES:
                 return
             job.nbytes += nbytes
             self._nbytes += nbytes
-            self._read(job, job.wanted)
+            self._read(job, job.ranges)
 
     def _read(self, job: _Job[_Result], ranges: Ranges) -> None:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(THREADS, "arrow-ipc-read")
-        job.wanted = None
+        job.ranges = None
         job.parts = [NO_BYTES if nbytes <= PIECE_NBYTES else new_buffer(nbytes) for _, nbytes in ranges]
         pieces = [(i, start, stop - start) for i, (_, nbytes) in enumerate(ranges) for start, stop in _cut(nbytes)]
         assert pieces, "a job wants bytes"
@@ -297,7 +297,7 @@ class Prefetch(Generic[_Result]):
             with self._changed:
                 job.parts = []
                 if not job.is_dropped:
-                    job.wanted = ranges
+                    job.ranges = ranges
 
     def _finish(self, job: _Job[_Result], *, result: _Result | None = None, error: BaseException | None = None) -> None:
         with self._changed:

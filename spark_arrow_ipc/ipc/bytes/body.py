@@ -17,7 +17,7 @@ WAITING_GAP_NBYTES: Final = 1 << 20
 """The same of a source that waits: another read costs 30 ms, which are 2.7 MB of 90 MB/s."""
 
 WHOLE_SHARE: Final = 0.8
-"""A body of which more than this share is wanted is read whole."""
+"""A body of which more than this share is needed is read at once."""
 
 
 class Body(Protocol):
@@ -132,8 +132,8 @@ class AnyPlace(Protocol):
     def nbytes(self) -> int:
         """The bytes of the whole body."""
 
-    def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
-        """Return the body: all of it, or only the `wanted` (start, nbytes)."""
+    def read(self, extents: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Return the body: all of it, or only the `extents` (start, nbytes)."""
 
     def held(self) -> AnyPlace:
         """Return a place that is in memory, for bodies that are decoded later than the next ones are read."""
@@ -146,12 +146,12 @@ class BodyPlace(NamedTuple):
     byte_offset: int
     nbytes: int
 
-    def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
-        """Read the body: all of it, or only the `wanted` (start, nbytes)."""
+    def read(self, extents: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Read the body: all of it, or only the `extents` (start, nbytes)."""
         source, byte_offset, nbytes = self
-        if wanted is None:
+        if extents is None:
             return BodyRanges.whole(source.read_at(byte_offset, nbytes), byte_offset)
-        ranges = ranges_to_read(wanted, nbytes, gap_nbytes(source))
+        ranges = ranges_to_read(extents, nbytes, gap_nbytes(source))
         starts = tuple(start for start, _ in ranges)
         parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
         return BodyRanges(starts, tuple(parts), byte_offset, nbytes)
@@ -167,16 +167,16 @@ def gap_nbytes(source: ByteSource) -> int:
     return WAITING_GAP_NBYTES if source.waits else GAP_NBYTES
 
 
-def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int, gap: int) -> list[tuple[int, int]]:
+def ranges_to_read(extents: Sequence[tuple[int, int]], nbytes: int, gap: int) -> list[tuple[int, int]]:
     """Return the (start, stop) ranges to read of a body of `nbytes` for the wanted ones, joined across gaps."""
-    ranges = join_ranges(wanted, gap)
+    ranges = join_ranges(extents, gap)
     return [(0, nbytes)] if sum(stop - start for start, stop in ranges) > WHOLE_SHARE * nbytes else ranges
 
 
-def join_ranges(wanted: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """Return (start, stop) ranges that cover `wanted` (start, nbytes), joined across gaps of at most `gap` bytes."""
+def join_ranges(extents: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """Return (start, stop) ranges that cover `extents` (start, nbytes), joined across gaps of at most `gap` bytes."""
     joined: list[tuple[int, int]] = []
-    for start, nbytes in sorted(wanted):
+    for start, nbytes in sorted(extents):
         if not nbytes:
             continue
         if joined and start - joined[-1][1] <= gap:

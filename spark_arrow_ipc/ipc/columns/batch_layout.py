@@ -171,18 +171,18 @@ def _without_validity_of_runs(buffers: Int64s, plan: Plan, variadic_before: tupl
     return np.delete(buffers, more, axis=0)
 
 
-def with_null_counts(header: RecordBatchHeader, known: BatchLayout) -> BatchLayout | None:
+def with_null_counts(header: RecordBatchHeader, previous: BatchLayout) -> BatchLayout | None:
     """Return the layout of a header that differs from one before in its null counts alone, checked; else None."""
-    if known.arrays is None or known.variadic_before is not _NONE_BEFORE or len(header.variadic_counts):
+    if previous.arrays is None or previous.variadic_before is not _NONE_BEFORE or len(header.variadic_counts):
         return None
-    nodes, (known_nodes, buffers) = header.nodes, known.arrays
-    if header.compression is not None or nodes.shape != known_nodes.shape or header.buffers.shape != buffers.shape:
+    nodes, (previous_nodes, buffers) = header.nodes, previous.arrays
+    if header.compression is not None or nodes.shape != previous_nodes.shape or header.buffers.shape != buffers.shape:
         return None
     if header.buffers.tobytes() != buffers.tobytes():
         return None
     nodes = nodes.copy()  # as in `check_header`
     length, null_count = nodes.view(np.uint64).T
-    if 0 in ((nodes[:, 0] == known_nodes[:, 0]) & (null_count <= length)).tobytes():
+    if 0 in ((nodes[:, 0] == previous_nodes[:, 0]) & (null_count <= length)).tobytes():
         return None
     return BatchLayout.of_arrays(nodes, buffers, _NONE_BEFORE)
 
@@ -216,7 +216,7 @@ def _are_sound(nodes: Int64s, buffers: Int64s, body_nbytes: int, limits: Limits)
     return True
 
 
-def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
+def buffer_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
     """Return (byte offset inside the body, nbytes) of every buffer that the plan's steps use."""
     buffers = layout.buffers
     return [(buffers[i][0], buffers[i][1]) for step in plan.steps for i in layout.numbers(step)]

@@ -51,7 +51,7 @@ _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
 
 
-def uncompressed_nbytes(data: memoryview) -> int:
+def output_nbytes(data: memoryview) -> int:
     """Return the bytes of output that the length prefix of a compressed buffer declares."""
     if len(data) < PREFIX_NBYTES:
         raise InvalidBodyError(
@@ -84,7 +84,7 @@ class Decompressor:
 
     def decompress(self, data: memoryview) -> memoryview:
         """Return the bytes of one compressed buffer: a view if they are stored raw, else new memory."""
-        nbytes = uncompressed_nbytes(data)
+        nbytes = output_nbytes(data)
         frame = data[PREFIX_NBYTES:]
         if nbytes > self._budget_nbytes:
             raise LimitError(

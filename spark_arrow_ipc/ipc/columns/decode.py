@@ -45,7 +45,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.bytes.body import Body
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, Fitted, owner
-from spark_arrow_ipc.ipc.columns.compression import Decompressor, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.compression import Decompressor, output_nbytes
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, walk_arrays
 from spark_arrow_ipc.ipc.constants import NO_BYTES, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
@@ -157,7 +157,7 @@ def held_nbytes(batch: BatchBytes, plan: Plan, *, swaps: bool) -> int:
     if batch.header.compression is None:
         return body.nbytes + (sum(nbytes for _, _, nbytes in planned) if swaps else 0)
     # A buffer that is stored raw is a view that keeps the whole body.
-    return body.nbytes + sum(uncompressed_nbytes(body.buffer(*place)) for place in planned if place[2])
+    return body.nbytes + sum(output_nbytes(body.buffer(*extent)) for extent in planned if extent[2])
 
 
 def _check_buffers(regions: Sequence[memoryview], batch: BatchBytes, plan: Plan) -> None:

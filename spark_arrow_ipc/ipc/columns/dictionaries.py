@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Doubt
 from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels.concat import concat
-from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
+from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, remap_indices
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.arrow.validate import arrays as validate
@@ -54,7 +54,7 @@ class _InForce:
         while len(self.parts) > 1 and self.parts[-2].length <= self.parts[-1].length:
             self.parts[-2:] = [_with_deltas(dictionary_id, self.parts[-2:])]
 
-    def joined(self, dictionary_id: int) -> Array:
+    def join(self, dictionary_id: int) -> Array:
         """Return all values as one array."""
         if len(self.parts) > 1:
             self.parts = [_with_deltas(dictionary_id, self.parts)]
@@ -70,7 +70,7 @@ class StreamDictionaries:
     def find(self, dictionary_id: int, _: Plan) -> Array | None:
         """Return the values in force, or None."""
         in_force = self._in_force.get(dictionary_id)
-        return None if in_force is None else in_force.joined(dictionary_id)
+        return None if in_force is None else in_force.join(dictionary_id)
 
     def has(self, dictionary_id: int) -> bool:
         """Return whether values of this id are in force."""
@@ -78,7 +78,7 @@ class StreamDictionaries:
 
     def held_nbytes(self, dictionary_id: int, *, is_delta: bool) -> int:
         """Return the bytes of all dictionaries that stay in force when a batch of this id comes."""
-        total = sum(known.nbytes for known in self._in_force.values())
+        total = sum(in_force.nbytes for in_force in self._in_force.values())
         replaced = None if is_delta else self._in_force.get(dictionary_id)
         return total if replaced is None else total - replaced.nbytes
 
@@ -284,7 +284,7 @@ class UnifiedDictionaries:
         except ValueError as error:
             raise UnsupportedError(str(error), field_path=step.path) from None
         if positions is not None:
-            array = moved_indices(array, positions)
+            array = remap_indices(array, positions)
         # The values of an outer dictionary are compared by what their indices stand for.
         return replace(array, dictionary=growing.values) if is_inner else array
 
@@ -338,7 +338,7 @@ class _Arrived:
 
     header: DictionaryBatchHeader
     plan: Plan
-    place: AnyPlace
+    body_place: AnyPlace
     number: int
     byte_offset: int | None
 
@@ -358,23 +358,23 @@ class StreamDecoder:
         return self._dictionaries.find(dictionary_id, plan)
 
     def decode(
-        self, message: Message, place: AnyPlace, number: int, byte_offset: int | None = None
+        self, message: Message, body_place: AnyPlace, number: int, byte_offset: int | None = None
     ) -> RecordBatch | None:
         """Return the record batch of a message, or None after a dictionary batch."""
         if message.kind is MessageHeader.RecordBatch:
             # A dictionary that is still missing has no slot that needs it, or its error is the right one.
             self.flush()
-            return self._columns.read_batch(message, place, self._dictionaries.find)
+            return self._columns.read_batch(message, body_place, self._dictionaries.find)
         header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
         plan = self._columns.plan(message.version).dictionaries.get(header.id)
         if plan is None:
             # It belongs to a column that is not read, or to none: nothing refers to it.
             return None
-        arrived = _Arrived(header, plan, place, number, byte_offset)
+        arrived = _Arrived(header, plan, body_place, number, byte_offset)
         if not self._is_ready(arrived):
-            waiting = sum(other.place.nbytes for other in self._early) + message.body_nbytes
+            waiting = sum(other.body_place.nbytes for other in self._early) + message.body_nbytes
             self._columns.limits.check("max_dictionary_bytes", waiting, "the sum of dictionaries that wait for others")
-            self._early.append(replace(arrived, place=place.held()))
+            self._early.append(replace(arrived, body_place=body_place.held()))
             return None
         self._take_in(arrived)
         while (ready := next(filter(self._is_ready, self._early), None)) is not None:
@@ -383,7 +383,7 @@ class StreamDecoder:
         return None
 
     def prepare(
-        self, message: Message, place: AnyPlace, number: int, byte_offset: int | None = None
+        self, message: Message, body_place: AnyPlace, number: int, byte_offset: int | None = None
     ) -> Callable[[], RecordBatch] | None:
         """Return a callback that decodes the record batch of a message in any thread, or None after a dictionary batch.
 
@@ -391,14 +391,14 @@ class StreamDecoder:
         those of `decode`.
         """
         if message.kind is not MessageHeader.RecordBatch:
-            self.decode(message, place, number, byte_offset)
+            self.decode(message, body_place, number, byte_offset)
             return None
         self.flush()
         plans = self._columns.plan(message.version).dictionaries
         in_force = {id_: self._dictionaries.find(id_, plan) for id_, plan in plans.items()}
         # Before any of it is read: where reads wait, a body is read before its header is checked.
         self._columns.limits.check("max_batch_bytes", message.body_nbytes, "the body of a batch")
-        held = place.held()
+        held = body_place.held()
 
         def decode() -> RecordBatch:
             with error_context(
@@ -436,6 +436,6 @@ class StreamDecoder:
             dictionaries = self._dictionaries
             held = dictionaries.held_nbytes(header.id, is_delta=header.is_delta)
             values, nbytes = self._columns.read_dictionary(
-                header.data, arrived.plan, arrived.place, dictionaries.find, held=held, at=at
+                header.data, arrived.plan, arrived.body_place, dictionaries.find, held=held, at=at
             )
             dictionaries.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)

@@ -54,7 +54,7 @@ def zero_nulls(array: Array) -> Array:
         return _without_bytes(array, valid)
     nulls = np.flatnonzero(~valid)
     buffers = list(array.buffers)
-    for i, buffer in enumerate(layout.buffers[: layout.fixed_buffers]):
+    for i, buffer in enumerate(layout.buffers[: layout.num_fixed_buffers]):
         data = buffers[i]
         if buffer.role in _PER_SLOT and data is not None:
             width = bit_width_of(array.type, buffer)
@@ -75,9 +75,9 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
         return data
     word = _WORDS.get(width)
     if word is not None:
-        slots = array_data.typed(data, word, 0, len(valid))
+        slots = array_data.view_as(data, word, 0, len(valid))
     else:
-        slots = array_data.typed(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
+        slots = array_data.view_as(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
     if not slots[nulls].any():
         return data
     slots = slots.copy()

@@ -68,7 +68,7 @@ class LeafColumns:
     other_names: Mapping[int, str]
     plan: Plan  # of all columns
 
-    def wanted(self, layout: BatchLayout) -> Bools:
+    def buffers_in_use(self, layout: BatchLayout) -> Bools:
         """Return for each buffer of a batch whether a column of the plan uses it."""
         assert layout.arrays is not None
         used = np.zeros(len(layout.arrays[1]), np.bool_)
@@ -179,7 +179,7 @@ class LeafBatch:
         starts, sizes = (self.starts[begin:stop] - base).tolist(), self.nbytes[begin:stop].tolist()
         arrays = []
         columns = (leaves.type_of[rows], numbers - begin, self.null_counts[rows])
-        for type_, number, null_count in zip(*(own.tolist() for own in columns), strict=True):
+        for type_, number, null_count in zip(*(column.tolist() for column in columns), strict=True):
             buffers: list[memoryview | None] = [
                 data[starts[i] : starts[i] + sizes[i]] for i in range(number, number + leaves.buffer_counts[type_])
             ]
@@ -284,18 +284,18 @@ def count_set(memory: Bytes, starts: Int64s, length: int) -> Int64s:
     """
     counts = np.zeros(len(starts), np.int64)
     words, rest = divmod(length, 64)
-    whole = memory[: len(memory) & ~7].view("<u8")
+    all_words = memory[: len(memory) & ~7].view("<u8")
     firsts = starts >> 3
     if words:
-        for rows, bits in _tables(whole, firsts, words):
+        for rows, bits in _tables(all_words, firsts, words):
             counts[rows] = np.add.reduce(np.bitwise_count(bits), axis=1, dtype=np.uint32)
     if rest:
         last = firsts + words
-        tails = whole.take(last, mode="clip") if len(whole) else np.zeros(len(last), "<u8")
+        tails = all_words.take(last, mode="clip") if len(all_words) else np.zeros(len(last), "<u8")
         if len(memory) & 7:
             # The memory ends inside of a word, which may be somebody's last one.
-            end = memory[len(whole) * 8 :].tobytes().ljust(8, b"\0")
-            tails[last == len(whole)] = int.from_bytes(end, "little")
+            end = memory[len(all_words) * 8 :].tobytes().ljust(8, b"\0")
+            tails[last == len(all_words)] = int.from_bytes(end, "little")
         counts += np.bitwise_count(tails & np.uint64((1 << rest) - 1))
     return counts
 

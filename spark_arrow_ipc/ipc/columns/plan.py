@@ -122,7 +122,7 @@ def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
 def buffer_steps(type_: t.DataType) -> tuple[BufferStep, ...]:
     """Return the buffers of a type in order, without the variadic ones."""
     layout = layout_of(type_)
-    return tuple(_buffer_step(type_, buffer) for buffer in layout.buffers[: layout.fixed_buffers])
+    return tuple(_buffer_step(type_, buffer) for buffer in layout.buffers[: layout.num_fixed_buffers])
 
 
 @dataclass(frozen=True, slots=True)

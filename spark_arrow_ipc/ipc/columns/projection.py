@@ -20,7 +20,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, error_context
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyRanges, ranges_to_read
-from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, buffer_ranges, check_header, with_null_counts
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.decode import (
     NATIVE,
@@ -43,7 +43,7 @@ Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPa
 """Names, positions or struct paths; or a function that selects them from the file's schema."""
 
 
-def known_columns(schema: Schema) -> list[int]:
+def select_known_columns(schema: Schema) -> list[int]:
     """Select all columns but those that hold an `UnknownType`: for `ipc.open`, where only headers are read."""
     return [i for i, field in enumerate(schema.fields) if next(unknown_below((field,)), None) is None]
 
@@ -131,14 +131,14 @@ class SelectedColumns:
         return plans
 
     def read_batch(
-        self, message: Message, place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
+        self, message: Message, body_place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
     ) -> RecordBatch:
-        """Read the selected columns of the batch whose body lies at `place`; compare buffers with `checksums`."""
+        """Read the selected columns of the batch whose body lies at `body_place`; compare buffers with `checksums`."""
         checked = self._checked
-        if checked is None or checked.message is not message or checked.body_nbytes != place.nbytes:
-            checked = self._checked = self._check_header(message, place.nbytes)
+        if checked is None or checked.message is not message or checked.body_nbytes != body_place.nbytes:
+            checked = self._checked = self._check_header(message, body_place.nbytes)
         header, plan, layout = checked.header, checked.plan, checked.layout
-        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
+        body = body_place.read(None if plan.is_whole else buffer_ranges(plan, layout))
         batch = BatchBytes(header, layout, body, checksums)
         columns = None
         if checked.leaves is not None:
@@ -169,7 +169,7 @@ class SelectedColumns:
     def build_batch(self, message: Message, num_rows: int, regions: Regions, find: FindDictionary) -> RecordBatch:
         """Build a batch of buffers in memory; custom metadata is that of `message`."""
         plan = self.plan(message.version)
-        columns = self._checked_columns(build_columns(num_rows, plan, regions, find, swaps=self.swaps), plan)
+        columns = self._validate(build_columns(num_rows, plan, regions, find, swaps=self.swaps), plan)
         return self._batch(columns, num_rows, message)
 
     def _batch(self, columns: Sequence[Array], num_rows: int, message: Message) -> RecordBatch:
@@ -177,7 +177,7 @@ class SelectedColumns:
             columns = pick(columns, self._order)
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
-    def wanted_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
+    def body_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
         """Return the (start, stop) ranges of a batch's body that `read_batch` reads, joined across gaps."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
@@ -185,7 +185,7 @@ class SelectedColumns:
         if plan.is_whole:
             return [(0, message.body_nbytes)]
         layout = check_header(header, plan, message.body_nbytes, self.limits)
-        return ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes, gap)
+        return ranges_to_read(buffer_ranges(plan, layout), message.body_nbytes, gap)
 
     def null_counts(self, header: RecordBatchHeader) -> list[int | None]:
         """Return the nulls of each selected column by the header of a batch; None where the header does not say.
@@ -204,26 +204,26 @@ class SelectedColumns:
         self,
         header: RecordBatchHeader,
         plan: Plan,
-        place: AnyPlace,
+        body_place: AnyPlace,
         find: FindDictionary,
         *,
         held: int,
         at: error_context,
         checksums: Sequence[int] | None = None,
     ) -> tuple[Array, int]:
-        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take.
+        """Read the values of the dictionary batch whose body lies at `body_place`; return them and the bytes they take.
 
         A value that is not sound is an error of the row that uses it, with the place `at` of this batch.
         """
         what = "the sum of all dictionaries"
-        layout = check_header(header, plan, place.nbytes, self.limits)
-        self.limits.check("max_dictionary_bytes", held + place.nbytes, what)
-        batch = BatchBytes(header, layout, place.read(), checksums)
+        layout = check_header(header, plan, body_place.nbytes, self.limits)
+        self.limits.check("max_dictionary_bytes", held + body_place.nbytes, what)
+        batch = BatchBytes(header, layout, body_place.read(), checksums)
         nbytes = held_nbytes(batch, plan, swaps=self.swaps)
         self.limits.check("max_dictionary_bytes", held + nbytes, what)
         columns = decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps)
         try:
-            (values,) = self._checked_columns(columns, plan)
+            (values,) = self._validate(columns, plan)
         except InvalidBodyError as error:
             at.add_to(error)
             values = DoubtfulValues.of(columns[0], error)
@@ -256,7 +256,7 @@ class SelectedColumns:
         assert header.compression is not None
         assert layout.arrays is not None
         nodes, buffers = layout.arrays
-        places = np.where(columns.wanted(layout)[:, None], buffers - (body.starts[0], 0), 0)
+        places = np.where(columns.buffers_in_use(layout)[:, None], buffers - (body.starts[0], 0), 0)
         decompressor = Decompressor(header.compression, self.limits.max_batch_bytes)
         decompressed = decompressor.decompress_many(body.ranges[0], places)
         if decompressed is None:
@@ -273,9 +273,9 @@ class SelectedColumns:
             return None
 
     def _decode(self, batch: BatchBytes, plan: Plan, find: FindDictionary) -> tuple[Array, ...]:
-        return self._checked_columns(decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps), plan)
+        return self._validate(decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps), plan)
 
-    def _checked_columns(self, columns: tuple[Array, ...], plan: Plan) -> tuple[Array, ...]:
+    def _validate(self, columns: tuple[Array, ...], plan: Plan) -> tuple[Array, ...]:
         return validate.sound_columns(columns, plan.fields, dictionaries=False) if self._validates else columns
 
 

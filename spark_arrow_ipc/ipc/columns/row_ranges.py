@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, Fetched, join_ranges
-from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, buffer_ranges, check_header
 from spark_arrow_ipc.ipc.columns.decode import FindDictionary, Regions
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
@@ -61,19 +61,19 @@ class BatchRows:
         self,
         columns: SelectedColumns,
         message: Message,
-        place: BodyPlace,
+        body_place: BodyPlace,
         find_dictionary: FindDictionary,
         checksums: Sequence[int] | None = None,
     ) -> None:
         header = message.header
         assert isinstance(header, RecordBatchHeader)
-        self._columns, self._message, self._place, self._find_dictionary = columns, message, place, find_dictionary
+        self._columns, self._message, self._place, self._find_dictionary = columns, message, body_place, find_dictionary
         self._plan: Plan = columns.plan(message.version)
-        self._layout = check_header(header, self._plan, place.nbytes, columns.limits)
+        self._layout = check_header(header, self._plan, body_place.nbytes, columns.limits)
         self._checksums = None if checksums is None else RunningChecksums(checksums)
         self.num_rows = header.length
         """Rows of the whole batch."""
-        self.nbytes = sum(nbytes for _, nbytes in wanted_ranges(self._plan, self._layout))
+        self.nbytes = sum(nbytes for _, nbytes in buffer_ranges(self._plan, self._layout))
         """Bytes of the selected columns' buffers, for all rows."""
         self.num_buffers = sum(len(step.buffers) for step in self._plan.steps)
         """The most reads for one range of rows."""
@@ -103,9 +103,11 @@ class BatchRows:
 class _RangeReading(SlotWalk[range]):
     """Reads the nodes and buffers of a range of slots, numbered as those of the whole batch."""
 
-    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace, checksums: RunningChecksums | None) -> None:
+    def __init__(
+        self, plan: Plan, layout: BatchLayout, body_place: BodyPlace, checksums: RunningChecksums | None
+    ) -> None:
         super().__init__(plan)
-        self._layout, self._place, self._checksums = layout, place, checksums
+        self._layout, self._place, self._checksums = layout, body_place, checksums
         self.nodes = [[0, 0] for _ in layout.nodes]
 
     def enter(self, step: Step, slots: range) -> range:
@@ -169,11 +171,11 @@ class _RangeReading(SlotWalk[range]):
         return data
 
 
-class _Wanted(_RangeReading):
+class _MissingRanges(_RangeReading):
     """Finds the ranges of a range of slots that are not in memory, as far as the value offsets there tell them."""
 
-    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace, fetched: Fetched) -> None:
-        super().__init__(plan, layout, place, None)
+    def __init__(self, plan: Plan, layout: BatchLayout, body_place: BodyPlace, fetched: Fetched) -> None:
+        super().__init__(plan, layout, body_place, None)
         self._fetched = fetched
         self.missing: list[tuple[int, int]] = []
 
@@ -204,24 +206,24 @@ class _Wanted(_RangeReading):
         return NO_BYTES if held is None else held
 
 
-def _fetch(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) -> BodyPlace:
+def _fetch(plan: Plan, layout: BatchLayout, body_place: BodyPlace, slots: range) -> BodyPlace:
     """Return the place of a body with all that a range of its rows needs in memory; as it is if reads do not wait."""
-    if not place.source.waits:
-        return place
+    if not body_place.source.waits:
+        return body_place
     starts: list[int] = []
     parts: list[memoryview] = []
-    fetched = Fetched(place.source, starts, parts)
+    fetched = Fetched(body_place.source, starts, parts)
     for _ in range(_MOST_ROUNDS):
-        reading = _Wanted(plan, layout, place, fetched)
+        reading = _MissingRanges(plan, layout, body_place, fetched)
         with suppress(InvalidBodyError):  # reading raises it
             reading.walk(slots)
         ranges = join_ranges(reading.missing, WAITING_GAP_NBYTES)
         if not ranges:
             break
-        more = place.source.read_ranges([(start, stop - start) for start, stop in ranges])
+        more = body_place.source.read_ranges([(start, stop - start) for start, stop in ranges])
         held = sorted(
             [*zip(starts, parts, strict=True), *((r[0], data) for r, data in zip(ranges, more, strict=True))],
             key=lambda pair: pair[0],
         )
         starts[:], parts[:] = [start for start, _ in held], [data for _, data in held]
-    return BodyPlace(fetched, place.byte_offset, place.nbytes)
+    return BodyPlace(fetched, body_place.byte_offset, body_place.nbytes)

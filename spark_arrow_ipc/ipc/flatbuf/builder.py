@@ -58,7 +58,7 @@ class Part(NamedTuple):
     """A table and all that it refers to: the end of every buffer that has it. Made by `build_part`."""
 
     data: bytes
-    place: int
+    position: int
     alignment: int
 
 
@@ -77,7 +77,7 @@ def _put_part(builder: Builder, part: Part) -> int:
     assert not builder.Offset(), "places are counted from the end of the buffer"
     builder.Bytes, builder.head = bytearray(_ROOM) + part.data, _ROOM
     builder.minalign = part.alignment
-    return part.place
+    return part.position
 
 
 def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) -> int:

@@ -68,8 +68,8 @@ class _Walk:
         self.lenient_strings: dict[int, str] = {}
 
 
-def _invalid(expected: str, found: object, byte_offset: int) -> NoReturn:
-    raise InvalidMetadataError(expected=expected, found=str(found), byte_offset=byte_offset, spec=SPEC)
+def _invalid(expected: str, actual: object, byte_offset: int) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=str(actual), byte_offset=byte_offset, spec=SPEC)
 
 
 def _too_many_tables(walk: _Walk, byte_offset: int) -> NoReturn:

@@ -114,8 +114,8 @@ def check_buffer(data: memoryview, expected: int) -> None:
         raise _checksum_error(expected, actual)
 
 
-def _checksum_error(expected: int, found: int) -> InvalidBodyError:
-    return InvalidBodyError(expected=f"a buffer with the checksum {expected:016x}", found=f"{found:016x}: {_CHANGED}")
+def _checksum_error(expected: int, actual: int) -> InvalidBodyError:
+    return InvalidBodyError(expected=f"a buffer with the checksum {expected:016x}", found=f"{actual:016x}: {_CHANGED}")
 
 
 class RunningChecksums:

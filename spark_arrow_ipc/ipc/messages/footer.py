@@ -237,7 +237,7 @@ def decode_schema_once(view: reader.TableView, limits: Limits) -> SchemaMessage:
             schema = decode_schema(reader.root(alone, tables.SCHEMA, max_tables=most_tables, max_depth=depth), limits)
         except (InvalidMetadataError, LimitError, UnsupportedError):
             return decode_schema(view, limits)  # whose errors have the places in the file
-        if len(_KEPT) >= _MOST_KEPT or sum(len(kept) for kept, _ in [*_KEPT, key]) > _MOST_KEPT_NBYTES:
+        if len(_KEPT) >= _MOST_KEPT or sum(len(flatbuffer) for flatbuffer, _ in [*_KEPT, key]) > _MOST_KEPT_NBYTES:
             _KEPT.clear()
         _KEPT[key] = schema
     return schema

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import shortened, walk_fields
+from spark_arrow_ipc.arrow.column_path import shorten, walk_fields
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
@@ -300,7 +300,7 @@ class _Decoding:
         if depth > limits.max_depth:
             limits.check("max_depth", depth, "the nesting of a field")
         name = view.string("name") or ""
-        path = shortened(f"{parent_path}.{name}") if parent_path else name
+        path = shorten(f"{parent_path}.{name}") if parent_path else name
         encoding = view.table("dictionary")
         if encoding is not None:
             self.dictionary_ids.append(int(encoding.scalar("id")))

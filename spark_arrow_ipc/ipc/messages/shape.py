@@ -137,8 +137,8 @@ def _shape_of(message: Message, metadata: bytes, start: int) -> MessageShape | N
     views = [view, header, *filter(None, [header.table("compression")])]
     if not all(numbers) or _overlap(len(metadata) - start, numbers, views):
         return None
-    places = [range(start + place.start, start + place.stop) for place in numbers]
-    edges = [0, *(edge for place in sorted(places, key=min) for edge in (place.start, place.stop)), len(metadata)]
+    places = [range(start + extent.start, start + extent.stop) for extent in numbers]
+    edges = [0, *(edge for extent in sorted(places, key=min) for edge in (extent.start, extent.stop)), len(metadata)]
     shared = [(slice(*edges[i : i + 2]), metadata[slice(*edges[i : i + 2])]) for i in range(0, len(edges), 2)]
     return MessageShape(message, metadata[:start], len(metadata), tuple(shared), *places)
 
@@ -153,7 +153,7 @@ def _overlap(nbytes: int, numbers: tuple[range, ...], views: list[reader.TableVi
     for vector in numbers[2:]:
         uses[vector.start - 4 : vector.start] += 1
         uses[vector.start : vector.stop] += 1
-    return any(uses[place.start : place.stop].max() > 1 for place in numbers)
+    return any(uses[extent.start : extent.stop].max() > 1 for extent in numbers)
 
 
 class Shapes:
@@ -185,7 +185,7 @@ class MessageDecoder:
         self._learnt = 0
         self._shape: MessageShape | None = None
 
-    def known(self, metadata: memoryview) -> Message | None:
+    def find_alike(self, metadata: memoryview) -> Message | None:
         """Return the message in metadata like some that were decoded before; None if it has to be decoded."""
         # A copy: the metadata may lie in a mapped file, or in memory that holds a whole body.
         data = bytes(metadata)

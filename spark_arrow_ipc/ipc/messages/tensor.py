@@ -275,8 +275,8 @@ def _decode_counted_buffers(
 # --- parts of both
 
 
-def _invalid(field: str, expected: str, found: str) -> NoReturn:
-    raise InvalidMetadataError(expected=expected, found=found, field_path=field, spec="Tensor.fbs, SparseTensor.fbs")
+def _invalid(field: str, expected: str, actual: str) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=actual, field_path=field, spec="Tensor.fbs, SparseTensor.fbs")
 
 
 def _decode_value_type(view: reader.TableView, table: str) -> ValueType:

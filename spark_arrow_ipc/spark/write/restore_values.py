@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.equality import as_bits, differ
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact, masked
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact, mask_array
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
@@ -336,7 +336,7 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     children = []
     for field in type_.children:
         part = by_name[field.name].slice(array.offset, array.length)
-        part = part if shown is None else masked(part, shown)  # what lies under a null is not checked
+        part = part if shown is None else mask_array(part, shown)  # what lies under a null is not checked
         children.append(restoring.below(field.name).restored(part, field.type))
     validity, nulls = _validity(array)
     return Array(type_, array.length, nulls, (validity,), tuple(children))
