@@ -30,6 +30,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+# Public name -> its module, and the attribute there (None: the module itself)
 _LATE = {
     "aggregate": ("spark_arrow_ipc.spark.functions.aggregate", "aggregate"),
     "compact": ("spark_arrow_ipc.spark.rewrite.compact", "compact"),
@@ -44,7 +45,6 @@ _LATE = {
     "rewrite": ("spark_arrow_ipc.spark.rewrite.rewrite", "rewrite"),
     "register": ("spark_arrow_ipc.spark.registration", "register"),
 }
-"""Public name -> its module, and the attribute there (None: the module itself)."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,7 @@
 """The files that the documentation's pages read: ``python -m spark_arrow_ipc.examples [FOLDER]``.
 
-Strategy
---------
-The same rows on every machine: numbers come from `pseudo_random`, and not from a generator or a clock. Written by the codec
-alone. Files that are there already are never replaced.
+The rows are the same on every machine: numbers come from `pseudo_random`, not from a generator or a clock. Only the codec
+writes them. Existing files are never replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ NAMES: Final = {
     "texts": "sentences, each with a vector of 64 numbers",
     "events": "24 small files of three days, with timestamps",
 }
-"""The files that are written, each with its description."""
+"""The files, each with its description."""
 FLIGHTS, ITEMS, TEXTS, EVENTS = 100_000, 1_000, 1_000, 500
 """Rows of a file."""
 EVENT_FILES, EVENT_HOURS = 24, 3
@@ -43,7 +41,7 @@ NOUNS: Final = ("bag", "clock", "lamp", "map", "radio", "rope", "tent", "whistle
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the examples into a folder, by default the current one, say what they are, and return the exit status."""
+    """Write the examples into a folder, by default the current one, print their names, and return the exit status."""
     if len(arguments) > 1 or any(word.startswith("-") for word in arguments):
         print("usage: python -m spark_arrow_ipc.examples [FOLDER]", file=sys.stderr)
         return 2
@@ -82,11 +80,12 @@ def write(path: Path, columns: Columns) -> None:
 
 
 def pseudo_random(rows: int, seed: int) -> NDArray[np.float64]:
-    """Return numbers from 0 to below 1, by row, that look random: those of splitmix64."""
+    """Return numbers from 0 to below 1, by row, that look random."""
+    # SplitMix64, in which the index is the state: each row has its number whatever the order.
     x = np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed << 32)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 2.0**53  # 53 bits: all that a double holds
 
 
 def pick(words: Sequence[str], rows: int, seed: int) -> list[str]:
@@ -108,7 +107,7 @@ def flights() -> Columns:
 
 
 def items() -> Columns:
-    """Return what a shop sold."""
+    """Return the sales of a shop."""
     prices = (100 + pseudo_random(ITEMS, 6) * 9900).astype(int)
     return {
         "id": (t.int64, list(range(1, ITEMS + 1))),
@@ -121,8 +120,9 @@ def items() -> Columns:
 
 
 def texts() -> Columns:
-    """Return sentences with marks of HTML, each with a vector whose numbers float16 holds, too."""
+    """Return sentences with HTML tags, each with a vector."""
     nouns = zip(pick(NOUNS, TEXTS, 11), pick(NOUNS, TEXTS, 12), strict=True)
+    # Multiples of 1/1024 up to 1, which float16 holds exactly.
     vectors = (np.round(pseudo_random(TEXTS * VECTOR, 13) * 2048.0 - 1024.0) / 1024.0).reshape(TEXTS, VECTOR)
     return {
         "id": (t.int64, list(range(1, TEXTS + 1))),

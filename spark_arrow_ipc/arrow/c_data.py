@@ -1,7 +1,7 @@
-"""Arrays, batches and streams shared with other libraries of the process, without a copy: the Arrow PyCapsule interface.
+"""Export and import arrays, batches and streams without a copy, through the Arrow PyCapsule interface.
 
-pyarrow speaks it, both ways; here is what we lend and take through it. Programs that share nothing do not import this
-module, nor pyarrow. docs/adr/0025-arrow-c-data-interface.md says why it is pyarrow.
+pyarrow makes and reads the capsules (docs/adr/0025-arrow-c-data-interface.md has the reasons). Programs that share
+nothing import neither this module nor pyarrow.
 https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 """
 
@@ -38,7 +38,7 @@ from spark_arrow_ipc.errors import (
     printable,
 )
 
-import pyarrow as pa  # isort: skip - pyarrow_bridge says in one sentence that it is missing
+import pyarrow as pa  # isort: skip - after pyarrow_bridge, whose error names the missing package
 
 _A = TypeVar("_A", bound=ArrayData)
 
@@ -84,7 +84,7 @@ def export_array(array: ArrayData) -> pa.Array:
 
 
 def export_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.RecordBatch:
-    """Return pyarrow's record batch of structs, over the same memory; it has the methods of an array, and a stream's."""
+    """Return pyarrow's record batch of structs over the same memory, which exports as an array and as a stream."""
     batch = pa.RecordBatch.from_struct_array(export_array(structs))
     return batch.replace_schema_metadata(metadata_to_pyarrow(custom_metadata)) if custom_metadata else batch
 
@@ -92,7 +92,7 @@ def export_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.Re
 def export_stream(
     fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata, batches: Iterable[ArrayData]
 ) -> object:
-    """Return a capsule of struct arrays, each taken when the consumer asks for it, in the consumer's thread."""
+    """Return a capsule of struct arrays, each made on demand in the consumer's thread."""
     exported = (pa.RecordBatch.from_struct_array(export_array(structs)) for structs in batches)
     reader = pa.RecordBatchReader.from_batches(export_schema(fields, custom_metadata), _WithErrorsOfC(exported))
     capsule: object = reader.__arrow_c_stream__()
@@ -100,42 +100,40 @@ def export_stream(
 
 
 def _has_lone_intervals(type_: t.DataType) -> bool:
-    """Return whether pyarrow has no arrays of a type or of one inside it; refuse what a string of C cannot hold."""
+    """Return whether pyarrow lacks arrays of a type or of one inside it; refuse texts that C strings cannot hold."""
     texts = [field.name for field in type_.children]
     if isinstance(type_, t.Timestamp):
         texts.append(type_.timezone or "")
     elif isinstance(type_, t.Dictionary):
         return _has_lone_intervals(type_.value)
     for text in texts:
-        if "\0" in text:  # pyarrow would lend it up to there
+        if "\0" in text:  # pyarrow would cut it there
             raise UnsupportedError(f"the Arrow C data interface has no strings with a zero byte, as {text!r} has one")
     inside = [_has_lone_intervals(field.type) for field in type_.children if type(field.type) not in _PLAIN]
     return type(type_) in LONE_INTERVALS or any(inside)
 
 
+# Type classes without texts and children: the types of most columns
 _PLAIN: Final = frozenset({t.Bool, t.Int, t.FloatingPoint, t.Utf8, t.Binary, t.Date, t.Decimal})
-"""Type classes that have neither texts nor anything inside: those of most columns."""
 
 
 def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return an array as one of a type with the same buffers, of which pyarrow may have no Python class inside of others."""
-    # The C structure of an array does not name its type. A view does not do: it gives what has no buffers of its own
-    # (nulls, run ends) the length of another array, and readers of unions and lists then leave the memory.
+    """Return an array as an array of a type with the same buffers."""
+    # The C structure of an array does not name its type. A view would not do: it gives arrays without buffers (nulls, run
+    # ends) the length of another array, and readers of unions and lists then leave the memory.
     _, data = array.__arrow_c_array__()
     try:
         return pa.array(_CapsuleHolder((type_.__arrow_c_schema__(), data)))
-    except KeyError:  # of pyarrow's classes of arrays, by the number of a type
+    except KeyError:  # pyarrow's table of array classes, by the number of a type
         raise UnsupportedError(
             f"pyarrow has no arrays of {type_} outside of lists, structs and record batches"
         ) from None
 
 
 class _WithErrorsOfC:
-    """An iterator whose errors become the code and the text that a consumer gets, each time that it asks again.
+    """An iterator that raises its first error again, as a class for which pyarrow has an error code."""
 
-    pyarrow makes one of them from MemoryError, NotImplementedError, ValueError and OSError, and the end of a stream
-    from a second call of a generator that failed.
-    """
+    # A generator that failed would end at the next call, which a consumer takes for the end of the stream.
 
     def __init__(self, items: Iterator[Any]) -> None:
         self._items = items
@@ -156,19 +154,18 @@ class _WithErrorsOfC:
         raise self._error
 
 
+# The errors with a code in pyarrow; all others become OSError
 _CLASSES: Final = (
     ((MemoryError, LimitError), MemoryError),
     (NotImplementedError, NotImplementedError),
     ((ValueError, ArrowIpcError), ValueError),
 )
-"""The errors that pyarrow has codes for; all others are OSError."""
 
 
 def check_requested(fields: Iterable[t.Field], requested: object | None) -> None:
     """Raise SchemaMismatchError if a consumer's ``requested_schema``, a capsule or None, has other columns.
 
-    "Conversion to this schema is best-effort" (the Arrow PyCapsule interface): other types are left to the consumer,
-    who has to look at the schema in any case.
+    "Conversion to this schema is best-effort" (the Arrow PyCapsule interface): other types are for the consumer to convert.
     """
     if requested is None:
         return
@@ -186,7 +183,7 @@ def check_requested(fields: Iterable[t.Field], requested: object | None) -> None
 
 
 class _CapsuleHolder(NamedTuple):
-    """The capsules of another library, as an object that pyarrow takes."""
+    """The capsules of another library, as an object that pyarrow imports."""
 
     capsules: Any
 
@@ -194,14 +191,14 @@ class _CapsuleHolder(NamedTuple):
         return self.capsules
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        return self.capsules  # type: ignore[no-any-return]  # that there are two is pyarrow's to check
+        return self.capsules  # type: ignore[no-any-return]  # pyarrow checks that they are two
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.capsules
 
 
 def _capsules(source: Any, method: str) -> Any:
-    """Return what a method of another library's object gives."""
+    """Return the capsules from a method of another library's object."""
     give = getattr(source, method, None)
     if not callable(give):
         raise TypeError(
@@ -212,7 +209,7 @@ def _capsules(source: Any, method: str) -> Any:
 
 @contextmanager
 def _errors_of(method: str, invalid: type[InvalidArrowError]) -> Iterator[None]:
-    """Raise our errors for what pyarrow refuses in the capsules of a method."""
+    """Raise our errors for capsules of a method that pyarrow refuses."""
     try:
         yield
     except KeyError as error:
@@ -226,7 +223,7 @@ def _errors_of(method: str, invalid: type[InvalidArrowError]) -> Iterator[None]:
     except ValueError as error:
         if any(text in str(error) for text in ("Not an Arrow", "PyCapsule")):
             raise TypeError(f"expected capsules from {method}: {error}") from None
-        raise invalid(str(error)) from None  # what one of our types refuses
+        raise invalid(str(error)) from None  # a parameter that one of our types refuses
 
 
 def _field_of(capsule: object) -> t.Field:
@@ -240,7 +237,7 @@ def import_field(source: Any) -> t.Field:
 
 
 def import_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
-    """Return the type and the array that an object gives with ``__arrow_c_array__``, made by `make`."""
+    """Return the type and the array of an object with ``__arrow_c_array__``, made by `make`."""
     method = "__arrow_c_array__"
     schema, array = _capsules(source, method)
     with _errors_of(method, InvalidMetadataError):
@@ -253,7 +250,7 @@ def import_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
 def _import(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
     if _has_lone_intervals(field.type):
         theirs = _as_type(theirs, type_to_pyarrow(field.type))
-    theirs.validate()  # lengths that are below 0, of which there is no Python object
+    theirs.validate()  # before a negative length reaches Python
     array = from_pyarrow_as(theirs, field.type, make)
     if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):
         raise InvalidBodyError(
@@ -264,8 +261,8 @@ def _import(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
     return array
 
 
+# Slots of an array without memory (nulls, runs, structs without bitmaps), as `ipc.Limits.max_slots`
 _MOST_FREE_SLOTS: Final = 2**31 - 1
-"""Slots of an array that has no memory (nulls, runs, structs without bitmaps), as `ipc.Limits.max_slots`."""
 
 
 class ImportedStream:
@@ -295,11 +292,11 @@ class ImportedStream:
             return _import(batch.to_struct_array(), self.field, make)
 
     def close(self) -> None:
-        """Release the stream. Arrays that were taken stay valid."""
+        """Release the stream. Earlier arrays stay valid."""
         self._reader = None
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that asks the producer, whose errors are ours."""
+        """Call a function of the producer, and raise its errors as ours."""
         try:
             return function(*arguments)
         except (pa.ArrowException, OSError, ValueError) as error:

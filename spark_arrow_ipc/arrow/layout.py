@@ -1,14 +1,14 @@
 """The buffers of each type: their roles, order and widths, in one table.
 
-Strategy
---------
-`LAYOUTS` has one row for each type class (Columnar.rst, "Buffer Listing for Each Layout"). Everything that
-goes over buffers reads it: decoding, encoding, byte swapping, size checks, and the kernels.
+How it works
+------------
+`LAYOUTS` has one row for each type class (Columnar.rst, "Buffer Listing for Each Layout"). All code that iterates over
+buffers reads it: decoding, encoding, byte swapping, size checks, and the kernels.
 
-The *role* of a buffer gives the number of slots that it needs for an array of n: `SLOTS`. The *swap* is the unit
-that is reversed when bytes are in the other order. The *family* of a layout is the way in which slots lie in buffers and
-children, whatever their width. Kernels have one function for each family, and `by_type` gives it to the type
-classes, so that a new type of a known layout needs no row. Rows keyed by type class are only for the meaning of values.
+The *role* of a buffer gives the number of slots that it needs for an array of n: `SLOTS`. The *swap* is the unit that is
+reversed when bytes are in the other order. The *family* of a layout is the arrangement of slots in buffers and children,
+for any width. Kernels have one function for each family, and `by_type` gives it to the type classes, so that a new type
+of an existing layout needs no row. Tables by type class are only for the meaning of values.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Role(Enum):
     OFFSETS = auto()
     """Value offsets: n + 1 of them, not decreasing."""
     POSITIONS = auto()
-    """Value offsets that stand alone, one a slot: list-views and dense unions."""
+    """Value offsets without an end, one a slot: list-views and dense unions."""
     SIZES = auto()
     """Sizes of list-views, one a slot."""
     TYPE_IDS = auto()
@@ -99,7 +99,7 @@ class Swap(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BufferLayout:
-    """One buffer of a layout. `bit_width` 0 means that of the type (`bit_width_of`)."""
+    """One buffer of a layout. A `bit_width` of 0 means the width of the type (`bit_width_of`)."""
 
     role: Role
     bit_width: int = 0
@@ -192,7 +192,7 @@ LAYOUTS: Mapping[type[t.DataType], Layout] = {
 def by_type(rows: Mapping[Family, _T]) -> dict[type[t.DataType], _T]:
     """Give each type class the row of its layout family, if there is one.
 
-    Done once at import: an array's row is then a single look-up by its type class.
+    It is called once, at import: the row of an array is then one look-up by its type class.
     """
     return {type_: rows[layout.family] for type_, layout in LAYOUTS.items() if layout.family in rows}
 
@@ -254,7 +254,7 @@ def child_slots(type_: t.DataType) -> int | None:
 
 
 def layout_of(type_: t.DataType) -> Layout:
-    """Return the row of `LAYOUTS` for a type as it lies in a batch (dictionary: its indices)."""
+    """Return the row of `LAYOUTS` for a type as stored in a batch (dictionary: its indices)."""
     return LAYOUTS[type(type_)]
 
 
@@ -264,11 +264,11 @@ def bit_width_of(type_: t.DataType, buffer: BufferLayout) -> int:
 
 
 def least_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
-    """Return how many bytes a buffer must hold at least for `length` slots."""
+    """Return the least bytes of a buffer for `length` slots."""
     factor, extra = SLOTS[buffer.role]
     return slots_nbytes(length, extra, factor * bit_width_of(type_, buffer))
 
 
 def physical(type_: t.DataType) -> t.DataType:
-    """Return the type of the slots in a record batch: for a dictionary-encoded type that of its indices."""
+    """Return the type of the slots in a record batch: for a dictionary-encoded type the type of its indices."""
     return type_.index if isinstance(type_, t.Dictionary) else type_

@@ -1,4 +1,4 @@
-"""Record batches: a schema, one array for each field, and the row count; columns that are decoded when they are asked for; streams of batches."""
+"""Record batches: a schema, one array for each field, and the row count; lazily decoded columns; streams of batches."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from spark_arrow_ipc.errors import InvalidBodyError, error_context
 
 
 class LazyColumns(Sequence[Array]):
-    """A sequence of arrays, each of which is made when it is first asked for, and kept.
+    """A sequence of arrays that are made on first use.
 
-    `columns` has None for each array that `make` makes from its position. They must be sound: making one raises no
-    error.
+    `columns` has None for each array that `make` makes from its position, which raises no error.
     """
 
     __slots__ = ("_columns", "_make")
@@ -51,11 +50,11 @@ class LazyColumns(Sequence[Array]):
         return iter(self.some(range(len(self._columns))))
 
     def replace(self, position: int, column: Array) -> None:
-        """Put an array of the same values in the place of one."""
+        """Replace the array at a position by one with the same values."""
         self._columns[position] = column
 
     def peek(self, position: int) -> Array | None:
-        """Return the array at a position, or None if it has not been asked for."""
+        """Return the array at a position, or None if it is not made yet."""
         return self._columns[position]
 
     def some(self, positions: Sequence[int]) -> tuple[Array, ...]:
@@ -63,7 +62,7 @@ class LazyColumns(Sequence[Array]):
         missing = [i for i in positions if self._columns[i] is None]
         for i, array in zip(missing, self._make(missing) if missing else (), strict=True):
             self._columns[i] = array
-        # None of them is None any more, which a type checker does not see.
+        # No array is None any more, which a type checker does not see.
         return tuple(column for i in positions if (column := self._columns[i]) is not None)
 
     def __repr__(self) -> str:
@@ -71,7 +70,7 @@ class LazyColumns(Sequence[Array]):
 
 
 def pick(columns: Sequence[Array], positions: Sequence[int]) -> Sequence[Array]:
-    """Return the columns at some positions, in that order; of lazy ones, none is made."""
+    """Return the columns at some positions, in that order, without making lazy ones."""
     if not isinstance(columns, LazyColumns):
         return tuple(columns[i] for i in positions)
     columns_so_far = [columns.peek(i) for i in positions]
@@ -87,8 +86,8 @@ class RecordBatch:
     schema
         One field for each column.
     columns
-        Arrays of `num_rows` slots, in the order of the fields. Readers of wide tables make each when it is first
-        asked for (`LazyColumns`).
+        Arrays of `num_rows` slots, in the order of the fields. Readers of wide tables make each on first use
+        (`LazyColumns`).
     num_rows
         Rows; a batch without columns may have some too.
     custom_metadata
@@ -104,7 +103,7 @@ class RecordBatch:
         if len(self.columns) != len(self.schema):
             raise ValueError(f"expected {len(self.schema)} columns, found {len(self.columns)}")
         if type(self.columns) is LazyColumns:
-            return  # of the right lengths, and asking for one would make it
+            return  # they have the right lengths, and access to one would make it
         num_rows = self.num_rows
         for i, column in enumerate(self.columns):
             if column.length != num_rows:
@@ -141,15 +140,15 @@ class RecordBatch:
 
     @classmethod
     def from_arrow(cls, source: Any, *, validation: Literal["full", "structural"] = "full") -> RecordBatch:
-        """Return a batch over the memory of another library's, such as a pyarrow record batch. No copy.
+        """Return a batch over the memory of another library, such as a pyarrow record batch. No copy.
 
-        The memory is released when no buffer of the batch is left.
+        The memory is released after the last buffer of the batch.
 
         Parameters
         ----------
         source
-            An object with ``__arrow_c_array__`` (the Arrow PyCapsule interface) that is a struct without nulls. What has
-            ``__arrow_c_stream__`` alone, as tables and data frames, is a `RecordBatchStream`.
+            An object with ``__arrow_c_array__`` (the Arrow PyCapsule interface) that is a struct without nulls. Objects with
+            ``__arrow_c_stream__`` only, such as tables and data frames, are for `RecordBatchStream`.
         validation
             ``full`` checks values too (offsets, UTF-8, indices ...), O(bytes); ``structural`` only sizes, O(buffers).
 
@@ -158,7 +157,7 @@ class RecordBatch:
         TypeError
             It has no such method, or is not a record batch.
         ArrowIpcError
-            What it gives is not sound.
+            The batch is not sound.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
@@ -167,7 +166,7 @@ class RecordBatch:
 
     @classmethod
     def of_structs(cls, schema: Schema, array: Array, *, full: bool = True) -> RecordBatch:
-        """Return the rows of a struct array as a batch, sharing memory, after checks as those of `validate`.
+        """Return the rows of a struct array as a batch, sharing memory, after the checks of `validate`.
 
         Raises
         ------
@@ -189,7 +188,7 @@ class RecordBatch:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Return capsules of the schema and of the columns, which lend their memory. O(buffers).
+        """Return capsules of the schema and of the columns, which share their memory. O(buffers).
 
         Raises
         ------
@@ -202,12 +201,12 @@ class RecordBatch:
     def __arrow_c_device_array__(
         self, requested_schema: object | None = None, **others: object
     ) -> tuple[object, object]:
-        """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
+        """Return the capsules of `__arrow_c_array__`, for consumers that ask for the device of the memory: the CPU."""
         capsules: tuple[object, object] = self._export(requested_schema).__arrow_c_device_array__(**others)
         return capsules
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
+        """Return a capsule of a stream of this one batch, for consumers of tables; as `__arrow_c_array__`."""
         capsule: object = self._export(requested_schema).__arrow_c_stream__()
         return capsule
 
@@ -278,7 +277,7 @@ class RecordBatch:
 class RecordBatchStream:
     """The record batches of a table, data frame or reader of another library, in order and once. Made by `from_arrow`.
 
-    Batches are views of the other library's memory, which stays until no buffer of them is left.
+    Batches are views of the other library's memory, which stays until their last buffer is released.
     """
 
     def __init__(self, stream: Any, schema: Schema, *, full: bool) -> None:
@@ -290,7 +289,7 @@ class RecordBatchStream:
 
     @classmethod
     def from_arrow(cls, source: Any, *, validation: Literal["full", "structural"] = "full") -> RecordBatchStream:
-        """Return the batches of an object with ``__arrow_c_stream__`` (the Arrow PyCapsule interface). Takes none yet.
+        """Return the batches of an object with ``__arrow_c_stream__`` (the Arrow PyCapsule interface), before the first.
 
         Parameters
         ----------
@@ -304,7 +303,7 @@ class RecordBatchStream:
         TypeError
             It has no such method, or gives arrays that are not record batches.
         ArrowIpcError
-            It has an error, or a type that is none of the format.
+            It has an error, or a type that the format lacks.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
@@ -324,7 +323,7 @@ class RecordBatchStream:
         Raises
         ------
         ArrowIpcError
-            The other library has an error, or what it gives is not sound.
+            The other library has an error, or its batch is not sound.
         """
         with error_context(block_number=self._number):
             array = self._stream.next(Array)
@@ -335,7 +334,7 @@ class RecordBatchStream:
         return batch
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule of the batches that were not taken yet."""
+        """Return a capsule of the remaining batches."""
         from spark_arrow_ipc.arrow import c_data
 
         c_data.check_requested(self.schema.fields, requested_schema)
@@ -344,7 +343,7 @@ class RecordBatchStream:
         )
 
     def close(self) -> None:
-        """Release the stream. Batches that were taken stay valid."""
+        """Release the stream. Earlier batches stay valid."""
         self._stream.close()
 
     def __enter__(self) -> Self:

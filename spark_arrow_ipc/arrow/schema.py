@@ -22,7 +22,7 @@ class Endianness(IntEnum):
 class Schema:
     """Fields, pairs of custom metadata, and the byte order of the file.
 
-    `endianness` is what the file declared; arrays in memory are always in the byte order of this machine.
+    `endianness` is the declaration of the file; arrays in memory are always in the byte order of this machine.
     """
 
     fields: tuple[Field, ...]
@@ -47,7 +47,7 @@ class Schema:
         TypeError
             It has no such method, or is the type of an array.
         ArrowIpcError
-            It has a type that is none of the format.
+            It has a type that the format lacks.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
@@ -55,12 +55,12 @@ class Schema:
 
     @classmethod
     def of_struct(cls, field: Field) -> Schema:
-        """Return the schema that a field of structs stands for, as it does in the C data interface.
+        """Return the schema for a field of structs, which stands for it in the C data interface.
 
         Raises
         ------
         TypeError
-            It is a field of something else.
+            It is a field of another type.
         """
         if not isinstance(field.type, Struct):
             raise TypeError(f"expected the structs of a record batch, found an array of {field.type}")

@@ -1,10 +1,10 @@
 """Take slots of an array by position, in any order.
 
-Strategy
---------
+How it works
+------------
 `take` has one function for each layout family. Slots of fixed width are one gather. With value offsets the slots are
-expanded to the elements or bytes that they cover, a megabyte of positions at a time. Of views and list-views
-only the views, or positions and sizes, are taken, and dictionaries stay whole (`with_used_values` cuts them).
+expanded to the elements or bytes that they cover, a megabyte of positions at a time. For views and list-views only the
+views, or positions and sizes, are gathered, and dictionaries stay complete (`with_used_values` cuts them).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from spark_arrow_ipc.errors import InvalidBodyError
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
 
+# Bytes of values that are gathered at once: each needs eight bytes of positions, which then fit a processor's cache
 _PIECE_NBYTES = 1 << 17
-"""Bytes of values that are gathered at once: each needs eight bytes of positions meanwhile, which a processor's cache holds."""
 
 
 @of_seen
@@ -91,10 +91,6 @@ def _validity(array: Array, slots: Slots) -> tuple[Buffer | None, int]:
     return (array_data.pack_bits(bits) if nulls else None), nulls
 
 
-def _null(array: Array, slots: Slots) -> Array:
-    return Array(array.type, len(slots), len(slots), ())
-
-
 def _primitive(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     data = as_buffer(array_data.data_values(array)[slots])
@@ -112,7 +108,7 @@ def _runs(array: Array, slots: Slots, end: int) -> tuple[Slots, Slots, Buffer]:
     starts, stops = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
     lengths = stops - starts
     if min(starts.min(initial=0), lengths.min(initial=0)) < 0 or stops.max(initial=0) > end:
-        # They would be taken for memory to ask for.
+        # Their differences would become sizes of memory.
         expected = f"value offsets from 0 up to {end} that do not fall"
         raise InvalidBodyError(expected=expected, found="others, in an array that was not validated")
     new_offsets = np.zeros(len(slots) + 1, np.int64)
@@ -130,7 +126,7 @@ def _bytes(array: Array, slots: Slots) -> Array:
     gathered = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     start = done = 0
     while start < len(slots):
-        stop = max(int(np.searchsorted(ends, done + _PIECE_NBYTES, "right")), start + 1)
+        stop = max(int(np.searchsorted(ends, done + _PIECE_NBYTES, "right")), start + 1)  # one slot at least
         piece = slice(start, stop)
         gathered[done : ends[stop - 1]] = data[positions_of_runs(starts[piece], lengths[piece])]
         start, done = stop, int(ends[stop - 1])
@@ -193,6 +189,7 @@ def _run_end_encoded(array: Array, slots: Slots) -> Array:
     run_ends, values = array.children
     ends = array_data.data_values(run_ends)
     run = np.searchsorted(ends, slots + array.offset, "right")
+    # Neighbours of one run stay a run: the last slot of each ends it.
     last = np.flatnonzero(np.append(run[1:] != run[:-1], [True] * bool(len(run))))
     taken_ends = Array(run_ends.type, len(last), 0, (None, as_buffer((last + 1).astype(ends.dtype))))
     return Array(array.type, len(slots), 0, (), (taken_ends, take(values, run[last].astype(np.int64))))
@@ -200,7 +197,7 @@ def _run_end_encoded(array: Array, slots: Slots) -> Array:
 
 TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = by_type(
     {
-        Family.NULL: _null,
+        Family.NULL: lambda array, slots: Array(array.type, len(slots), len(slots), ()),
         Family.BITS: _bits,
         Family.FIXED_WIDTH: _primitive,
         Family.BINARY: _bytes,

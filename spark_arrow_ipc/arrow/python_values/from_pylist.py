@@ -1,11 +1,11 @@
 """Build arrays of Python values: the inverse of ``to_pylist``.
 
-Strategy
---------
-`BUILDERS` has one function for each type class: those of types without children are in `from_pylist_leaves`, those
-of nested types here, which build their children from flattened lists. They take the values that ``to_pylist``
-gives, and those that pyarrow's ``pa.array`` takes, with three differences: nothing is cut off silently (a fraction,
-a digit, a microsecond that the type cannot hold is a ValueError), unions can be built, and nanoseconds may be ints.
+How it works
+------------
+`BUILDERS` has one function for each type class: types without children are in `from_pylist_leaves`, nested types here,
+with children built from flattened lists. They take the values of ``to_pylist`` and of pyarrow's ``pa.array``, with three
+differences: nothing is cut off silently (a fraction, digit or microsecond that the type cannot hold is a ValueError),
+unions can be built, and nanoseconds may be ints.
 
 Null slots and padding bits are zero, validity is None without nulls, and null counts are exact.
 """
@@ -41,8 +41,8 @@ def array(values: Sequence[Any], type_: t.DataType) -> Array:
     - Structs take a mapping (an absent key is a null), a tuple by position, or a list of (name, value) pairs;
       maps take a mapping or (key, value) pairs; lists any iterable except str, bytes and mappings.
     - Unions take ``(type_id, value)`` where the child of that id accepts the value. Any other value goes to the first
-      child whose ``to_pylist`` gives values of exactly its Python type, else to the first that accepts it; None
-      to the first nullable child. Use ``(type_id, value)`` wherever a value could be mistaken.
+      child whose ``to_pylist`` gives values of exactly its Python type, otherwise to the first that accepts it; None
+      to the first nullable child. Use ``(type_id, value)`` where several children accept a value.
     - Dictionaries have the distinct values in the order in which they first occur; None is a null index.
 
     Raises
@@ -67,11 +67,6 @@ def _list(value: object, type_: t.DataType) -> list[Any]:
 def _lists(values: _Values, type_: t.DataType) -> tuple[list[list[Any]], Array]:
     lists = [[] if value is None else _list(value, type_) for value in values]
     return lists, array([element for elements in lists for element in elements], type_.children[0].type)
-
-
-def _offset_list(values: _Values, type_: t.DataType) -> Array:
-    lists, child = _lists(values, type_)
-    return _with_offsets(values, type_, lists, child)
 
 
 def _with_offsets(values: _Values, type_: t.DataType, lists: list[list[Any]], child: Array) -> Array:
@@ -145,11 +140,11 @@ def _pairs(value: object, type_: t.Map) -> list[Any]:
     return pairs
 
 
+# The Python type of the values from ``to_pylist``; types that stand for another type have no row
 _NATURAL: Mapping[type[t.DataType], type] = {
     **NATURAL_LEAVES,
     **by_type({Family.LIST: list, Family.LIST_VIEW: list, Family.FIXED_SIZE_LIST: list, Family.STRUCT: dict}),
 }
-"""The Python type of the values that ``to_pylist`` gives; no row for types that stand for another type."""
 
 
 def _natural(type_: t.DataType) -> type | None:
@@ -167,7 +162,7 @@ def _accepts(type_: t.DataType, value: object) -> bool:
 
 
 def _choose_member(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
-    """Return the number of the child that takes a value, and the value for it."""
+    """Return the number of the child for a value of a union, and the child's value."""
     fields = type_.fields
     if value is None:
         return next((i for i, field in enumerate(fields) if field.nullable), 0), None
@@ -214,6 +209,7 @@ def _dense_union(values: _Values, type_: t.DataType) -> Array:
 def _dictionary(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Dictionary)
     present = [value for value in values if value is not None]
+    # Compared in Arrow, and not in Python, where 1 == True and NaN differs from itself.
     first = first_equal(array(present, type_.value))
     distinct = np.flatnonzero(first == np.arange(len(present)))
     most = 2 ** (type_.index.bit_width - type_.index.signed)
@@ -227,7 +223,7 @@ def _dictionary(values: _Values, type_: t.DataType) -> Array:
 
 def _run_end_encoded(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.RunEndEncoded)
-    slots = as_bits(array(values, type_.values.type))
+    slots = as_bits(array(values, type_.values.type))  # runs of equal bits: 0.0 and -0.0 must stay
     before = np.arange(max(len(values) - 1, 0))
     last = np.append(differ(slots, before, slots, before + 1), [True] * bool(values)).nonzero()[0]
     runs = array([int(i) + 1 for i in last], type_.run_ends.type), array([values[i] for i in last], type_.values.type)
@@ -238,7 +234,7 @@ BUILDERS: Mapping[type[t.DataType], Callable[[_Values, Any], Array]] = {
     **LEAVES,
     **by_type(
         {
-            Family.LIST: _offset_list,
+            Family.LIST: lambda values, type_: _with_offsets(values, type_, *_lists(values, type_)),
             Family.LIST_VIEW: _list_view,
             Family.FIXED_SIZE_LIST: _fixed_size_list,
             Family.STRUCT: _struct,

@@ -1,7 +1,5 @@
 """Build arrays of the types without children from Python values.
 
-Strategy
---------
 `LEAVES` has one function for each type class; `from_pylist.array` calls them. The values are a list with None for
 null; a null slot becomes zeros, so that equal values give equal bytes.
 """
@@ -40,7 +38,7 @@ def as_buffer(values: npt.NDArray[Any]) -> memoryview:
 def offset_buffer(values: Iterable[int], bit_width: int) -> memoryview:
     """Return signed integers of a bit width as a buffer.
 
-    ValueError if a number does not fit: for example, all elements together are too many for 32-bit value offsets.
+    ValueError if a number does not fit: all elements together are too many for 32-bit value offsets.
     """
     numbers = list(values)
     most = MAX_OFFSET[bit_width]
@@ -76,7 +74,7 @@ def _bool(values: _Values, type_: t.DataType) -> Array:
 
 
 def _whole(value: object, type_: t.DataType) -> int:
-    """Return the integer of any integer type, or of a float or Decimal without a fraction."""
+    """Return the value of any integer type, or of a float or Decimal without a fraction, as an int."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(unfit("an integer", type_, value))
     if isinstance(value, (float, np.floating, Decimal)):
@@ -105,6 +103,7 @@ def _int_buffer(
 
 
 def _temporal(convert: Callable[[Any, Any], int]) -> Callable[[_Values, t.DataType], Array]:
+    # An int is a raw count, so that values survive that `datetime` cannot hold.
     def units(value: object, type_: t.DataType) -> int:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             return int(value)
@@ -116,7 +115,7 @@ def _temporal(convert: Callable[[Any, Any], int]) -> Callable[[_Values, t.DataTy
     return build
 
 
-_MANTISSA_BITS = (11, 24, 53)
+_MANTISSA_BITS = (11, 24, 53)  # by precision: larger ints would be rounded
 
 
 def _float(values: _Values, type_: t.DataType) -> Array:
@@ -201,7 +200,7 @@ def _fixed_size_binary(values: _Values, type_: t.DataType) -> Array:
 
 
 def _binary_view(values: _Values, type_: t.DataType) -> Array:
-    """Build views; values longer than 12 bytes are joined in variadic buffers of up to 2 GiB."""
+    """Build views, with values longer than 12 bytes in variadic buffers of up to 2 GiB."""
     views = np.zeros(len(values), array_data.VIEW)
     # The 12 bytes of a view after its size: the inline value, or prefix, index and offset.
     rest = views.view([("size", np.int32), ("inline", f"V{array_data.VIEW_INLINE_NBYTES}")])["inline"]
@@ -259,4 +258,4 @@ NATURAL_LEAVES: Mapping[type[t.DataType], type] = {
     **by_type({Family.BINARY: bytes, Family.VIEW: bytes}),
     **dict.fromkeys(t.UTF8_CLASSES, str),
 }
-"""The Python type of the values that ``to_pylist`` gives for a type class without children."""
+"""The Python type of the values from ``to_pylist`` by type class, for classes without children."""

@@ -1,11 +1,8 @@
 """Convert dates, times, timestamps, durations and decimals from and to Python values.
 
-Strategy
---------
-To Python, no value raises and none is lost: one that `datetime` cannot hold (a year outside 1 to 9999, a time
+To Python, no value raises and none is lost: a value that `datetime` cannot hold (a year outside 1 to 9999, a time
 outside the day, nanoseconds between two microseconds) becomes the raw count, an `int`. To Arrow, every value is exact
-or a ValueError, and an `int` is taken as the raw count, so every value survives both ways. Decimals of 32 to
-256 bits are exact.
+or a ValueError, and an `int` is a raw count, so every value survives both ways. Decimals of 32 to 256 bits are exact.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 def zone(name: str) -> tzinfo:
     """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for an unknown one.
 
-    UTC keeps the instant, which is what the file holds; the zone is only for showing it.
+    UTC preserves the instant, which the file holds; the zone only affects its display.
     """
     fixed = _FIXED_OFFSET.fullmatch(name)
     if fixed is not None:
@@ -50,7 +47,7 @@ def zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # The name comes from a file: it may be no zone, an impossible path, or a directory of the zone database.
+        # The name comes from a file: it may be any text, an impossible path, or a directory of the zone database.
         return UTC
 
 
@@ -66,9 +63,9 @@ def _or_raw(
 
 
 def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
-    """Return dates; the day that contains a date64; the raw count outside the years 1 to 9999."""
+    """Return dates, for a date64 its day; the raw count outside the years 1 to 9999."""
     per_day = 1 if type_.unit is DateUnit.DAY else _DAY_MILLISECONDS
-    days = values // per_day
+    days = values // per_day  # floor division: a moment before 1970 belongs to the day before
 
     def convert(fitting: _Int64s) -> list[Any]:
         return list((fitting // per_day).astype("M8[D]").tolist())
@@ -117,7 +114,7 @@ def _aware(naive: list[Any], values: npt.NDArray[Any], tz: tzinfo) -> list[datet
             is_datetime = isinstance(value, datetime)
             aware.append(value.replace(tzinfo=UTC).astimezone(tz) if is_datetime else value)
         except OverflowError:
-            # In UTC the year is 1 to 9999, in the zone it is not.
+            # The year is 1 to 9999 in UTC only.
             aware.append(int(values[i]))
     return aware
 
@@ -185,8 +182,8 @@ def _exact(microseconds: int, value: object, type_: Time | Timestamp | Duration)
     return units
 
 
+# Never rounds, whatever the decimal context of the thread is
 _EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-"""Never rounds, whatever the decimal context of the thread is."""
 
 
 def to_unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
@@ -222,11 +219,12 @@ def to_unscaled_int(value: object, type_: t.Decimal) -> int:
     if not number:
         return 0
     shift = exponent + type_.scale
-    # Checked before a power of ten is computed: an exponent may be of any size.
+    # Before a power of ten is computed: an exponent may be of any size.
     if len(digits) + shift > type_.precision:
         raise ValueError(unfit(f"at most {type_.precision} digits", type_, value))
     significant = int("".join(map(str, digits)))
     if shift < 0:
+        # Bounded for the same reason: a higher power leaves a remainder as well.
         power: int = 10 ** min(-shift, len(digits) + 1)
         significant, rest = divmod(significant, power)
         if rest:

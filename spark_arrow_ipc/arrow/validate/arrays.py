@@ -1,17 +1,16 @@
 """Check arrays against their type: first the sizes, then the values.
 
-Strategy
---------
-`check_sizes` checks that buffers and children exist and are long enough, so that no read goes outside.
-`check_values` relies on that, and checks the bytes: null counts, value offsets, UTF-8, views, dictionary indices,
-union type ids, run ends, list-views, map keys. Decoding a file checks the sizes itself, from the plan, and calls
-only `check_values`; batches that users build or slice go through `check`.
+How it works
+------------
+`check_sizes` checks that buffers and children exist and are long enough, so that no read goes outside. After it,
+`check_values` checks the bytes: null counts, value offsets, UTF-8, views, dictionary indices, union type ids, run ends,
+list-views, map keys. Decoding a file checks the sizes itself, by the plan, and calls only `check_values`; batches that
+users build or slice go through `check`.
 
-Tables keyed by layout family have the checks of each type; recursion into children is written once. Children are
-checked in full, by their own validity. Only if that fails, which sound arrays never do, the slots that no row can see are
-made harmless (`arrow.unseen`) and the rest is checked again: what is refused then is what a row can see, or what the format
-demands of null slots too. The ranges of decimals, times and dates are not checked: valid files exceed them, and readers
-agree on the values.
+Tables keyed by layout family have the checks of each type. Children are checked in full, by their own validity. Only if a
+check fails, which sound arrays never do, slots that no row can see are made harmless (`arrow.unseen`) and the array is
+checked again: then only values that a row can see are refused, and values that the format demands of null slots too. The
+ranges of decimals, times and dates are not checked: valid files exceed them, and readers agree on the values.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ def check(array: ArrayData, path: str, *, full: bool = True) -> None:
 
 
 def with_sound_values(array: _A, path: str, *, dictionaries: bool = True) -> _A:
-    """Return an array after `check_values`, its unseen slots harmless if one of them is wrong.
+    """Return an array after `check_values`, with harmless unseen slots if one was wrong.
 
-    Raises InvalidBodyError if a slot that a row can see is wrong.
+    Raises InvalidBodyError for a wrong slot that a row can see.
     """
     try:
         check_values(array, path, dictionaries=dictionaries)
@@ -72,7 +71,7 @@ def with_sound_values(array: _A, path: str, *, dictionaries: bool = True) -> _A:
 
 
 def check_sizes(array: ArrayData, path: str) -> None:
-    """Raise InvalidBodyError unless buffers and children are there, and long enough for the slots. O(buffers)."""
+    """Raise InvalidBodyError unless buffers and children exist and are long enough for the slots. O(buffers)."""
     layout = LAYOUTS[type(array.type)]
     _check_lengths(array, path)
     _check_buffers(array, path, layout)
@@ -87,8 +86,8 @@ def check_sizes(array: ArrayData, path: str) -> None:
 def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> None:
     """Raise InvalidBodyError with the first wrong slot of an array whose sizes are already checked.
 
-    O(bytes), vectorised, in bounded memory. A reader that shares one dictionary among many batches checks it once, and
-    passes False for `dictionaries`, which are checked at every depth.
+    O(bytes), vectorised, in bounded memory. `dictionaries` are checked at every depth, unless a reader that shares them
+    among batches has checked them before.
     """
     validity = array.validity
     if validity is not None and array.null_count != NOT_COUNTED:
@@ -97,7 +96,7 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
         VALUE_CHECKS[type(array.type)](array, path)
     if array.children:
         for field, child in zip(array.type.children, array.children, strict=True):
-            # Of others the path alone would take longer than to see that there is nothing to check.
+            # Numbers without nulls have nothing to check, and for wide structs even their paths take time.
             if type(child.type) not in _NUMBERS or child.buffers[0] is not None:
                 check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
     values = array.dictionary
@@ -109,7 +108,7 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
 
 
 def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries: bool) -> None:
-    """Check a dictionary again of which a value is wrong, or was before it was cleared."""
+    """Check a dictionary with a doubt again, after its unused values were cleared."""
     doubt.spend(values)
     try:
         check_values(values, _dictionary_path(path), dictionaries=dictionaries)
@@ -118,7 +117,7 @@ def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries:
 
 
 def sound_columns(columns: Sequence[_A], fields: Sequence[t.Field], *, dictionaries: bool = True) -> tuple[_A, ...]:
-    """Return columns, each after `with_sound_values`. Of numbers without nulls there is nothing to check."""
+    """Return columns, each after `with_sound_values` unless it has numbers without nulls."""
     return tuple(
         with_sound_values(column, field.name, dictionaries=dictionaries)
         if type(column.type) not in _NUMBERS or column.buffers[0] is not None
@@ -160,8 +159,8 @@ def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
             raise body_error(path, f"{_role(row.role)} of at least {needed} bytes", str(buffer.nbytes), _BUFFERS)
 
 
+# The words of the specification where they differ from the name of the role
 _ROLES = {Role.OFFSETS: "value offsets", Role.POSITIONS: "value offsets", Role.VALIDITY: "a validity bitmap"}
-"""The words of the specification where they differ from the name of the role."""
 
 
 def _role(role: Role) -> str:
@@ -186,10 +185,10 @@ def _check_children(array: ArrayData, path: str) -> None:
         check_sizes(child, where)
 
 
+# The sections of the specification for families with a fixed number of child slots for each slot
 _CHILD_SPECS = by_type(
     {Family.STRUCT: _STRUCT, Family.SPARSE_UNION: _SPARSE_UNION, Family.FIXED_SIZE_LIST: _FIXED_SIZE_LIST}
 )
-"""The sections of the specification for families with a fixed number of child slots for each slot."""
 
 
 # Values
@@ -203,7 +202,7 @@ def _check_null_count(array: ArrayData, path: str, validity: memoryview) -> None
 
 
 def _sound(_: ArrayData, __: str) -> None:
-    """Accept any bytes: all are values of the type."""
+    """Accept all bytes, because each is a value of the type."""
 
 
 def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) -> None:
@@ -219,13 +218,13 @@ def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) 
         raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
 
 
+# Up to so many slots and bytes Python's own integers and bytes are faster than numpy (measured)
 _FEW_SLOTS = 64
 _FEW_NBYTES = 1 << 12
-"""Up to so many slots and bytes Python's own integers and bytes are faster than numpy (measured)."""
 
 
 def _are_few_sound(array: ArrayData) -> bool:
-    """Return True if a few strings or binary values are proven to be sound, the strings as ASCII."""
+    """Return True for a few strings or binary values that are sound, the strings in ASCII."""
     if array.length > _FEW_SLOTS:
         return False
     offsets, data = array.buffers[1:]
@@ -254,7 +253,7 @@ def _check_list(array: ArrayData, path: str) -> None:
 
 
 def _check_map(array: ArrayData, path: str) -> None:
-    """Check that no entry or key of a valid map is null; entries outside valid maps may be anything."""
+    """Check that valid maps have no null entry or key."""
     _check_list(array, path)
     offsets = array_data.value_offsets(array)
     start, stop = int(offsets[0]), int(offsets[-1])
@@ -266,6 +265,7 @@ def _check_map(array: ArrayData, path: str) -> None:
     entries = array.children[0].slice(start, stop - start)
     keys = array.children[0].children[0].slice(entries.offset, entries.length)
     valid = array_data.validity_mask(array)
+    # Entries outside of all valid maps may be null.
     for begin in range(0, entries.length, CHUNK_SLOTS):
         end = min(begin + CHUNK_SLOTS, entries.length)
         for what, values in (("entries", entries), ("keys", keys)):
@@ -281,7 +281,8 @@ def _check_map(array: ArrayData, path: str) -> None:
 
 
 def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) -> None:
-    """Check that no valid map has an entry, where keys are of type null. Takes no memory for each entry."""
+    """Check that valid maps with keys of type null have no entries."""
+    # By the offsets: entries of type null may be more than fit in memory.
     some = np.diff(offsets) > 0
     valid = array_data.validity_mask(array)
     bad = some if valid is None else some & valid
@@ -290,13 +291,14 @@ def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) ->
 
 
 def _check_list_view(array: ArrayData, path: str) -> None:
-    """Check every slot, null ones too: "every list-view value, including null values" has to be in range."""
+    """Check positions and sizes of every slot."""
+    # Null ones too: "every list-view value, including null values" has to be in range.
     positions, sizes = array_data.positions(array), array_data.sizes(array)
     end = np.int64(array.children[0].length)
 
     def within(i: int, j: int) -> Bools:
         start, size = positions[i:j], sizes[i:j]
-        # A subtraction, because a sum of two int64 may overflow; negative sizes have a condition of their own.
+        # A subtraction, because a sum of two int64 may overflow.
         ok: Bools = (start >= 0) & (size >= 0) & (start <= end - size)
         return ok
 
@@ -335,7 +337,7 @@ def _check_dense_union(array: ArrayData, path: str) -> None:
     _check_type_ids(array, path)
     assert isinstance(array.type, t.DenseUnion)
     type_ids, positions = array_data.type_ids(array), array_data.positions(array)
-    present = np.bincount(type_ids, minlength=128)
+    present = np.bincount(type_ids, minlength=128)  # children without slots need no pass over all type ids
     for type_id, child, field in zip(array.type.type_ids, array.children, array.type.fields, strict=True):
         if not present[type_id]:
             continue
@@ -395,5 +397,5 @@ VALUE_CHECKS: Mapping[type[t.DataType], Callable[[ArrayData, str], None]] = {
 }
 """Checks values beyond their null count, by layout family; for arrays of at least one slot."""
 
+# The types of slots of a fixed width, booleans among them
 _NUMBERS = frozenset(by_type(dict.fromkeys((Family.BITS, Family.FIXED_WIDTH), True)))
-"""The types of slots of a fixed width, booleans among them."""
