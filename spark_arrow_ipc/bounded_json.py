@@ -2,7 +2,7 @@
 
 How it works
 ------------
-Footers, schema metadata, log entries, offsets, peers and options contain JSON, and none of it is trusted. A short text may
+Footers, schema metadata, log entries, offsets, peers and options contain JSON that is not trusted. A short text may
 take a hundred times its size as Python objects, and have more levels than Python can walk. Both are bounded before or right
 after parsing. Every fault is a `ValueError`, which callers turn into their own errors; callers check the values.
 """

@@ -288,7 +288,7 @@ class NoFilesError(ArrowIpcError):
 class OptionError(ArrowIpcError, ValueError):
     """An option is unknown, ill-typed or contradicts another.
 
-    The message says what would be right; `python -m spark_arrow_ipc.spark.options` prints all options.
+    The message has the right form; `python -m spark_arrow_ipc.spark.options` prints all options.
     """
 
 
@@ -414,7 +414,7 @@ def did_you_mean(name: str, names: Iterable[str], *, show: Callable[[str], str] 
     """Return the question that suggests names similar to an absent one; empty without any."""
     import difflib  # only for errors, so that workers start without it
 
-    # Reversed, so that of names with one spelling in lower case the first is suggested.
+    # Reversed, so that the first of several names with one spelling in lower case is suggested.
     by_text = {one[:_COMPARED].lower(): one for one in reversed([*islice(names, _SEARCHED)])}
     near = difflib.get_close_matches(name[:_COMPARED].lower(), by_text, n=most)
     return f"did you mean {listed([show(by_text[text]) for text in near])}?" if near else ""

@@ -18,7 +18,7 @@ from spark_arrow_ipc.errors import InvalidBodyError
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Array(ArrayData):
-    """Slots of one type, with their values as Python and numpy objects. The fields are those of `ArrayData`."""
+    """Slots of one type, with the fields of `ArrayData`, and with values as Python and numpy objects."""
 
     @classmethod
     def from_arrow(cls, source: Any) -> Array:

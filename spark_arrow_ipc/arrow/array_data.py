@@ -1,4 +1,4 @@
-"""The memory of an array: its type, length, offset, buffers, children and dictionary; bits and numpy views of it.
+"""The memory of an array: its type, length, offset, buffers, children and dictionary; functions for bits, and numpy views.
 
 How it works
 ------------
@@ -249,6 +249,7 @@ MONTH_DAY_NANO = np.dtype([("months", np.int32), ("days", np.int32), ("nanosecon
 
 def _words(count: int) -> np.dtype[Any]:
     fields = [(f"w{i}", np.int64 if i == count - 1 else np.uint64) for i in range(count)]
+    # In the order of memory, where names count from the low word
     return np.dtype(fields if sys.byteorder == "little" else fields[::-1])
 
 
@@ -300,7 +301,7 @@ def view_as(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length
     if buffer.nbytes < needed:
         raise InvalidBodyError(expected=f"a buffer of at least {needed:,} bytes", found=f"{buffer.nbytes:,} bytes")
     view = np.frombuffer(buffer, dtype, length, offset * dtype.itemsize)
-    view.flags.writeable = False
+    view.flags.writeable = False  # the memory may be a mapped file, or belong to another library
     return view
 
 
@@ -391,10 +392,7 @@ def views(array: ArrayData) -> NDArray:
 
 
 def validity_mask(array: ArrayData, start: int = 0, stop: int | None = None) -> npt.NDArray[np.bool_] | None:
-    """Return True for each slot of a range that is not null, or None without a bitmap or a null.
-
-    All False for `Null`.
-    """
+    """Return True for each slot of a range that is not null (none of `Null`), or None without a bitmap or a null."""
     length = (array.length if stop is None else stop) - start
     if isinstance(array.type, t.Null):
         return np.zeros(length, np.bool_)
@@ -408,4 +406,4 @@ def comparable_floats(values: NDArray) -> NDArray:
     """Return floats whose bits are equal where the floats are: with one zero and one NaN, which is positive."""
     # NaNs first: arithmetic with one that is signalling is a RuntimeWarning.
     one_nan = np.where(np.isnan(values), values.dtype.type(np.nan), values)
-    return np.asarray(one_nan + values.dtype.type(0))
+    return np.asarray(one_nan + values.dtype.type(0))  # -0.0 + 0.0 is 0.0

@@ -252,7 +252,7 @@ def _import(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
         theirs = _as_type(theirs, type_to_pyarrow(field.type))
     theirs.validate()  # before a negative length reaches Python
     array = from_pyarrow_as(theirs, field.type, make)
-    if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):
+    if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):  # buffers bound the slots of all other arrays
         raise InvalidBodyError(
             expected=f"at most {_MOST_FREE_SLOTS:,} slots without memory",
             found=f"{array.length:,}",
@@ -292,7 +292,7 @@ class ImportedStream:
             return _import(batch.to_struct_array(), self.field, make)
 
     def close(self) -> None:
-        """Release the stream. Earlier arrays stay valid."""
+        """Release the stream; earlier arrays stay valid."""
         self._reader = None
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -93,6 +93,7 @@ def path_string(path: ColumnPath) -> str:
 
 def _quote(part: str) -> str:
     plain = _PART.fullmatch(part) and not part.startswith("#") and "`" not in part
+    # Options read these words in any case
     return part if plain and part.lower() not in WORDS else "`" + part.replace("`", "``") + "`"
 
 
@@ -279,6 +280,7 @@ def _resolve(
 def with_dotted(error: ColumnNotFoundError, names: Sequence[str], steps: Sequence[int | str]) -> ColumnNotFoundError:
     """Return the error of a path, which suggests a name with dots among `names` that its steps may mean."""
     by_folded_name = {name.casefold(): name for name in names}
+    # The longest name first, because it is the most specific
     meant = (by_folded_name.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
     dotted = next((name for name in meant if name is not None), None)
     if dotted is not None:
@@ -313,7 +315,7 @@ class _AnyCase:
                 self._by_position.add((*positions, step))
                 return step
             raise ColumnNotFoundError(expected=f"a column position below {len(fields)}", found=f"#{step}")
-        names = self._levels.get(positions)
+        names = self._levels.get(positions)  # once for each level: wide tables have many paths
         if names is None:
             names = self._levels[positions] = _Names([field.name for field in fields], self._others)
         return names.find(step, above) if self._skips_absent else names.position(step, above)

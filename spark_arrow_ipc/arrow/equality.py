@@ -233,7 +233,7 @@ LOCATED = by_type({Family.BINARY: _locate_bytes, Family.VIEW: _locate_views})
 def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
     """Return True for each pair of ranges that differs, in size or in an element.
 
-    `unequal` takes numbers of pairs, and of elements in their ranges, and returns True for each element that differs.
+    `unequal` returns True for each element that differs, by numbers of pairs and of elements in their ranges.
     """
     differing: Bools = a_size != b_size
     # Ranges of unequal sizes get no elements to compare.

@@ -64,11 +64,11 @@ class Role(Enum):
     """The content of a buffer."""
 
     VALIDITY = auto()
-    """One bit a slot, 1 for a value; may be absent where there is no null."""
+    """One bit a slot, 1 for a value; may be absent without nulls."""
     DATA = auto()
     """One value of fixed width a slot."""
     OFFSETS = auto()
-    """Value offsets: n + 1 of them, not decreasing."""
+    """n + 1 value offsets, not decreasing."""
     POSITIONS = auto()
     """Value offsets without an end, one a slot: list-views and dense unions."""
     SIZES = auto()
@@ -167,7 +167,7 @@ LAYOUTS: Mapping[type[t.DataType], Layout] = {
     t.IntervalYearMonth: _primitive(),
     t.IntervalDayTime: _primitive(Swap.DAY_TIME),
     t.IntervalMonthDayNano: _primitive(Swap.MONTH_DAY_NANO),
-    t.FixedSizeBinary: _primitive(Swap.NONE),
+    t.FixedSizeBinary: _primitive(Swap.NONE),  # bytes, without an order
     t.Binary: _binary(32),
     t.LargeBinary: _binary(64),
     t.BinaryView: _VIEWS,
@@ -190,10 +190,8 @@ LAYOUTS: Mapping[type[t.DataType], Layout] = {
 
 
 def by_type(rows: Mapping[Family, _T]) -> dict[type[t.DataType], _T]:
-    """Give each type class the row of its layout family, if there is one.
-
-    It is called once, at import: the row of an array is then one look-up by its type class.
-    """
+    """Give each type class the row of its layout family, if `rows` has one."""
+    # At import: the row of an array is then one look-up by its type class.
     return {type_: rows[layout.family] for type_, layout in LAYOUTS.items() if layout.family in rows}
 
 
@@ -217,7 +215,7 @@ BIT_WIDTHS: Mapping[type[t.DataType], Callable[[Any], int]] = {
 SLOTS: Mapping[Role, tuple[int, int]] = {
     Role.VALIDITY: (1, 0),
     Role.DATA: (1, 0),
-    Role.OFFSETS: (1, 1),
+    Role.OFFSETS: (1, 1),  # one more for the end of the last slot
     Role.POSITIONS: (1, 0),
     Role.SIZES: (1, 0),
     Role.TYPE_IDS: (1, 0),

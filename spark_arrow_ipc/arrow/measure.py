@@ -56,8 +56,9 @@ class _How:
 def nbytes(array: ArrayData) -> int:
     """Return the approximate bytes of a compact copy of an array, without dictionaries.
 
-    O(buffers), but O(slots) for views, list-views and dense unions. Bytes that views share count for each.
+    O(buffers), but O(slots) for views, list-views and dense unions.
     """
+    # Bytes that views share count for each, because the copy has them for each.
     return _whole(array, _How(decoded=False))
 
 
@@ -101,10 +102,7 @@ def check_expansion(array: ArrayData, max_slots: int | None = None) -> None:
 
 
 def buffers_nbytes(array: ArrayData) -> int:
-    """Return the bytes of all buffers of an array, used or not, without dictionaries. O(buffers).
-
-    A validity bitmap that is left out counts too.
-    """
+    """Return the bytes of all buffers of an array, used or not, without dictionaries. O(buffers)."""
     nbytes = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
     if array.validity is None:
         nbytes += array.length >> 3  # joining may have to make a bitmap, for any number of slots without bytes

@@ -41,7 +41,7 @@ class LazyColumns(Sequence[Array]):
             return self.some(range(*position.indices(len(self._columns))))
         column = self._columns[position]
         if column is None:
-            position %= len(self._columns)
+            position %= len(self._columns)  # negative positions count from the end, as in a tuple
             (column,) = self._make((position,))
             self._columns[position] = column
         return column
@@ -258,7 +258,7 @@ class RecordBatch:
         """Return the rows as dicts. A name that occurs twice keeps its last column."""
         columns = [column.to_pylist() for column in self.columns]
         if not columns:
-            return [{} for _ in range(self.num_rows)]
+            return [{} for _ in range(self.num_rows)]  # different objects, because a caller may change one
         return [dict(zip(self.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def to_pydict(self) -> dict[str, list[Any]]:
@@ -269,7 +269,7 @@ class RecordBatch:
         return f"<RecordBatch {self.num_rows:,} rows of {len(self.columns)} columns>\n{self.schema}"
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # only notebooks need it
 
         return to_text.batch_html(self.schema.fields, self.columns, self.num_rows)
 
@@ -310,7 +310,7 @@ class RecordBatchStream:
         stream = c_data.ImportedStream(source)
         try:
             return cls(stream, Schema.of_struct(stream.field), full=validation == "full")
-        except BaseException:
+        except BaseException:  # the stream may hold resources of the other library
             stream.close()
             raise
 
@@ -353,7 +353,7 @@ class RecordBatchStream:
         self.close()
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # only notebooks need it
 
         return to_text.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
 

@@ -111,6 +111,6 @@ class Schema:
         return "\n".join(map(str, self.fields)) or "(no columns)"
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # only notebooks need it
 
         return to_text.schema_html(self.fields, self.custom_metadata)

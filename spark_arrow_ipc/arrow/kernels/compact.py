@@ -216,7 +216,7 @@ def _view_buffers(array: Array, same: Array) -> Array:
     number[in_use] = np.arange(len(in_use), dtype=np.int32)
     moved = views.copy()
     if mask is not None:
-        # Null views would point into buffers that are no longer in the array.
+        # Null views would point into buffers that the array no longer has.
         moved[~mask] = np.zeros((), moved.dtype)
     moved["index"][used] = number[index]
     moved["offset"][used] = offset - start[index]

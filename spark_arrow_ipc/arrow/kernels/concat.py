@@ -222,7 +222,7 @@ def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
     distinct: list[Array] = []
     number_of: dict[int, int] = {}
     for dictionary in dictionaries:
-        if id(dictionary) in number_of:
+        if id(dictionary) in number_of:  # batches of one file share the object
             continue
         if distinct and _begins_alike(distinct[-1], dictionary):
             if dictionary.length > distinct[-1].length:

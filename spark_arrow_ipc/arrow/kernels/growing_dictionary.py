@@ -71,7 +71,7 @@ class GrowingDictionary:
         """Return the approximate bytes of the values from a number on."""
         return nbytes(self.since(length))
 
-    def add(self, brought: Array, most: int, *, keeps_order: bool = False) -> Positions:
+    def add(self, other: Array, most: int, *, keeps_order: bool = False) -> Positions:
         """Add the values of another dictionary; return the position of each. O(bytes), in numpy.
 
         With `keeps_order` values are added only after all values so far, in their order. ValueError if the values would be
@@ -79,16 +79,16 @@ class GrowingDictionary:
         than they take bytes (`check_expansion`).
         """
         # Batches share a dictionary object: the positions of the last one are remembered.
-        if brought is not self._last[0]:
-            self._last = (brought, self._add(brought, most, keeps_order=keeps_order))
+        if other is not self._last[0]:
+            self._last = (other, self._add(other, most, keeps_order=keeps_order))
         return self._last[1]
 
-    def _add(self, brought: Array, most: int, *, keeps_order: bool) -> Positions:
-        check_expansion(brought)
-        if self._begins_alike(brought):
-            if brought.length > self.length:
-                self._check(brought.length, most)
-                self._append(brought.slice(self.length))
+    def _add(self, other: Array, most: int, *, keeps_order: bool) -> Positions:
+        check_expansion(other)
+        if self._begins_alike(other):
+            if other.length > self.length:
+                self._check(other.length, most)
+                self._append(other.slice(self.length))
             return None
         start = 0
         for part in self._parts:
@@ -98,11 +98,11 @@ class GrowingDictionary:
                 self._in_table = start + part.length
             start += part.length
         # New values get ids from `length` on, with gaps where values repeat: they are renumbered without gaps.
-        ids, rename = self._find_or_add(brought, self.length)
-        new = np.flatnonzero(ids == self.length + np.arange(brought.length))
+        ids, rename = self._find_or_add(other, self.length)
+        new = np.flatnonzero(ids == self.length + np.arange(other.length))
         numbers = self.length + np.arange(len(new))
         is_new = ids >= self.length
-        renumbered = np.empty(brought.length, np.int64)
+        renumbered = np.empty(other.length, np.int64)
         renumbered[new] = numbers
         ids[is_new] = renumbered[ids[is_new] - self.length]
         try:
@@ -119,21 +119,21 @@ class GrowingDictionary:
             raise
         rename(numbers)
         if len(new):
-            is_run = int(new[-1] - new[0]) == len(new) - 1
-            self._append(brought.slice(int(new[0]), len(new)) if is_run else take(brought, new))
+            is_run = int(new[-1] - new[0]) == len(new) - 1  # neighbours are a slice, without a copy
+            self._append(other.slice(int(new[0]), len(new)) if is_run else take(other, new))
             self._in_table = self.length
         return ids
 
-    def _find_or_add(self, brought: Array, base: int) -> tuple[Slots, Callable[[Slots], None]]:
-        return self._table.find_or_add(hashes(brought), base, lambda i, ids: self._unequal(brought, base, i, ids))
+    def _find_or_add(self, other: Array, base: int) -> tuple[Slots, Callable[[Slots], None]]:
+        return self._table.find_or_add(hashes(other), base, lambda i, ids: self._unequal(other, base, i, ids))
 
-    def _unequal(self, brought: Array, base: int, slots: Slots, ids: Slots) -> Bools:
+    def _unequal(self, other: Array, base: int, slots: Slots, ids: Slots) -> Bools:
         """Return True for each slot that differs from the value or slot with its id."""
         differing = np.zeros(len(slots), np.bool_)
-        ours, start = as_bits(brought), 0
-        for part in (*self._parts, brought):
-            first = base if part is brought else start
-            stop = first + part.length if part is brought else min(start + part.length, base)
+        ours, start = as_bits(other), 0
+        for part in (*self._parts, other):
+            first = base if part is other else start
+            stop = first + part.length if part is other else min(start + part.length, base)
             members = np.flatnonzero((ids >= first) & (ids < stop))
             for at in range(0, len(members), CHUNK_SLOTS):
                 pairs = members[at : at + CHUNK_SLOTS]
@@ -141,14 +141,14 @@ class GrowingDictionary:
             start += part.length
         return differing
 
-    def _begins_alike(self, brought: Array) -> bool:
-        """Return whether the values so far begin with `brought`, or `brought` begins with them."""
-        shared, ours, start = min(brought.length, self.length), as_bits(brought), 0
+    def _begins_alike(self, other: Array) -> bool:
+        """Return whether the values so far begin with `other`, or `other` begins with them."""
+        shared, ours, start = min(other.length, self.length), as_bits(other), 0
         for part in self._parts:
             theirs, stop = as_bits(part), min(start + part.length, shared)
             if start >= stop:
                 break
-            if _same_memory(brought.slice(start, stop - start), part.slice(0, stop - start)):
+            if _same_memory(other.slice(start, stop - start), part.slice(0, stop - start)):
                 start = stop
                 continue
             # A few slots first: dictionaries that differ most often differ at once.

@@ -63,8 +63,7 @@ def ranks(array: Array) -> _Slots:
 def sort_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
     """Return the positions of rows in the order of columns, the first one first; equal rows keep their order.
 
-    Null is before all values, or after them if the order is descending. UnsupportedError if a type has no order. O(n
-    log n), in numpy.
+    Null is before all values, or after them if `descending`. UnsupportedError if a type has no order. O(n log n).
     """
     keys = [key for column in columns for key in _sort_keys(column)]
     if descending:
@@ -113,8 +112,7 @@ def sort_batches(
 ) -> Iterator[RecordBatch]:
     """Yield the rows of all batches in the order of some columns, the first one first, `rows` at a time.
 
-    All are in memory: at least one, of one schema. If `descending`, nulls come last. UnsupportedError if the type of a
-    column has no order, or all rows do not fit value offsets of 32 bits.
+    UnsupportedError if the type of a column has no order, or all rows do not fit value offsets of 32 bits.
     """
     try:
         joined = concat_batches(batches)
@@ -232,7 +230,7 @@ def _keys(values: _Numbers) -> list[_Numbers]:
         return [values]
     width = values.dtype.itemsize
     bits = array_data.comparable_floats(values).view(f"i{width}")
-    # The bits of floats are in order once those of negative numbers, except the sign, are inverted.
+    # The bits of floats are in order once the bits of negative numbers, except the sign, are inverted.
     sign = np.array(8 * width - 1, bits.dtype)
     return [bits ^ ((bits >> sign) & np.array(np.iinfo(bits.dtype).max, bits.dtype))]
 

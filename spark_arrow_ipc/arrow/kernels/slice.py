@@ -82,7 +82,7 @@ def split_rows(
 
 def _check_all(batch: RecordBatch, measures: list[Measure], prices: Sequence[int], most: int) -> None:
     """Raise LimitError if all rows, decoded, take more than `most` bytes."""
-    # Without the price of a slot for each row: the number of rows is no reason to refuse them.
+    # Without the price of a slot for each row: many rows are not refused for their number.
     rows = batch.num_rows
     excess_nbytes = [
         _nbytes_of([of_column], 0, rows) - rows * price for of_column, price in zip(measures, prices, strict=True)

@@ -52,6 +52,7 @@ def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
     """Return ``start, start + 1, ...`` of each run, one run after another."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    # One `arange` plus the shift of each run, and not a call for each run
     positions = np.repeat(starts - (ends - lengths), lengths)
     positions += np.arange(total)
     return positions
@@ -71,6 +72,7 @@ def with_used_values(array: Array) -> Array:
     used, inverse = np.unique(indices if mask is None else indices[mask], return_inverse=True)
     if len(used) == array.dictionary.length:
         return array
+    # Zeros under nulls
     moved = np.zeros(array.length, indices.dtype)
     moved[slice(None) if mask is None else mask] = inverse
     return replace(
@@ -88,7 +90,7 @@ def _validity(array: Array, slots: Slots) -> tuple[Buffer | None, int]:
         return None, 0
     bits = mask[slots]
     nulls = len(slots) - int(np.count_nonzero(bits))
-    return (array_data.pack_bits(bits) if nulls else None), nulls
+    return (array_data.pack_bits(bits) if nulls else None), nulls  # the format allows to leave it out
 
 
 def _primitive(array: Array, slots: Slots) -> Array:

@@ -59,6 +59,7 @@ _Values = list[Any]
 
 
 def _list(value: object, type_: t.DataType) -> list[Any]:
+    # Iterable, but never meant as a list
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable):
         raise TypeError(unfit("a list", type_, value))
     return list(value)
@@ -79,6 +80,7 @@ def _list_view(values: _Values, type_: t.DataType) -> Array:
     lists, child = _lists(values, type_)
     bit_width = LAYOUTS[type(type_)].buffers[1].bit_width
     begins = accumulate(map(len, lists[:-1]), initial=0)
+    # Zeros under nulls: equal values give equal bytes
     positions = [0 if value is None else begin for value, begin in zip(values, begins, strict=False)]
     buffers = (offset_buffer(positions, bit_width), offset_buffer(map(len, lists), bit_width))
     validity, null_count = validity_of(values)
@@ -155,7 +157,7 @@ def _natural(type_: t.DataType) -> type | None:
 
 def _accepts(type_: t.DataType, value: object) -> bool:
     try:
-        array([value], type_)
+        array([value], type_)  # the builder itself: a second set of rules could differ from it
     except (TypeError, ValueError, OverflowError):
         return False
     return True
@@ -170,6 +172,7 @@ def _choose_member(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[
         child = type_.type_ids.index(value[0])
         if _accepts(fields[child].type, value[1]):
             return child, value[1]
+    # A stable sort: of equally natural children the first one is tried first
     order = sorted(range(len(fields)), key=lambda i: _natural(fields[i].type) is not type(value))
     for child in order:
         if _accepts(fields[child].type, value):
@@ -215,6 +218,7 @@ def _dictionary(values: _Values, type_: t.DataType) -> Array:
     most = 2 ** (type_.index.bit_width - type_.index.signed)
     if len(distinct) > most:
         raise ValueError(f"expected at most {most:,} different values for {type_}, found {len(distinct):,}")
+    # The first occurrences rise, so that their ranks are the indices
     numbers = iter(np.searchsorted(distinct, first).tolist())
     slots = array([None if value is None else next(numbers) for value in values], type_.index)
     dictionary = array([present[i] for i in distinct], type_.value)

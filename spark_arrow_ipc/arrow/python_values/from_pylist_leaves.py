@@ -75,9 +75,10 @@ def _bool(values: _Values, type_: t.DataType) -> Array:
 
 def _whole(value: object, type_: t.DataType) -> int:
     """Return the value of any integer type, or of a float or Decimal without a fraction, as an int."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)):  # an int to Python, and here most often a mistake
         raise TypeError(unfit("an integer", type_, value))
     if isinstance(value, (float, np.floating, Decimal)):
+        # Before `int`, which raises other errors for infinity and NaN
         if not np.isfinite(float(value)) or value != (number := int(value)):
             raise ValueError(unfit("a whole number", type_, value))
         return number
@@ -141,6 +142,7 @@ def _decimal(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Decimal)
     nbytes = type_.bit_width // 8
     numbers = (0 if value is None else scalars.to_unscaled_int(value, type_) for value in values)
+    # Arrays in memory have the byte order of this machine
     data = b"".join(number.to_bytes(nbytes, sys.byteorder, signed=True) for number in numbers)
     return _primitive(values, type_, memoryview(data))
 
@@ -174,7 +176,7 @@ def text_bytes(value: object, type_: t.DataType) -> bytes:
         if isinstance(value, (bytes, bytearray, memoryview)):
             raw = bytes(value)
             if type(type_) in t.UTF8_CLASSES:
-                raw.decode("utf-8")
+                raw.decode("utf-8")  # only to refuse other bytes
             return raw
     except UnicodeError as error:
         raise ValueError(unfit("a string that UTF-8 can hold", type_, value)) from error
@@ -214,7 +216,7 @@ def _binary_view(values: _Values, type_: t.DataType) -> Array:
             continue
         if len(part) > MAX_OFFSET[32]:
             raise ValueError(unfit(f"at most {MAX_OFFSET[32]:,} bytes", type_, f"{len(part):,} bytes"))
-        if len(part) > room:
+        if len(part) > room:  # an offset in a view has 31 bits
             buffers.append([])
             room = MAX_OFFSET[32]
         views[i] = (len(part), part[:4], len(buffers) - 1, MAX_OFFSET[32] - room)

@@ -35,14 +35,13 @@ _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 
 
 def zone(name: str) -> tzinfo:
-    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for an unknown one.
-
-    UTC preserves the instant, which the file holds; the zone only affects its display.
-    """
+    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for an unknown one."""
+    # UTC preserves the instant, which the file holds: the zone only affects its display.
     fixed = _FIXED_OFFSET.fullmatch(name)
     if fixed is not None:
         sign, hours, minutes = fixed.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        # `timezone` takes less than a day
         return timezone(-offset if sign == "-" else offset) if offset < timedelta(days=1) else UTC
     try:
         return ZoneInfo(name)
@@ -76,7 +75,7 @@ def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
 def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
     """Return times of day; the raw count outside the day or between two microseconds."""
     per_second = type_.unit.per_second
-    wide = values.astype(np.int64)
+    wide = values.astype(np.int64)  # the product of a fraction and 1,000,000 needs 64 bits
 
     def convert(fitting: _Int64s) -> list[Any]:
         seconds, fraction = np.divmod(fitting, per_second)
@@ -90,10 +89,7 @@ def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
 
 
 def timestamps(values: npt.NDArray[Any], type_: Timestamp) -> list[datetime | int]:
-    """Return datetimes, aware in the type's zone if it has one.
-
-    The raw count between two microseconds or, in that zone, outside the years 1 to 9999.
-    """
+    """Return datetimes, aware in any zone; the raw count between two microseconds or outside the years 1 to 9999."""
     per_second = type_.unit.per_second
 
     def convert(fitting: _Int64s) -> list[Any]:
@@ -216,7 +212,7 @@ def to_unscaled_int(value: object, type_: t.Decimal) -> int:
         raise ValueError(unfit("a finite number", type_, value))
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    if not number:
+    if not number:  # a zero may have any exponent
         return 0
     shift = exponent + type_.scale
     # Before a power of ten is computed: an exponent may be of any size.

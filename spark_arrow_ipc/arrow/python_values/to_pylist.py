@@ -84,6 +84,7 @@ def leaves(convert: Callable[[array_data.NDArray, Any], list[Any]]) -> Callable[
     """Return the converter of a fixed-width type, by a function from its raw values."""
 
     def to_values(array: ArrayData, _: Converters) -> list[Any]:
+        # Null slots are converted too: a few wrong values cost less than a gather
         return _with_nulls(array, convert(array_data.data_values(array), array.type))
 
     return to_values
@@ -224,7 +225,7 @@ def _columns(array: ArrayData, converters: Converters) -> list[list[Any]]:
 
 def _struct(array: ArrayData, converters: Converters) -> list[Any]:
     names = [field.name for field in array.type.children]
-    if not names:
+    if not names:  # `zip` of no columns would give no rows
         return _with_nulls(array, [{} for _ in range(array.length)])
     rows = zip(*_columns(array, converters), strict=True)
     return _with_nulls(array, [dict(zip(names, row, strict=True)) for row in rows])
@@ -286,7 +287,7 @@ def _take_values(array: ArrayData, indices: array_data.NDArray, what: str, conve
     return [values[i] for i in (before[number] + indices - starts[number]).tolist()]
 
 
-_DENSE = 8  # elements converted for each one in use: more of them cost more than to find the ones in use
+_DENSE = 8  # elements converted for each one in use: with more, a search for the ones in use is faster
 
 
 def _join_ranges(
@@ -322,6 +323,7 @@ def _dictionary(array: ArrayData, converters: Converters) -> list[Any]:
     if mask is None:
         return _take_values(array.dictionary, indices, "dictionary indices", converters)
     values: list[Any] = [None] * array.length
+    # Indices under nulls may be anything
     valid_values = _take_values(array.dictionary, indices[mask], "dictionary indices", converters)
     for i, value in zip(np.flatnonzero(mask).tolist(), valid_values, strict=True):
         values[i] = value

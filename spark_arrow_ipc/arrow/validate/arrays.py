@@ -149,6 +149,7 @@ def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
     if layout.has_validity and array.null_count > 0 and array.buffers[0] is None:
         expected = f"a validity bitmap for {array.null_count} nulls"
         raise body_error(path, expected, "none", _VALIDITY)
+    # Variadic buffers, after the rows, have no least size
     for number, (buffer, row) in enumerate(zip(array.buffers, layout.buffers, strict=False)):
         if buffer is None:
             if number == 0 and layout.has_validity:
@@ -214,6 +215,7 @@ def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) 
         actual = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
         raise body_error(path, "value offsets that do not fall", actual, spec)
     if offsets[-1] > end:
+        # In their own type: numpy would widen all offsets
         slot = int(np.searchsorted(offsets, offsets.dtype.type(end), "right")) - 1
         raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
 
@@ -324,7 +326,7 @@ def _check_dictionary(array: ArrayData, path: str) -> None:
 def _check_type_ids(array: ArrayData, path: str) -> None:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
     type_ids = array_data.type_ids(array)
-    is_type_id = np.zeros(256, np.bool_)
+    is_type_id = np.zeros(256, np.bool_)  # for every byte: negative ids have an entry too
     is_type_id[list(array.type.type_ids)] = True
     unsigned = type_ids.view(np.uint8)
     slot = first_failure(array.length, lambda i, j: is_type_id[unsigned[i:j]])

@@ -158,10 +158,8 @@ def body_error(path: str, expected: str, actual: str, spec: str) -> InvalidBodyE
 def first_failure(
     length: int, test: Callable[[int, int], Bools], *, skip_nulls_of: ArrayData | None = None
 ) -> int | None:
-    """Return the first slot that fails `test`, or None. Runs in chunks.
-
-    `test` returns True for each slot of a half-open range that passes. Null slots of `skip_nulls_of` always pass.
-    """
+    """Return the first slot that fails `test`, a function of half-open ranges, or None; null slots may be skipped."""
+    # In chunks, so that the temporaries of a test do not grow with the array.
     for start in range(0, length, CHUNK_SLOTS):
         stop = min(start + CHUNK_SLOTS, length)
         passes = test(start, stop)
@@ -184,7 +182,7 @@ def check_text(array: ArrayData, path: str) -> None:
         return
     start = 0
     while start < array.length:
-        # In the type of the offsets: otherwise numpy widens all of them for each search.
+        # In the type of the offsets: otherwise numpy widens all offsets for each search.
         reach = offsets.dtype.type(min(int(offsets[start]) + CHUNK_NBYTES, int(offsets[-1])))
         stop = int(np.searchsorted(offsets, reach, "right")) - 1
         stop = min(max(stop, start + 1), array.length)

@@ -44,7 +44,7 @@ def _padding_masks() -> npt.NDArray[np.uint64]:
     """Return masks of the padding in the two words of a view, by inline size: shape ``(2, 13)``."""
     padding = np.zeros((INLINE + 1, 16), np.uint8)
     for size in range(INLINE + 1):
-        padding[size, 4 + size :] = 0xFF
+        padding[size, 4 + size :] = 0xFF  # after the size, of 4 bytes, and the value
     return np.ascontiguousarray(padding.view(np.uint64).T)
 
 
@@ -84,7 +84,7 @@ def check_views(array: ArrayData, path: str, *, contents: bool = True) -> None:
             rows = slice(None) if short == 0 else ~inline
             _check_bounds(path, slots[rows], chunk[rows].view(array_data.VIEW).ravel(), nbytes)
             has_long = True
-    if has_long and contents:
+    if has_long and contents:  # once for all chunks, because views of several chunks share buffers
         _check_pointed_at(array, path, views, buffers, is_text=is_text)
 
 

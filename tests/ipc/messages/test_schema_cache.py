@@ -142,7 +142,7 @@ def test_a_schema_of_more_fields_than_bytes_is_not_kept():
     schema = pa.schema([("s", pa.struct([("a", inner), *((f"b{i}", pa.null()) for i in range(60))]))])
     footer = bytearray(footer_of_pyarrow(0, schema))
     (outer,) = reader.root(memoryview(footer), tables.FOOTER).table("schema").tables("fields")
-    _, start, count, *_ = outer.vector_of_tables("children")
+    start, count = outer._vector("children", outer._shape.table_vectors["children"][0], 4)
     shared = outer.tables("children")[0].byte_offset
     for at in range(start, start + 4 * count, 4):
         footer[at : at + 4] = (shared - at).to_bytes(4, "little")
