@@ -30,7 +30,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Public name -> its module, and the attribute there (None: the module itself)
+# Public name -> its module and attribute (None: the module itself)
 _LATE = {
     "aggregate": ("spark_arrow_ipc.spark.functions.aggregate", "aggregate"),
     "compact": ("spark_arrow_ipc.spark.rewrite.compact", "compact"),

@@ -170,7 +170,7 @@ _WORDS_FROM = 4096
 
 
 def count_bits(buf: _Bytes, offset: int, length: int) -> int:
-    """Count the set bits among `length` bits from bit `offset` on; ValueError if there are fewer. O(length / 64)."""
+    """Count the set bits among `length` bits from bit `offset` on; ValueError for fewer bits. O(length / 64)."""
     if length <= 0:
         return 0
     region = _region(buf, offset, length)
@@ -303,6 +303,11 @@ def view_as(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length
     view = np.frombuffer(buffer, dtype, length, offset * dtype.itemsize)
     view.flags.writeable = False  # the memory may be a mapped file, or belong to another library
     return view
+
+
+def as_buffer(values: NDArray) -> Buffer:
+    """Return the bytes of an array as a buffer (format ``B``), shared where they are contiguous."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
 def byte_values(buffer: memoryview | None) -> npt.NDArray[np.uint8]:

@@ -107,7 +107,7 @@ def _has_lone_intervals(type_: t.DataType) -> bool:
     elif isinstance(type_, t.Dictionary):
         return _has_lone_intervals(type_.value)
     for text in texts:
-        if "\0" in text:  # pyarrow would cut it there
+        if "\0" in text:  # pyarrow would cut the text at the zero byte
             raise UnsupportedError(f"the Arrow C data interface has no strings with a zero byte, as {text!r} has one")
     inside = [_has_lone_intervals(field.type) for field in type_.children if type(field.type) not in _PLAIN]
     return type(type_) in LONE_INTERVALS or any(inside)

@@ -44,7 +44,7 @@ CHUNK_SLOTS = 1 << 14
 
 WORD_NBYTES = 8
 FEW_WORDS = 8
-"""Strings of at most so many words are taken word by word, all strings at once."""
+"""Strings of at most so many words are compared word by word, all strings at once."""
 
 # By a number of bytes: the mask of the first bytes of a word
 _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], np.uint64)

@@ -94,7 +94,7 @@ class Swap(Enum):
     MONTH_DAY_NANO = auto()
     """Two int32 and an int64."""
     VIEWS = auto()
-    """An int32 size; where it is above 12 also the buffer index and the offset, never the bytes."""
+    """An int32 size; if it is above 12 also the buffer index and the offset, never the bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class RecordBatch:
 
     @classmethod
     def from_pylist(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> RecordBatch:
-        """Return a batch of rows given as dicts; an absent key is a null. Costs Python time a value.
+        """Return a batch of rows in dicts; an absent key is a null. Costs Python time a value.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class RecordBatch:
 
     @classmethod
     def from_pydict(cls, columns: Mapping[str, Sequence[Any]], schema: Schema) -> RecordBatch:
-        """Return a batch of columns given as sequences of Python values. Costs Python time a value.
+        """Return a batch of columns in sequences of Python values. Costs Python time a value.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class RecordBatch:
         return self.columns[self.schema.position(column)]
 
     def select(self, columns: Iterable[int | str]) -> RecordBatch:
-        """Return a batch of the given columns, in that order, sharing memory."""
+        """Return a batch of some columns, in their order, sharing memory."""
         positions = [self.schema.position(column) for column in columns]
         fields = tuple(self.schema.fields[i] for i in positions)
         schema = Schema(fields, self.schema.custom_metadata, self.schema.endianness)

@@ -82,7 +82,7 @@ class Schema:
         return tuple(field.name for field in self.fields)
 
     def position(self, column: int | str) -> int:
-        """Return the position of a column given by position or by a name that occurs once.
+        """Return the position of a column, by its position or a name that occurs once.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Schema:
         raise ColumnNotFoundError(absent_name(column, self.names))
 
     def field(self, column: int | str) -> Field:
-        """Return the field of a column given by position or name."""
+        """Return the field of a column by its position or name."""
         return self.fields[self.position(column)]
 
     def __str__(self) -> str:

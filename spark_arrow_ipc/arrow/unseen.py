@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Buffer
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Buffer, as_buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, by_type, child_slots, least_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError
 
@@ -162,7 +162,7 @@ def _valid(array: ArrayData, seen: _Seen) -> _Bools | None:
 
 
 def _valid_ranges(array: ArrayData, seen: _Seen) -> Ranges:
-    if array_data.validity_mask(array, 0, 0) is None:  # without a bitmap there may be more slots than memory
+    if array_data.validity_mask(array, 0, 0) is None:  # without a bitmap an array may have more slots than memory
         return np.array([[0, array.length]]) if seen.ranges is None else seen.ranges
     mask = _valid(array, seen)
     assert mask is not None
@@ -170,10 +170,6 @@ def _valid_ranges(array: ArrayData, seen: _Seen) -> Ranges:
 
 
 # Buffers
-
-
-def _bytes(values: npt.NDArray[Any]) -> Buffer:
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
 def _with(array: ArrayData, seen: _Seen, *buffers: Buffer | None, **others: Any) -> ArrayData:
@@ -215,7 +211,7 @@ _HOLDS_MEMORY: Final[Mapping[type[t.DataType], Callable[[Any], bool]]] = {
 }
 
 
-# Harmless slots, where there are none to point to
+# Harmless slots, for children without any
 
 
 # Fixed-size lists may have more elements than fit in memory
@@ -238,7 +234,7 @@ def _zeros(array: _A, length: int = 1) -> _A | None:
         return None
     if isinstance(type_, t.RunEndEncoded) and length:
         end = np.full(1, length, array_data.dtype_of(type_.run_ends.type))
-        children[0] = replace(array.children[0], length=1, null_count=0, buffers=(None, _bytes(end)), offset=0)
+        children[0] = replace(array.children[0], length=1, null_count=0, buffers=(None, as_buffer(end)), offset=0)
     buffers = tuple(
         None
         if row.role is Role.VALIDITY
@@ -258,7 +254,7 @@ def _as_many(type_: t.DataType, length: int) -> tuple[int, ...]:
     return ((child_slots(type_) or 0) * length,) * len(type_.children)
 
 
-# The slots of each child for so many slots of zeros
+# The slots of each child for a number of slots of zeros
 _ZERO_CHILDREN: Final[Mapping[type[t.DataType], Callable[[t.DataType, int], tuple[int, ...]]]] = by_type(
     {
         **dict.fromkeys(Family, lambda *_: ()),
@@ -287,7 +283,7 @@ def _primitive(array: ArrayData, seen: _Seen) -> ArrayData:
         return array
     values = array_data.data_values(array).copy()
     values[~mask] = np.zeros((), values.dtype)
-    return _with(array, seen, _bytes(values))
+    return _with(array, seen, as_buffer(values))
 
 
 def _are_sound(offsets: npt.NDArray[Any], end: int) -> bool:
@@ -300,7 +296,7 @@ def _binary(array: ArrayData, seen: _Seen) -> ArrayData:
     if mask is None or not _are_sound(offsets, len(data)):
         return array
     region = data[int(offsets[0]) : int(offsets[-1])] * np.repeat(mask, np.diff(offsets))
-    return _with(array, seen, _bytes(offsets - offsets[0]), _bytes(region))
+    return _with(array, seen, as_buffer(offsets - offsets[0]), as_buffer(region))
 
 
 def _views(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -309,7 +305,7 @@ def _views(array: ArrayData, seen: _Seen) -> ArrayData:
         return array
     views = array_data.views(array).copy()
     views[~mask] = np.zeros((), views.dtype)
-    return _with(array, seen, _bytes(views), *array.buffers[2:])
+    return _with(array, seen, as_buffer(views), *array.buffers[2:])
 
 
 def _list(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -318,7 +314,7 @@ def _list(array: ArrayData, seen: _Seen) -> ArrayData:
         return array
     slots = _valid_ranges(array, seen)
     elements = _join_ranges(offsets[slots[:, 0]], offsets[slots[:, 1]], child.length)
-    return _with(array, seen, _bytes(offsets), children=(_clear(child, seen.below(field, elements)),))
+    return _with(array, seen, as_buffer(offsets), children=(_clear(child, seen.below(field, elements)),))
 
 
 def _map(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -344,7 +340,7 @@ def _list_view(array: ArrayData, seen: _Seen) -> ArrayData:
         used &= valid
     elements = _join_ranges(starts[used], starts[used] + counts[used], child.length)
     child = _clear(child, seen.below(field, elements))
-    return _with(array, seen, _bytes(positions), _bytes(sizes), children=(child,))
+    return _with(array, seen, as_buffer(positions), as_buffer(sizes), children=(child,))
 
 
 def _parallel(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -367,7 +363,7 @@ def _sparse_union(array: ArrayData, seen: _Seen) -> ArrayData:
         children.append(_clear(child.slice(array.offset, array.length), seen.below(field, _ranges(selects))))
     if mask is not None and array.type.type_ids:
         ids[~mask] = array.type.type_ids[0]
-    return replace(array, buffers=(_bytes(ids),), children=tuple(children), offset=0)
+    return replace(array, buffers=(as_buffer(ids),), children=tuple(children), offset=0)
 
 
 def _dense_union(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -391,7 +387,7 @@ def _dense_union(array: ArrayData, seen: _Seen) -> ArrayData:
         slots = np.unique(positions[chosen])
         elements = _of_slots(slots[(slots >= 0) & (slots < child.length)].astype(np.int64))
         children.append(_clear(child, seen.below(field, elements)))
-    return replace(array, buffers=(_bytes(ids), _bytes(positions)), children=tuple(children), offset=0)
+    return replace(array, buffers=(as_buffer(ids), as_buffer(positions)), children=tuple(children), offset=0)
 
 
 def _runs(array: ArrayData, seen: _Seen) -> ArrayData:
@@ -419,7 +415,7 @@ def _dictionary(array: ArrayData, seen: _Seen) -> ArrayData:
         # Index 0 needs a value where the slots may not become null.
         may_be_null = seen.nullable or seen.ranges is None
         dictionary = dictionary if may_be_null else _zeros(dictionary) or dictionary
-    return _with(array, seen, _bytes(indices), dictionary=dictionary)
+    return _with(array, seen, as_buffer(indices), dictionary=dictionary)
 
 
 # One function for each layout family; a test proves that none is missing

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.unseen import of_seen
 
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 NDArray: TypeAlias = npt.NDArray[Any]
 
 _SPARSE = 2  # variadic buffers are cut if less than one of so many bytes is between the first and last byte in use
-
-
-def as_buffer(values: NDArray) -> Buffer:
-    """Return the bytes of an array as a buffer (format ``B``), shared where they are contiguous."""
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
 @of_seen
@@ -154,7 +150,7 @@ def _list_view_children(array: Array, same: Array) -> Array:
 def _dense_union_children(array: Array, same: Array) -> Array:
     assert isinstance(array.type, t.DenseUnion)
     type_ids, positions = array_data.type_ids(array), array_data.positions(array)
-    origin = np.zeros(128, positions.dtype)  # by type id, of which there are at most 128
+    origin = np.zeros(128, positions.dtype)  # by type id, at most 127
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
         member_positions = positions[type_ids == type_id]

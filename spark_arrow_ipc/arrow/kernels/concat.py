@@ -23,9 +23,9 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.array_data import Buffer
+from spark_arrow_ipc.arrow.array_data import Buffer, as_buffer
 from spark_arrow_ipc.arrow.equality import as_bits
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.unseen import of_seen
@@ -166,7 +166,7 @@ def _list_view(parts: Sequence[Array], joined: Array) -> Array:
 def _dense_union(parts: Sequence[Array], joined: Array) -> Array:
     assert isinstance(joined.type, t.DenseUnion)
     children = _children(parts, joined)
-    before = np.zeros((len(parts), 128), np.int64)  # by type id, of which there are at most 128
+    before = np.zeros((len(parts), 128), np.int64)  # by type id, at most 127
     for i, type_id in enumerate(joined.type.type_ids):
         before[:, type_id] = _before([part.children[i].length for part in parts])
     moved = [

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.distinct import HashTable, hashes
 from spark_arrow_ipc.arrow.equality import CHUNK_SLOTS, Bools, Slots, as_bits, differs
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family

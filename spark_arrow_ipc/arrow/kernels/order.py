@@ -319,10 +319,10 @@ class DistinctValues:
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: Array | None = None
-        self.count: int | None = 0  # distinct values so far; None once there are more than `most`
+        self.count: int | None = 0  # distinct values so far; None for more than `most`
 
     def add(self, array: Array) -> None:
-        """Add the values of an array, unless there are too many already; UnsupportedError if the type has no order."""
+        """Add the values of an array, unless it has too many already; UnsupportedError if the type has no order."""
         for start in range(0, array.length, _AT_ONCE):
             if self.count is None:
                 return

@@ -128,7 +128,7 @@ def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) ->
 def rechunk(
     batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | None, joined_nbytes: int | None = None
 ) -> Iterator[RecordBatch]:
-    """Yield the rows of all batches, in order, in batches of a given size.
+    """Yield the rows of all batches, in order, in batches of a size.
 
     With only `rows`, every batch has exactly this number of rows, except for the last; batches that have more bytes
     than `joined_nbytes` together, used or not, are not joined to reach it. With `nbytes`, no batch has more decoded

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.array_data import Buffer
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+from spark_arrow_ipc.arrow.array_data import Buffer, as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.unseen import of_seen
@@ -43,7 +42,7 @@ def take(array: Array, slots: Slots) -> Array:
 
 
 def take_rows(batch: RecordBatch, rows: Slots) -> RecordBatch:
-    """Return the given rows of a batch, in that order, with its schema and custom metadata; ValueError as of `take`."""
+    """Return some rows of a batch, in their order, with its schema and custom metadata; ValueError as of `take`."""
     columns = tuple(take(column, rows) for column in batch.columns)
     return RecordBatch(batch.schema, columns, len(rows), batch.custom_metadata)
 

@@ -243,7 +243,7 @@ def _count(count: int, what: str, more: str = "") -> str:
 
 
 def _cut(text: Any, characters: int = _CHARACTERS) -> str:
-    """Return text on one line, cut where it is long, and escaped."""
+    """Return text on one line, escaped, and cut if it is long."""
     text = str(text)
     cut = text if len(text) <= characters else f"{text[: characters - 1]}…"
     return html.escape(printable(cut))

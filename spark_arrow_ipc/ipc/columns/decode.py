@@ -4,8 +4,8 @@ How it works
 ------------
 A plan (`ipc.columns.plan`) lists the fields of a schema in pre-order, one `Step` for each, and is compiled once.
 
-1. `batch_layout.check_header` has compared the header with the plan and the body: as many nodes and buffers as the
-   schema implies, and every buffer inside the body.
+1. `batch_layout.check_header` has compared the header with the plan and the body: the schema
+   implies the numbers of nodes and buffers, and every buffer is inside the body.
 2. `read_buffers` makes a view of each buffer, compares it with its checksum, and decompresses it.
 3. `fit` runs the steps backwards, so children come before their parents, and checks that the buffers and children of
    each step are large enough for its slots. The result depends on the sizes only and is reused for equal headers.
@@ -104,7 +104,7 @@ SWAPS_FROM_NATIVE: Final[Mapping[Swap, Callable[[memoryview, int], memoryview]]]
 
 
 FindDictionary = Callable[[int, Plan], Array | None]
-"""Returns the values of a dictionary id, given their plan; None if no dictionary batch has the id."""
+"""Returns the values of a dictionary id, by their plan; None if no dictionary batch has the id."""
 
 _VALIDITY: Final = Role.VALIDITY
 

@@ -40,7 +40,7 @@ from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message,
 _SPEC = 'Columnar.rst "Dictionary Messages"'
 
 DecodeBlock = Callable[[int, Plan], Array]
-"""Decodes the values of a dictionary block, given its number and the plan of its values."""
+"""Decodes the values of a dictionary block, by its number and the plan of its values."""
 
 
 @dataclass(slots=True)

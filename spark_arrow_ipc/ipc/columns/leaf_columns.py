@@ -320,7 +320,7 @@ def are_sound_offsets(memory: Bytes, starts: Int64s, length: int, ends: Int64s, 
 def are_ascii(memory: Bytes, starts: Int64s, stops: Int64s) -> Bools:
     """Return True for each of many half-open ranges of bytes that has only bytes below 128. O(bytes), at memory speed."""
     ascii_only = np.ones(len(starts), np.bool_)
-    # The last byte of the memory is its own segment: `reduceat` knows no segment that ends there.
+    # The last byte of the memory is its own segment: `reduceat` has no segment that ends with it.
     for i in (stops == len(memory)).nonzero()[0].tolist():
         ascii_only[i] = starts[i] == stops[i] or np.maximum.reduce(memory[starts[i] :]) < 0x80
     (some,) = ((starts < stops) & (stops < len(memory))).nonzero()

@@ -250,7 +250,7 @@ def walk_arrays(plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[Step, Ar
 
 
 def can_walk_slots(plan: Plan) -> bool:
-    """Return whether `SlotWalk` applies: there are columns, all of contiguous layouts."""
+    """Return True if `SlotWalk` applies: some columns, all with contiguous layouts."""
     contiguous = all(layout_of(step.type).family in _CONTIGUOUS for step in plan.steps)
     return contiguous and bool(plan.steps) and not plan.variadics
 

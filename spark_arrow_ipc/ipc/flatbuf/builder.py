@@ -46,7 +46,7 @@ REFERENCE_NBYTES = 4
 def build(table: idl.TableDefinition, values: Values) -> bytes:
     """Return a Flatbuffers buffer whose root is a table with these values.
 
-    The length is a multiple of the widest alignment used (8 where there is a long). Cost: O(tables) Python steps and
+    The length is a multiple of the widest alignment used (8 with a long). Cost: O(tables) Python steps and
     one copy of each vector.
     """
     builder = Builder(1024)

@@ -16,7 +16,7 @@ buffer as `byte_offset`. A name or kind that the table does not declare is the c
 The checks are the same as in the official verifier: strings end in NUL, references are not zero, required slots exist, and
 tables, vectors, strings and scalars begin at multiples of 4 or of their own size. Neither `struct` nor numpy need this,
 but a damaged reference often shows in no other way. Multiples count from the start of the buffer, which may begin
-anywhere; elements of 8 bytes need no more than 4, because arrow-rs and polars have put structs there for years.
+anywhere; elements of 8 bytes need no more than 4, because arrow-rs and polars have aligned structs so for years.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ import numpy as np
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.distinct import first_equal
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, remap_indices
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.measure import nbytes

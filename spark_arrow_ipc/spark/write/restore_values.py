@@ -18,8 +18,9 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.equality import as_bits, differ
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact, mask_array
+from spark_arrow_ipc.arrow.kernels.compact import compact, mask_array
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
