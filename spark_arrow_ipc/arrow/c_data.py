@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.pyarrow_bridge import (
     to_pyarrow,
     type_to_pyarrow,
 )
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -72,7 +72,7 @@ def export_schema(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata
     return exact_schema_to_pyarrow(fields, custom_metadata)
 
 
-@of_seen
+@tolerate_unseen
 def export_array(array: ArrayData) -> pa.Array:
     """Return pyarrow's array over the same memory, which has ``__arrow_c_array__`` and ``__arrow_c_device_array__``."""
     is_lone = _has_lone_intervals(array.type)

@@ -273,7 +273,7 @@ def _resolve(
         if position is None:
             return None
         positions = (*positions, position)
-        above = _place(fields[position].name, above)
+        above = _join_path(fields[position].name, above)
     return positions
 
 
@@ -372,7 +372,9 @@ class _Names:
     ) -> ColumnNotFoundError:
         likely = listed([f"#{i} {cut_repr(self._names[i])}" for i in positions])
         way = "choose by position with the option columns" if above is None else "read the struct as a whole"
-        return ColumnNotFoundError(f"the name {cut_repr(_place(name, above))} may stand for {likely}{unless}; {way}")
+        return ColumnNotFoundError(
+            f"the name {cut_repr(_join_path(name, above))} may stand for {likely}{unless}; {way}"
+        )
 
     def position(self, name: str, above: str | None) -> int:
         """Return the position of a name, or raise ColumnNotFoundError."""
@@ -382,5 +384,5 @@ class _Names:
         raise ColumnNotFoundError(absent_name(name, [*(self._others if above is None else ()), *self._names], above))
 
 
-def _place(name: str, above: str | None) -> str:
+def _join_path(name: str, above: str | None) -> str:
     return shorten(name if above is None else f"{above}.{name}")

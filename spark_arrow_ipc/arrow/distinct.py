@@ -37,14 +37,14 @@ from spark_arrow_ipc.arrow.equality import (
 )
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, Family, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 
 _SEED: Final = np.uint64(secrets.randbits(64))
 _LOW: Final = np.uint64(2**32 - 1)
 _HALF: Final = np.uint64(32)
 
 
-@of_seen
+@tolerate_unseen
 def hashes(array: ArrayData) -> Words:
     """Return a hash of each slot: equal for equal slots, and almost never for others. O(bytes), in numpy.
 
@@ -141,7 +141,7 @@ def _keys(numbers: Slots) -> Words:
 
 
 _FEW_KEYS: Final = _keys(np.arange(1024))
-_OF_NULL, _OF_SIZE = _FEW_KEYS[0], _FEW_KEYS[1] | np.uint64(1)  # odd: a product with it loses no bit of a size
+_NULL_HASH, _SIZE_KEY = _FEW_KEYS[0], _FEW_KEYS[1] | np.uint64(1)  # odd: a product with it loses no bit of a size
 
 
 def _keys_of(numbers: Slots) -> Words:
@@ -163,30 +163,30 @@ def _hashes(array: ArrayData, slots: Slots) -> Words:
     of_values = HASHES[type(array.type)]
     if not null.any():
         return of_values(array, slots)
-    words = np.full(len(slots), _OF_NULL)  # nulls are equal, whatever the buffers hold under them
+    words = np.full(len(slots), _NULL_HASH)  # nulls are equal, whatever the buffers hold under them
     valid = np.flatnonzero(~null)
     if len(valid):
         words[valid] = of_values(array, slots[valid])
     return words
 
 
-def _of_fixed_width(array: ArrayData, slots: Slots) -> Words:
+def _hash_fixed_width(array: ArrayData, slots: Slots) -> Words:
     width = BIT_WIDTHS[type(array.type)](array.type) // 8
     values = array_data.data_values(array)[slots]
     if width in (1, 2, 4, 8) and values.ndim == 1:  # one word: no need to sum products
         return _mix(np.ascontiguousarray(values).view(f"u{width}").astype(np.uint64) ^ _SEED)
     region = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    return _of_ranges(region, np.arange(len(slots)) * width, np.full(len(slots), width))
+    return _hash_ranges(region, np.arange(len(slots)) * width, np.full(len(slots), width))
 
 
-def _of_texts(array: ArrayData, slots: Slots) -> Words:
-    return _of_ranges(*LOCATED[type(array.type)](array, slots))
+def _hash_texts(array: ArrayData, slots: Slots) -> Words:
+    return _hash_ranges(*LOCATED[type(array.type)](array, slots))
 
 
-def _of_ranges(region: Any, starts: Slots, sizes: Slots) -> Words:
+def _hash_ranges(region: Any, starts: Slots, sizes: Slots) -> Words:
     """Return the hashes of ranges of bytes."""
     # The first words of all strings together, word by word; only long strings are then expanded to their words.
-    sums = sizes.astype(np.uint64) * _OF_SIZE
+    sums = sizes.astype(np.uint64) * _SIZE_KEY
     rest = np.arange(len(sizes))
     for word in range(FEW_WORDS):
         before = word * WORD_NBYTES
@@ -215,9 +215,9 @@ def _product(words: Words, keys: Words | np.uint64) -> Words:
     return words
 
 
-def _of_lists(array: ArrayData, slots: Slots) -> Words:
+def _hash_lists(array: ArrayData, slots: Slots) -> Words:
     starts, sizes = ELEMENTS[type(array.type)](array, slots)
-    words = sizes.astype(np.uint64) * _OF_SIZE
+    words = sizes.astype(np.uint64) * _SIZE_KEY
     for start, stop, lengths, of_range, element in ranges_in_pieces(sizes):
         of_elements = _hashes(array.children[0], starts[of_range] + element)
         # Odd, so that no bit of an element is lost.
@@ -225,15 +225,15 @@ def _of_lists(array: ArrayData, slots: Slots) -> Words:
     return _mix(words)
 
 
-def _of_structs(array: ArrayData, slots: Slots) -> Words:
-    words = np.full(len(slots), _OF_SIZE)
+def _hash_structs(array: ArrayData, slots: Slots) -> Words:
+    words = np.full(len(slots), _SIZE_KEY)
     # Mixed between the children, so that structs with swapped values differ.
     for child in array.children:
         words = _mix(words) + _hashes(child, array.offset + slots)
     return _mix(words)
 
 
-def _of_unions(array: ArrayData, slots: Slots) -> Words:
+def _hash_unions(array: ArrayData, slots: Slots) -> Words:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
     ids, where = array_data.type_ids(array)[slots], member_slots(array, slots)
     words = np.zeros(len(slots), np.uint64)
@@ -244,39 +244,39 @@ def _of_unions(array: ArrayData, slots: Slots) -> Words:
     return words
 
 
-def _of_used(values: ArrayData, slots: Slots) -> Words:
+def _hash_used(values: ArrayData, slots: Slots) -> Words:
     """Return the hashes of slots that repeat, computed once for each distinct slot."""
     used, inverse = np.unique(slots, return_inverse=True)
     words: Words = _hashes(values, used)[inverse]
     return words
 
 
-def _of_indices(array: ArrayData, slots: Slots) -> Words:
+def _hash_indices(array: ArrayData, slots: Slots) -> Words:
     assert array.dictionary is not None
-    return _of_used(array.dictionary, array_data.data_values(array)[slots].astype(np.int64))
+    return _hash_used(array.dictionary, array_data.data_values(array)[slots].astype(np.int64))
 
 
-def _of_runs(array: ArrayData, slots: Slots) -> Words:
+def _hash_runs(array: ArrayData, slots: Slots) -> Words:
     run_ends, values = array.children
     runs = np.searchsorted(array_data.data_values(run_ends), slots + array.offset, "right")
-    return _of_used(values, runs.astype(np.int64))
+    return _hash_used(values, runs.astype(np.int64))
 
 
 HASHES: Mapping[type[t.DataType], Callable[[ArrayData, Slots], Words]] = by_type(
     {
-        Family.NULL: lambda _, slots: np.full(len(slots), _OF_NULL),
+        Family.NULL: lambda _, slots: np.full(len(slots), _NULL_HASH),
         Family.BITS: lambda array, slots: _FEW_KEYS[2:4][array_data.data_values(array)[slots].view(np.uint8)],
-        Family.FIXED_WIDTH: _of_fixed_width,
-        Family.BINARY: _of_texts,
-        Family.VIEW: _of_texts,
-        Family.LIST: _of_lists,
-        Family.LIST_VIEW: _of_lists,
-        Family.FIXED_SIZE_LIST: _of_lists,
-        Family.STRUCT: _of_structs,
-        Family.SPARSE_UNION: _of_unions,
-        Family.DENSE_UNION: _of_unions,
-        Family.RUN_END_ENCODED: _of_runs,
-        Family.DICTIONARY: _of_indices,
+        Family.FIXED_WIDTH: _hash_fixed_width,
+        Family.BINARY: _hash_texts,
+        Family.VIEW: _hash_texts,
+        Family.LIST: _hash_lists,
+        Family.LIST_VIEW: _hash_lists,
+        Family.FIXED_SIZE_LIST: _hash_lists,
+        Family.STRUCT: _hash_structs,
+        Family.SPARSE_UNION: _hash_unions,
+        Family.DENSE_UNION: _hash_unions,
+        Family.RUN_END_ENCODED: _hash_runs,
+        Family.DICTIONARY: _hash_indices,
     }
 )
 """Hashes slots that are not null, by layout family; a test proves that none is missing."""

@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import cut_repr
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ FEW_WORDS = 8
 _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], np.uint64)
 
 
-@of_seen
+@tolerate_unseen
 def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
 
@@ -334,7 +334,7 @@ VALUES: Mapping[type[t.DataType], Callable[[ArrayData, Slots, ArrayData, Slots],
 _LONGEST_VALUE = 200  # characters of a value that a description shows
 
 
-@of_seen
+@tolerate_unseen
 def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
     """Describe the first difference between two sound arrays, or return None if they are equal by value.
 

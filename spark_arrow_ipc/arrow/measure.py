@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, bit_width_of, by_type
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ def nbytes(array: ArrayData) -> int:
     return _whole(array, _How(decoded=False))
 
 
-@of_seen
+@tolerate_unseen
 def measure(array: ArrayData, *, decoded: bool, slot_nbytes: int = 0) -> Measure:
     """Return the measure of an array: a callback that gives the bytes of ranges of its slots.
 

@@ -42,7 +42,7 @@ _Bools: TypeAlias = npt.NDArray[np.bool_]
 _RETRIES: Final = ContextVar("_RETRIES", default=True)
 
 
-def of_seen(function: Callable[_P, _T]) -> Callable[_P, _T]:
+def tolerate_unseen(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate a function of unvalidated arrays, so that slots that no row can see do not make it fail."""
 
     @wraps(function)
@@ -146,7 +146,7 @@ def _join_ranges(starts: npt.NDArray[Any], stops: npt.NDArray[Any], most: int) -
     return np.stack([starts[first], reach[last]], axis=1) if len(order) else _NONE
 
 
-def _of_slots(slots: npt.NDArray[np.int64]) -> Ranges:
+def _ranges_of_slots(slots: npt.NDArray[np.int64]) -> Ranges:
     """Return the ranges of distinct, rising slots."""
     return _join_ranges(slots, slots + 1, _MOST)
 
@@ -385,7 +385,7 @@ def _dense_union(array: ArrayData, seen: _Seen) -> ArrayData:
     children = []
     for chosen, field, child in zip(selects, array.type.fields, old, strict=True):
         slots = np.unique(positions[chosen])
-        elements = _of_slots(slots[(slots >= 0) & (slots < child.length)].astype(np.int64))
+        elements = _ranges_of_slots(slots[(slots >= 0) & (slots < child.length)].astype(np.int64))
         children.append(_clear(child, seen.below(field, elements)))
     return replace(array, buffers=(as_buffer(ids), as_buffer(positions)), children=tuple(children), offset=0)
 
@@ -410,7 +410,7 @@ def _dictionary(array: ArrayData, seen: _Seen) -> ArrayData:
         shown = np.unique(indices if mask is None else indices[mask])
         # As unsigned numbers, negative indices are too large as well.
         slots = np.sort(shown.view(f"u{shown.itemsize}"))
-        dictionary = _clear(dictionary, _Seen(_of_slots(slots[slots < dictionary.length].astype(np.int64))))
+        dictionary = _clear(dictionary, _Seen(_ranges_of_slots(slots[slots < dictionary.length].astype(np.int64))))
     if mask is not None and not dictionary.length and not mask.any():
         # Index 0 needs a value where the slots may not become null.
         may_be_null = seen.nullable or seen.ranges is None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidMetadataError, LimitError
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidMetadataError, LimitError, cut_repr
 
 MAX_NBYTES = 1 << 30
 """Most bytes of JSON. The goldens have up to 1 MB."""
@@ -22,19 +22,13 @@ _DECIMAL_INTEGER = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 _SHOWN = 60  # characters of a wrong value that an error message shows
 
 
-def shown(value: object) -> str:
-    """Return the repr of a JSON value for an error message, cut if it is long."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
 def integer(value: object) -> int:
     """Return an integer from a JSON number, or from a string because doubles cannot hold it; ValueError otherwise."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and _DECIMAL_INTEGER.fullmatch(value):
         return int(value)
-    raise ValueError(f"expected an integer, found {shown(value)}")
+    raise ValueError(f"expected an integer, found {cut_repr(value, _SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Node:
 
     def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
         """Raise the error of this node: `expected` at this path, found this value."""
-        raise self.error(expected=f"{expected} at {self.path}", found=shown(self.value)) from cause
+        raise self.error(expected=f"{expected} at {self.path}", found=cut_repr(self.value, _SHOWN)) from cause
 
     def optional(self, key: str, error: type[InvalidArrowError] | None = None) -> Node | None:
         """Return a member of this object, or None if it is absent or null."""

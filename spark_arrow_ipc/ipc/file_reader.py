@@ -36,11 +36,11 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.checksums import (
     FileChecksums,
     MessageChecksums,
+    buffer_checksums,
     check_count,
     check_header,
     checksum,
     decode_checksums,
-    of_buffers,
 )
 from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_body, check_start, read_first_message, split_block
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
@@ -221,7 +221,7 @@ class FileReader(BatchReader):
             checksums = self._checksums(i)
             message = self._read_batch_message(source, block, checksums)
             body_place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return self._columns.read_batch(message, body_place, self._dictionaries.find, of_buffers(checksums))
+            return self._columns.read_batch(message, body_place, self._dictionaries.find, buffer_checksums(checksums))
         except BaseException as error:
             self._at(i, block).add_to(error)
             raise
@@ -295,7 +295,7 @@ class FileReader(BatchReader):
             if not can_cut(self._columns, message):
                 return None
             body_place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return BatchRows(self._columns, message, body_place, self._dictionaries.find, of_buffers(checksums))
+            return BatchRows(self._columns, message, body_place, self._dictionaries.find, buffer_checksums(checksums))
 
     def _take(self, ahead: BatchesAhead, i: int) -> tuple[int, ByteSource] | None:
         with self._at(i, self.blocks[i]):
@@ -437,7 +437,7 @@ class FileReader(BatchReader):
             )
             find, held = self._dictionaries.find, self._dictionary_nbytes
             values, nbytes = self._columns.read_dictionary(
-                header, plan, body_place, find, held=held, at=at, checksums=of_buffers(checksums)
+                header, plan, body_place, find, held=held, at=at, checksums=buffer_checksums(checksums)
             )
             self._dictionary_nbytes += nbytes
             return values

@@ -28,13 +28,14 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json import document
-from spark_arrow_ipc.arrow_json.document import Node, integer, shown
+from spark_arrow_ipc.arrow_json.document import Node, integer
 from spark_arrow_ipc.arrow_json.types import custom_metadata_from_json, field_from_json
 from spark_arrow_ipc.errors import (
     InvalidBodyError,
     InvalidDictionaryError,
     InvalidFramingError,
     LimitError,
+    cut_repr,
     error_context,
 )
 
@@ -228,7 +229,9 @@ class _Slots:
             try:
                 made.append(decode(value))
             except WRONG_VALUE as error:
-                raise node.error(expected=f"a value of {self.type} at {node.path}[{i}]", found=shown(value)) from error
+                raise node.error(
+                    expected=f"a value of {self.type} at {node.path}[{i}]", found=cut_repr(value)
+                ) from error
         return made
 
     def integers(self, key: str, bit_width: int, count: int) -> list[memoryview | None]:

@@ -23,7 +23,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -34,7 +34,7 @@ NDArray: TypeAlias = npt.NDArray[Any]
 _SPARSE = 2  # variadic buffers are cut if less than one of so many bytes is between the first and last byte in use
 
 
-@of_seen
+@tolerate_unseen
 def compact(array: Array) -> Array:
     """Return the same slots with offset 0, all memory cut to them and nulls counted.
 

@@ -28,7 +28,7 @@ from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import LimitError
 
 NDArray: TypeAlias = npt.NDArray[Any]
@@ -60,7 +60,7 @@ def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     return RecordBatch(head.schema, tuple(columns), num_rows, head.custom_metadata if same_pairs else ())
 
 
-@of_seen
+@tolerate_unseen
 def concat(arrays: Sequence[Array]) -> Array:
     """Return the slots of all arrays as one array; the only one with slots is returned unchanged. O(bytes).
 

@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.measure import check_expansion, nbytes
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 
 Positions: TypeAlias = npt.NDArray[np.int64] | None
 """The position in a growing dictionary of each value of another; None if they are the same."""
@@ -202,7 +202,7 @@ def most_values(type_: t.Dictionary) -> int:
     return 1 << type_.index.bit_width - type_.index.signed
 
 
-@of_seen
+@tolerate_unseen
 def remap_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
     """Replace each index of a dictionary-encoded array by its entry in `positions`; the dictionary stays.
 

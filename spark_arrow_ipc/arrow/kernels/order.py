@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
 from spark_arrow_ipc.arrow.kernels.take import take, take_rows
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import UnsupportedError
 
 _Numbers: TypeAlias = npt.NDArray[Any]
@@ -49,7 +49,7 @@ def has_order(type_: t.DataType) -> bool:
     return type(type_) in _RANKS
 
 
-@of_seen
+@tolerate_unseen
 def ranks(array: Array) -> _Slots:
     """Return the rank of each slot among all slots, from 0 on; -1 for null. O(n log n), in numpy.
 
@@ -168,7 +168,7 @@ def _occurrences(keys: _Slots) -> _Slots:
     return counts
 
 
-def _of_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
+def _rank_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
     """Return the ranks of the slots that are not null, and -1 for the others."""
     valid = array_data.validity_mask(array)
     if valid is None:
@@ -214,10 +214,10 @@ def _primitive(array: Array) -> _Slots:
     values = array_data.data_values(array)
     if isinstance(array.type, t.FixedSizeBinary):
         width = array.type.byte_width
-        return _of_valid(
+        return _rank_valid(
             array, lambda slots: _strings(values.reshape(-1), slots * width, np.full(len(slots), width, np.int64))
         )
-    return _of_valid(array, lambda slots: _dense(_keys(values[slots])))
+    return _rank_valid(array, lambda slots: _dense(_keys(values[slots])))
 
 
 def _keys(values: _Numbers) -> list[_Numbers]:
@@ -238,7 +238,7 @@ def _keys(values: _Numbers) -> list[_Numbers]:
 def _binary(array: Array) -> _Slots:
     offsets = array_data.value_offsets(array).astype(np.int64, copy=False)
     region = array_data.value_bytes(array)
-    return _of_valid(array, lambda slots: _strings(region, offsets[slots], offsets[slots + 1] - offsets[slots]))
+    return _rank_valid(array, lambda slots: _strings(region, offsets[slots], offsets[slots + 1] - offsets[slots]))
 
 
 def _views(array: Array) -> _Slots:
@@ -253,7 +253,7 @@ def _views(array: Array) -> _Slots:
         starts = np.where(is_long, begins[np.where(is_long, views["index"], 0)] + views["offset"], starts)
         return _strings(np.concatenate(regions), starts, lengths)
 
-    return _of_valid(array, key)
+    return _rank_valid(array, key)
 
 
 def _strings(region: _Numbers, starts: _Slots, lengths: _Slots) -> _Slots:
@@ -290,7 +290,7 @@ def _dictionary(array: Array) -> _Slots:
     assert array.dictionary is not None
     of_values = ranks(array.dictionary)
     indices = array_data.data_values(array)
-    return _of_valid(array, lambda slots: of_values[indices[slots]])
+    return _rank_valid(array, lambda slots: of_values[indices[slots]])
 
 
 def _runs(array: Array) -> _Slots:
@@ -303,7 +303,7 @@ def _runs(array: Array) -> _Slots:
 _RANKS: Final[Mapping[type[t.DataType], Callable[[Array], _Slots]]] = by_type(
     {
         Family.NULL: lambda array: np.full(array.length, -1, np.int64),
-        Family.BITS: lambda array: _of_valid(array, lambda slots: _dense([array_data.data_values(array)[slots]])),
+        Family.BITS: lambda array: _rank_valid(array, lambda slots: _dense([array_data.data_values(array)[slots]])),
         Family.FIXED_WIDTH: _primitive,
         Family.BINARY: _binary,
         Family.VIEW: _views,

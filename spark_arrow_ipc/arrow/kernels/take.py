@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Buffer, as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import InvalidBodyError
 
 NDArray: TypeAlias = npt.NDArray[Any]
@@ -32,7 +32,7 @@ Slots: TypeAlias = npt.NDArray[np.int64]
 _PIECE_NBYTES = 1 << 17
 
 
-@of_seen
+@tolerate_unseen
 def take(array: Array, slots: Slots) -> Array:
     """Return some slots of an array, in their order and as often as they occur, as a compact array. O(bytes).
 
@@ -57,7 +57,7 @@ def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
     return positions
 
 
-@of_seen
+@tolerate_unseen
 def with_used_values(array: Array) -> Array:
     """Return an array whose dictionaries, nested ones too, have only values in use, in their old order."""
     if array.children:

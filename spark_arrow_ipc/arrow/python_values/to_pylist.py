@@ -24,14 +24,14 @@ from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import scalars
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converters], list[Any]]]"
 """One function a type class, from an array and all these functions (for its children) to values."""
 
 
-@of_seen
+@tolerate_unseen
 def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[Any]:
     """Return the slots as Python values. Costs Python time a slot.
 
@@ -197,7 +197,7 @@ def _list_view(array: ArrayData, converters: Converters) -> list[Any]:
         begins = begins - low
     elif used.any():
         starts, stops = _join_ranges(begins[used], begins[used] + counts[used])
-        elements = _of_ranges(child, starts, stops, converters)
+        elements = _convert_ranges(child, starts, stops, converters)
         before = np.cumsum(stops - starts) - (stops - starts)
         number = np.maximum(np.searchsorted(starts, begins, "right") - 1, 0)
         begins = begins - starts[number] + before[number]
@@ -280,7 +280,7 @@ def _take_values(array: ArrayData, indices: array_data.NDArray, what: str, conve
         return [values[i - low] for i in indices.tolist()]
     used = np.unique(indices.astype(np.int64))
     starts, stops = _join_ranges(used, used + 1)
-    values = _of_ranges(array, starts, stops, converters)
+    values = _convert_ranges(array, starts, stops, converters)
     # The position of each index in the values, which follow one another range by range.
     before = np.cumsum(stops - starts) - (stops - starts)
     number = np.searchsorted(starts, indices, "right") - 1
@@ -300,7 +300,7 @@ def _join_ranges(
     return starts[np.append(0, apart)], reach[np.append(apart - 1, len(reach) - 1)]
 
 
-def _of_ranges(
+def _convert_ranges(
     array: ArrayData, starts: array_data.NDArray, stops: array_data.NDArray, converters: Converters
 ) -> list[Any]:
     """Return the values of ranges, in their order."""

@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.arrow.python_values.to_pylist import TO_PYLIST, Converters, leaves, to_pylist
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType, Dictionary, Field
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import ArrowIpcError, printable
 
 _DAY_SECONDS: Final = 86_400
@@ -40,7 +40,7 @@ _DIGITS: Final[Mapping[t.TimeUnit, int]] = {
 }
 
 
-@of_seen
+@tolerate_unseen
 def to_text(array: ArrayData, *, separator: str = " ") -> list[Any]:
     """Return the values of `to_pylist` with text for dates, times, timestamps and durations, at every depth.
 

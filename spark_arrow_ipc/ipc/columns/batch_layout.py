@@ -123,7 +123,7 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     _check_count("field nodes", plan.nodes, len(header.nodes))
     _check_count("variadic buffer counts", plan.variadics, len(header.variadic_counts))
     variadic_before = _variadic_before(header, limits) if plan.variadics else _NONE_BEFORE
-    listed = _without_validity_of_runs(header.buffers, plan, variadic_before)
+    listed = _drop_bitmaps_of_runs(header.buffers, plan, variadic_before)
     _check_count("buffers", plan.buffers + variadic_before[-1], len(listed))
     if not plan.nodes:  # otherwise the lengths of the columns are checked, and compared with this one
         limits.check("max_slots", header.length, "a batch without columns")
@@ -158,7 +158,7 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     return layout
 
 
-def _without_validity_of_runs(buffers: Int64s, plan: Plan, variadic_before: tuple[int, ...]) -> Int64s:
+def _drop_bitmaps_of_runs(buffers: Int64s, plan: Plan, variadic_before: tuple[int, ...]) -> Int64s:
     """Return the buffers without the absent bitmaps that Arrow C++ writes before run ends in metadata V4."""
     # Other writers leave them out: the number of buffers decides.
     if not plan.runs or len(buffers) != plan.buffers + variadic_before[-1] + len(plan.runs):

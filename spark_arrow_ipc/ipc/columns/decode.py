@@ -283,18 +283,18 @@ def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *,
         dictionary = None
         if step.dictionary_id is not None:
             try:
-                dictionary = _dictionary_of(step, plan, find_dictionary)
+                dictionary = _find_values(step, plan, find_dictionary)
                 if dictionary is None:
-                    dictionary = _no_values(step, plan, absent, is_used=null_count != length)
+                    dictionary = _make_empty_values(step, plan, absent, is_used=null_count != length)
             except (InvalidArrowError, UnsupportedError) as error:
                 _add_place(error, step, regions)
                 raise
         done.append(Array(step.type, length, null_count, buffers, children, dictionary))
     columns = tuple(reversed(done))
-    return _without_absent(columns, plan, regions, absent) if absent else columns
+    return _clear_absent(columns, plan, regions, absent) if absent else columns
 
 
-def _without_absent(
+def _clear_absent(
     columns: tuple[Array, ...], plan: Plan, regions: Regions, absent: Mapping[int, InvalidDictionaryError]
 ) -> tuple[Array, ...]:
     """Return columns without indices into absent dictionaries; raise the error of an index that a row can see."""
@@ -307,7 +307,7 @@ def _without_absent(
     return seen
 
 
-def _dictionary_of(step: Step, plan: Plan, find_dictionary: FindDictionary) -> Array | None:
+def _find_values(step: Step, plan: Plan, find_dictionary: FindDictionary) -> Array | None:
     assert step.dictionary_id is not None
     assert isinstance(step.type, t.Dictionary)
     values = find_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id])
@@ -318,7 +318,7 @@ def _dictionary_of(step: Step, plan: Plan, find_dictionary: FindDictionary) -> A
     return values
 
 
-def _no_values(step: Step, plan: Plan, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
+def _make_empty_values(step: Step, plan: Plan, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
     """Return empty values for an absent dictionary; if slots refer to it, put the error into `absent`, or raise it."""
     assert isinstance(step.type, t.Dictionary)
     # It need not precede a batch in which no row uses its values (Columnar.rst, "Dictionary messages").

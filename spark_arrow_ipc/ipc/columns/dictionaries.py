@@ -55,12 +55,12 @@ class _InForce:
         self.parts.append(values)
         # Each part stays longer than the next: ten thousand small deltas cost joins of small arrays, not of all values.
         while len(self.parts) > 1 and self.parts[-2].length <= self.parts[-1].length:
-            self.parts[-2:] = [_with_deltas(dictionary_id, self.parts[-2:])]
+            self.parts[-2:] = [_join_deltas(dictionary_id, self.parts[-2:])]
 
     def join(self, dictionary_id: int) -> Array:
         """Return all values as one array."""
         if len(self.parts) > 1:
-            self.parts = [_with_deltas(dictionary_id, self.parts)]
+            self.parts = [_join_deltas(dictionary_id, self.parts)]
         return self.parts[0]
 
 
@@ -99,7 +99,7 @@ class StreamDictionaries:
         in_force.append(dictionary_id, values)
 
 
-def _with_deltas(dictionary_id: int, parts: list[Array]) -> Array:
+def _join_deltas(dictionary_id: int, parts: list[Array]) -> Array:
     """Return a dictionary and its deltas as one array."""
     for part in parts:
         if part.doubt is not None:
@@ -155,7 +155,7 @@ class FileDictionaries:
             parts = [self.decode_block(number, plan) for number in numbers]
         finally:
             self._open.discard(dictionary_id)
-        values = parts[0] if len(parts) == 1 else _with_deltas(dictionary_id, parts)
+        values = parts[0] if len(parts) == 1 else _join_deltas(dictionary_id, parts)
         self._values[dictionary_id] = values
         return values
 

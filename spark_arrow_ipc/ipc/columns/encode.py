@@ -52,7 +52,7 @@ def zero_nulls(array: Array) -> Array:
     assert valid is not None, "an array with nulls has a bitmap"
     roles = [buffer.role for buffer in layout.buffers]
     if Role.BYTES in roles:
-        return _without_bytes(array, valid)
+        return _drop_null_bytes(array, valid)
     nulls = np.flatnonzero(~valid)
     buffers = list(array.buffers)
     for i, buffer in enumerate(layout.buffers[: layout.num_fixed_buffers]):
@@ -86,7 +86,7 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
     return slots.reshape(-1).view(np.uint8).data
 
 
-def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
+def _drop_null_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
     """Return strings or binary values whose null slots have length 0."""
     offsets = array_data.value_offsets(array)
     lengths = np.diff(offsets)

@@ -91,7 +91,7 @@ def check_count(buffers: int, expected: MessageChecksums | None) -> None:
         )
 
 
-def of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
+def buffer_checksums(checksums: MessageChecksums | None) -> Sequence[int] | None:
     """Return the checksums of the buffers of a message, or None."""
     return None if checksums is None else checksums.buffers
 

@@ -206,10 +206,10 @@ _MOST_NBYTES: Final = 1 << 20  # longer schemas are not cached: 1,000 columns wi
 # Bytes for each visited table; writers need 20. Tables that share bytes could be millions of fields in memory.
 _LEAST_TABLE_NBYTES: Final = 8
 
-_MOST_KEPT: Final = 16
-_MOST_KEPT_NBYTES: Final = 4 << 20
+_MOST_CACHED: Final = 16
+_MOST_CACHED_NBYTES: Final = 4 << 20
 
-_KEPT: dict[tuple[bytes, Limits], SchemaMessage] = {}
+_CACHE: dict[tuple[bytes, Limits], SchemaMessage] = {}
 
 
 def decode_schema_once(view: reader.TableView, limits: Limits) -> SchemaMessage:
@@ -218,7 +218,7 @@ def decode_schema_once(view: reader.TableView, limits: Limits) -> SchemaMessage:
     if flatbuffer is None:
         return decode_schema(view, limits)
     key = flatbuffer, limits
-    schema = _KEPT.get(key)
+    schema = _CACHE.get(key)
     if schema is None:
         try:
             # A flatbuffer of its own cannot refer to bytes outside. A schema that shares vtables with earlier tables does,
@@ -229,9 +229,9 @@ def decode_schema_once(view: reader.TableView, limits: Limits) -> SchemaMessage:
             )
         except (InvalidMetadataError, LimitError, UnsupportedError):
             return decode_schema(view, limits)  # whose errors have byte offsets in the file
-        if len(_KEPT) >= _MOST_KEPT or sum(len(data) for data, _ in [*_KEPT, key]) > _MOST_KEPT_NBYTES:
-            _KEPT.clear()  # rare, because a job reads few schemas: an order of use would cost time for each file
-        _KEPT[key] = schema
+        if len(_CACHE) >= _MOST_CACHED or sum(len(data) for data, _ in [*_CACHE, key]) > _MOST_CACHED_NBYTES:
+            _CACHE.clear()  # rare, because a job reads few schemas: an order of use would cost time for each file
+        _CACHE[key] = schema
     return schema
 
 
@@ -259,15 +259,15 @@ _BATCHES: Final = frozenset((MessageHeader.RecordBatch, MessageHeader.Dictionary
 def read_first_message(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
     """Return the schema message of a file, and the byte offset after it; None if the messages end before one."""
     try:
-        return _with_prefix(source, limits)
+        return _read_with_prefix(source, limits)
     except InvalidArrowError:
-        message = _without_prefix(source, limits)
+        message = _read_without_prefix(source, limits)
         if message is None:
             raise
         return message
 
 
-def _with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+def _read_with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
     head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_ZEROS_BEFORE))
     zeros = len(head) - len(head.lstrip(b"\0"))
     byte_offset = len(FILE_HEADER) + zeros // BODY_ALIGNMENT * BODY_ALIGNMENT
@@ -281,7 +281,7 @@ def _with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | No
     return message, body_offset
 
 
-def _without_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+def _read_without_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
     start = len(FILE_HEADER)
     data = source.read_up_to(start, min(limits.max_metadata_bytes, _MOST_UNPREFIXED_NBYTES))
     stop = first_batch(data)
