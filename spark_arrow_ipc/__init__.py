@@ -1,7 +1,5 @@
 """Apache Arrow IPC files as a data source of Apache Spark, and their codec.
 
-Strategy
---------
 Importing this package imports nothing else: `ipc` (numpy, no Spark) and the functions for Spark (PySpark) are imported
 on first use, so that each works in an environment without the dependencies of the other.
 """
