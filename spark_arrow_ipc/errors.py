@@ -406,7 +406,7 @@ _COMPARED = 50  # characters of a name that are compared
 def absent_name(name: str, names: Sequence[str], above: str | None = None) -> str:
     """Return the message for a name that is absent from `names`: fields of the struct `above`, or columns for None."""
     what, context = ("column", "") if above is None else ("field", f" in {above}")
-    hint = did_you_mean(name, names) or f"the {what}s are {listed([cut_repr(one) for one in names])}"
+    hint = did_you_mean(name, names) or f"the {what}s are {join_texts([cut_repr(one) for one in names])}"
     return f"there is no {what} {cut_repr(name)}{context}; {hint}"
 
 
@@ -417,10 +417,10 @@ def did_you_mean(name: str, names: Iterable[str], *, show: Callable[[str], str] 
     # Reversed, so that the first of several names with one spelling in lower case is suggested.
     by_text = {one[:_COMPARED].lower(): one for one in reversed([*islice(names, _SEARCHED)])}
     near = difflib.get_close_matches(name[:_COMPARED].lower(), by_text, n=most)
-    return f"did you mean {listed([show(by_text[text]) for text in near])}?" if near else ""
+    return f"did you mean {join_texts([show(by_text[text]) for text in near])}?" if near else ""
 
 
-def listed(texts: Sequence[str]) -> str:
+def join_texts(texts: Sequence[str]) -> str:
     """Return the first of some texts for an error, and the number of the others."""
     fitting = bisect_right(list(accumulate(map(len, texts))), _LISTED)
     shown = texts[: max(2, fitting)]  # two paths that conflict are both named, however long they are

@@ -34,7 +34,7 @@ from spark_arrow_ipc.errors import (
     SchemaMismatchError,
     UnsupportedError,
     cut_repr,
-    listed,
+    join_texts,
     printable,
 )
 
@@ -174,8 +174,8 @@ def check_requested(fields: Iterable[t.Field], requested: object | None) -> None
     requested_names = [field.name for field in requested_field.type.children]
     if names != requested_names:
         raise SchemaMismatchError(
-            expected=f"a requested schema of the columns {listed([*map(cut_repr, names)])}",
-            found=listed([*map(cut_repr, requested_names)]),
+            expected=f"a requested schema of the columns {join_texts([*map(cut_repr, names)])}",
+            found=join_texts([*map(cut_repr, requested_names)]),
         )
 
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, listed
+from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, join_texts
 
 ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
 """A column by position or name, or a path into structs."""
@@ -370,7 +370,7 @@ class _Names:
     def _ambiguous(
         self, name: str, positions: Sequence[int], above: str | None, unless: str = ""
     ) -> ColumnNotFoundError:
-        likely = listed([f"#{i} {cut_repr(self._names[i])}" for i in positions])
+        likely = join_texts([f"#{i} {cut_repr(self._names[i])}" for i in positions])
         way = "choose by position with the option columns" if above is None else "read the struct as a whole"
         return ColumnNotFoundError(
             f"the name {cut_repr(_join_path(name, above))} may stand for {likely}{unless}; {way}"

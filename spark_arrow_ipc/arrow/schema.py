@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from spark_arrow_ipc.arrow.types import AnyPairs, CustomMetadata, Field, Struct, pairs
-from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, listed
+from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, join_texts
 
 
 class Endianness(IntEnum):
@@ -99,7 +99,7 @@ class Schema:
         if positions:
             raise ColumnNotFoundError(
                 f"the name {cut_repr(column)} stands for {len(positions)} columns; address one of them by position: "
-                f"{listed([f'#{i}' for i in positions])}"
+                f"{join_texts([f'#{i}' for i in positions])}"
             )
         raise ColumnNotFoundError(absent_name(column, self.names))
 
