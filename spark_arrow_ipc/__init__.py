@@ -1,7 +1,5 @@
 """Apache Arrow IPC files as a data source of Apache Spark, and their codec.
 
-Strategy
---------
 Importing this package imports nothing else: `ipc` (numpy, no Spark) and the functions for Spark (PySpark) are imported
 on first use, so that each works in an environment without the dependencies of the other.
 """
@@ -30,6 +28,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+# Public name -> its module and attribute (None: the module itself)
 _LATE = {
     "aggregate": ("spark_arrow_ipc.spark.functions.aggregate", "aggregate"),
     "compact": ("spark_arrow_ipc.spark.rewrite.compact", "compact"),
@@ -44,7 +43,6 @@ _LATE = {
     "rewrite": ("spark_arrow_ipc.spark.rewrite.rewrite", "rewrite"),
     "register": ("spark_arrow_ipc.spark.registration", "register"),
 }
-"""Public name -> its module, and the attribute there (None: the module itself)."""
 
 
 def __getattr__(name: str) -> Any:

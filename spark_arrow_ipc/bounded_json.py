@@ -1,11 +1,10 @@
-"""`parse_json`, the one way by which the package reads JSON that it did not make in the same process.
+"""`parse_json` reads all JSON that the package did not make in the same process.
 
-Strategy
---------
-Footers, schema metadata, commit records, logs of streams, offsets, peers and options say things in JSON, and none of them
-is trusted. Text of few bytes may stand for a hundred times its size as Python objects, and for more levels than Python can
-walk. Both are bounded before or right after parsing, and whatever is wrong is one kind of error: a `ValueError`, which the
-caller turns into its own. What the values mean is for callers to check.
+How it works
+------------
+Footers, schema metadata, log entries, offsets, peers and options contain JSON that is not trusted. A short text may
+take a hundred times its size as Python objects, and have more levels than Python can walk. Both are bounded before or right
+after parsing. Every fault is a `ValueError`, which callers turn into their own errors; callers check the values.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from typing import Any, Final
 MOST_LEVELS: Final = 160
 """Levels of lists and objects: fields nest 64 levels deep at most, each an object in a list, and code recurses over them."""
 
-_MOST_MEMORY: Final = 384 << 20
-"""Bytes that the parsed values may take."""
+_MOST_MEMORY: Final = 384 << 20  # bytes that the parsed values may take
 
 _OBJECT_NBYTES: Final = 240
 _LIST_NBYTES: Final = 72
+# About the bytes of an object with a key, of a list, and of one more value in either (CPython 3.11, measured)
 _VALUE_NBYTES: Final = 96
-"""About the bytes of an object with a key, of a list, and of one more value in either (CPython 3.11, measured)."""
 
 
 def parse_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, most_memory: int = _MOST_MEMORY) -> Any:
@@ -51,8 +49,8 @@ def parse_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, most_memory
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Return True if a value has lists and objects in more than `levels` levels, without recursion."""
-    nested = [value]
+    """Return True if a value has lists and objects in more than `levels` levels."""
+    nested = [value]  # by level: recursion could exceed the stack that this check protects
     for _ in range(levels):
         nested = [
             child

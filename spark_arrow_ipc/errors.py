@@ -1,23 +1,23 @@
-"""The errors of this package, and `error_context`, which adds their place.
+"""The errors of this package, and `error_context`, which adds the path, batch and field.
 
-Strategy
---------
-Low code knows only what it *expected* and what it *found* (and, at times, the field and a byte offset inside
-what it was given). It raises with those. The boundary that knows the file adds the rest::
+How it works
+------------
+Low-level code raises errors with what it *expected* and what it *found* (and, at times, the field and a byte offset in
+its own bytes). The caller that has the file adds the rest::
 
     with error_context(path=path, block_number=3):
         ...
 
 `error_context` fills only fields that are still None, so the innermost context wins. Errors are mutable for that
-one purpose, and survive pickling with every field, because Spark sends them from executor to driver. The text of an
-error is `printable`, whatever names and values of a file are in it; its fields are as they were found.
+purpose only, and keep every field when they are pickled, because Spark sends them from executor to driver. The text of
+an error is `printable`, even with names and values from a file; its fields are unchanged.
 
 ::
 
     ArrowIpcError
     ├── InvalidArrowError (ValueError)       the bytes break the specification
     │   ├── InvalidFramingError              magic, continuation, lengths, truncation, footer position
-    │   │   ├── NotArrowError                the first bytes are those of something else
+    │   │   ├── NotArrowError                the first bytes belong to another format
     │   │   └── TruncatedError               the bytes end inside a message
     │   ├── InvalidMetadataError             Flatbuffers structure, or a value that the specification forbids
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
@@ -74,17 +74,17 @@ __all__ = [
     "error_context",
 ]
 
-_PLACE = ("path", "block_kind", "block_number", "field_path", "byte_offset", "asked_by")
-"""The fields that `error_context` fills in, in the order of its parameters."""
+# The fields that `error_context` fills in, in the order of its parameters
+_CONTEXT = ("path", "block_kind", "block_number", "field_path", "byte_offset", "asked_by")
 
 
 def printable(string: str) -> str:
     r"""Return a string on one line, with characters that do not print as escapes such as ``\x1b`` and ``\u202e``.
 
-    Those are control characters (C0, DEL, C1), marks that change the direction of text, line ends, and halves of
-    character pairs. Names and values of files go through this before a person sees them, because a terminal obeys
-    some of them and a log splits at others.
+    Escapes replace control characters (C0, DEL, C1), marks that change the direction of text, line ends, and lone
+    surrogates.
     """
+    # Names and values of files pass here before a person reads them: a terminal obeys some characters, a log splits at others.
     if string.isprintable():
         return string
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
@@ -92,11 +92,11 @@ def printable(string: str) -> str:
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 _NAMES_USERS = "abfss?|az|file|github|hdfs|s?ftp|ssh|viewfs|webhdfs"
+# The text before an @: a user and a password, or a token in schemes without users and containers
 _URL_USER = re.compile(
     rf"(?<![A-Za-z])((?!github:){_SCHEME}:/+(?=[^\s/@:'\"]*:(?!\d+/))|(?!(?:{_NAMES_USERS}):){_SCHEME}://(?=[^\s/@:'\"]*@))"
     r"[^\s@]*@"
 )
-"""What stands before an @: a user and a password, and a token where no user or container has a place."""
 
 _URL_QUERY = re.compile(
     r"([?&#;][^=&\s'\"]*(?:sig|signature|token|credential|secret|key|password)[^=&\s'\"]*=)[^&\s'\"]+", re.IGNORECASE
@@ -109,7 +109,7 @@ def has_url_user(text: str) -> bool:
 
 
 def without_url_secrets(text: str) -> str:
-    """Return a text with three stars for passwords and signatures of URLs: a path may be wrong because of them."""
+    """Return a text with three stars in place of passwords and signatures of URLs."""
     if ":/" not in text:
         return text
     return _URL_QUERY.sub(r"\1***", _URL_USER.sub(r"\1***@", text))
@@ -121,7 +121,7 @@ class ArrowIpcError(Exception):
     Parameters
     ----------
     message
-        A whole sentence, where "expected, found" does not fit.
+        A full sentence, where "expected, found" does not fit.
     expected, found
         The two halves of the usual message, in words.
     path
@@ -171,14 +171,14 @@ class ArrowIpcError(Exception):
         if self.field_path is not None:
             parts.append(f"field {self.field_path}")
         head = [part for part in (self.path, ", ".join(parts), self.asked_by) if part]
-        what = [self.message] if self.message else []
+        sentences = [self.message] if self.message else []
         if self.expected is not None:
-            what.append(f"expected {self.expected}, found {self.found}")
+            sentences.append(f"expected {self.expected}, found {self.found}")
         tail = [f"byte offset {self.byte_offset:,}"] if self.byte_offset is not None else []
         if self.spec is not None:
             tail.append(self.spec)
         end = f" ({'; '.join(tail)})" if tail else ""
-        return printable(without_url_secrets(": ".join([*head, *what]) + end))
+        return printable(without_url_secrets(": ".join([*head, *sentences]) + end))  # a path may have a password
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -190,7 +190,7 @@ class ArrowIpcError(Exception):
 class InvalidArrowError(ArrowIpcError, ValueError):
     """The bytes break the Arrow specification.
 
-    Get the file again from its source: it was damaged, or its writer is wrong. `arrowipc repair` copies what is whole of it.
+    Get the file again from its source: it was damaged, or its writer is wrong. `arrowipc repair` copies its sound batches.
     """
 
 
@@ -202,7 +202,7 @@ class InvalidFramingError(InvalidArrowError):
 
 
 class NotArrowError(InvalidFramingError):
-    """By its first bytes it is neither an Arrow file nor a stream.
+    """The first bytes belong to neither an Arrow file nor a stream.
 
     Read it with the source of its own format; `pathGlobFilter` leaves such files out of a directory.
     """
@@ -211,42 +211,42 @@ class NotArrowError(InvalidFramingError):
 class TruncatedError(InvalidFramingError):
     """The bytes end inside a message; all before it may be right, and a writer may still go on.
 
-    Wait for the writer (`ipc.open(path, follow=True)`), copy the file again, or take what is whole with `recover=true`.
+    Wait for the writer (`ipc.open(path, follow=True)`), copy the file again, or read the complete batches with `recover=true`.
     """
 
 
 class InvalidMetadataError(InvalidArrowError):
     """The Flatbuffers structure is broken, or holds a value that the specification forbids.
 
-    As for every invalid file: get it again; if a sound writer made it, report it with the bytes.
+    Get the file again; if a sound writer made it, report it with the bytes.
     """
 
 
 class InvalidBodyError(InvalidArrowError):
     """A region, buffer, offset, dictionary index or compressed buffer is wrong.
 
-    As for every invalid file: get it again; `ignoreCorruptFiles=true` skips the rest of it, with a warning.
+    Get the file again; `ignoreCorruptFiles=true` skips the rest of the file, with a warning.
     """
 
 
 class InvalidDictionaryError(InvalidArrowError):
     """A dictionary id is unknown, or a dictionary batch comes where the format allows none.
 
-    As for every invalid file: get it again; a writer that replaces dictionaries has to write a stream, not a file.
+    Get the file again; a writer that replaces dictionaries has to write a stream, not a file.
     """
 
 
 class UnsupportedError(ArrowIpcError, NotImplementedError):
     """Valid Arrow that this package does not handle.
 
-    The message names what it is; write the data again without it, with the library that wrote it.
+    The message names the feature; write the data again without it, with the library that wrote them.
     """
 
 
 class AggregateError(UnsupportedError):
     """An aggregate that is not computed in workers, because its answer might differ from Spark's.
 
-    The message names the aggregate and what it takes; compute others with Spark on the DataFrame of `load`.
+    The message names the aggregate and its arguments; compute others with Spark on the DataFrame of `load`.
     """
 
 
@@ -267,7 +267,7 @@ class NoTensorError(UnsupportedError):
 class LimitError(ArrowIpcError):
     """A budget of `Limits` is exceeded.
 
-    If the file is trusted, give a larger budget: `ipc.Limits`, in Spark `maxBatchBytes`. Else it is what the budget is for.
+    If the file is trusted, give a larger budget: `ipc.Limits`, in Spark `maxBatchBytes`.
     """
 
 
@@ -279,23 +279,23 @@ class FileChangedError(ArrowIpcError):
 
 
 class NoFilesError(ArrowIpcError):
-    """There is nothing to read.
+    """No file to read.
 
-    Look at the path, and at what the message says was skipped there.
+    Check the path, and the skipped files that the message names.
     """
 
 
 class OptionError(ArrowIpcError, ValueError):
     """An option is unknown, ill-typed or contradicts another.
 
-    The message says what would be right; `python -m spark_arrow_ipc.spark.options` prints all options.
+    The message has the right form; `python -m spark_arrow_ipc.spark.options` prints all options.
     """
 
 
 class FunctionError(ArrowIpcError, TypeError):
     """A function for workers cannot be sent to them, or what it returned is not a record batch.
 
-    Return an iterator of record batches from the function; what it uses must be possible to pickle.
+    Return an iterator of record batches from the function; the objects that it uses must be picklable.
     """
 
 
@@ -309,28 +309,28 @@ class SchemaMismatchError(ArrowIpcError):
 class ColumnNotFoundError(SchemaMismatchError):
     """A requested column does not exist, or its name stands for several.
 
-    The message lists the columns that are there; `#n` addresses one by its position.
+    The message lists the existing columns; `#n` addresses one by its position.
     """
 
 
 class StreamOffsetError(ArrowIpcError):
-    """The offset of a streaming query cannot be used: it is broken, of another mode, or what it names is gone.
+    """The offset of a streaming query cannot be used: it is broken, of another mode, or names removed files.
 
     Start the query with a new checkpoint, or with the options that it was started with.
     """
 
 
 class SourceOverwrittenError(ArrowIpcError):
-    """A job removed rows of a dataset that a stream reads.
+    """A job removed rows of a table that a stream reads.
 
-    Start the query with a new checkpoint, which reads the dataset as it is now; the message says what else there is.
+    Start the query with a new checkpoint, which reads the present rows of the table; the message names other ways.
     """
 
 
 class CommitError(ArrowIpcError):
     """The written files could not be published.
 
-    Nothing was published, or the message says what was; `arrowipc vacuum` finishes or clears what is left.
+    Nothing was published, or the message names the published files; `arrowipc vacuum` finishes or clears the rest.
     """
 
 
@@ -342,7 +342,7 @@ class ConcurrentWriteError(CommitError):
 
 
 class error_context:  # noqa: N801 - used as a statement, `with error_context(path=path):`
-    """A context that adds the place to each `ArrowIpcError` raised inside. Fields that are already set stay.
+    """A context that adds path, batch and field to each `ArrowIpcError` raised inside. Fields that are set stay.
 
     A `MemoryError`, which numpy and pyarrow raise as well, becomes a `LimitError`.
     """
@@ -369,21 +369,20 @@ class error_context:  # noqa: N801 - used as a statement, `with error_context(pa
             self.add_to(error)
 
     def add_to(self, error: BaseException) -> None:
-        """Add the place to an error, where a `with` statement for each small batch would take longer than what it guards."""
+        """Add the fields to an error, for callers in which a `with` statement would take longer than its body."""
         if isinstance(error, MemoryError):
-            made = LimitError(
+            limit_error = LimitError(
                 "there is not enough memory for this; read fewer columns, or give the process more memory"
             )
-            self.add_to(made)
-            raise made from error
+            self.add_to(limit_error)
+            raise limit_error from error
         if isinstance(error, ArrowIpcError):
-            for name, value in zip(_PLACE, self._values, strict=True):
+            for name, value in zip(_CONTEXT, self._values, strict=True):
                 if value is not None and getattr(error, name) is None:
                     setattr(error, name, value)
 
 
-_SHOWN = 80
-"""Characters of a value's repr that a message shows."""
+_SHOWN = 80  # characters of a value's repr that a message shows
 
 
 def cut_repr(value: object, most: int = _SHOWN) -> str:
@@ -392,47 +391,37 @@ def cut_repr(value: object, most: int = _SHOWN) -> str:
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
-def unfit(wanted: str, type_: object, value: object) -> str:
-    """Return the message ``expected <wanted> for <type>, found <value>``; a long value is cut."""
-    return f"expected {wanted} for {type_}, found {cut_repr(value)}"
+def unfit(expected: str, type_: object, value: object) -> str:
+    """Return the message ``expected <expected> for <type>, found <value>``; a long value is cut."""
+    return f"expected {expected} for {type_}, found {cut_repr(value)}"
 
 
-_LISTED = 100
-"""Characters of names that an error lists: it is read on one screen, also for a table of 1,000 columns."""
+_LISTED = 100  # characters of names that an error lists: it is read on one screen, also for a table of 1,000 columns
 
-_SEARCHED = 2_000
-"""Names that are compared with an absent one, each in about 0.1 ms."""
+_SEARCHED = 2_000  # names that are compared with an absent one, each in about 0.1 ms
 
-_COMPARED = 50
-"""Characters of a name that are compared."""
+_COMPARED = 50  # characters of a name that are compared
 
 
 def absent_name(name: str, names: Sequence[str], above: str | None = None) -> str:
-    """Return the message for a name that is not there: with the names that are like it, or with the first ones.
-
-    Parameters
-    ----------
-    name, names
-        The absent name, and those that are there.
-    above
-        Path of the struct whose fields they are; None for columns.
-    """
+    """Return the message for a name that is absent from `names`: fields of the struct `above`, or columns for None."""
     what, context = ("column", "") if above is None else ("field", f" in {above}")
-    hint = did_you_mean(name, names) or f"the {what}s are {listed([cut_repr(one) for one in names])}"
+    hint = did_you_mean(name, names) or f"the {what}s are {join_texts([cut_repr(one) for one in names])}"
     return f"there is no {what} {cut_repr(name)}{context}; {hint}"
 
 
 def did_you_mean(name: str, names: Iterable[str], *, show: Callable[[str], str] = cut_repr, most: int = 3) -> str:
-    """Return the question that suggests the names like an absent one; empty if none is like it."""
+    """Return the question that suggests names similar to an absent one; empty without any."""
     import difflib  # only for errors, so that workers start without it
 
+    # Reversed, so that the first of several names with one spelling in lower case is suggested.
     by_text = {one[:_COMPARED].lower(): one for one in reversed([*islice(names, _SEARCHED)])}
     near = difflib.get_close_matches(name[:_COMPARED].lower(), by_text, n=most)
-    return f"did you mean {listed([show(by_text[text]) for text in near])}?" if near else ""
+    return f"did you mean {join_texts([show(by_text[text]) for text in near])}?" if near else ""
 
 
-def listed(texts: Sequence[str]) -> str:
-    """Return the first of some texts for an error, and how many there are more."""
+def join_texts(texts: Sequence[str]) -> str:
+    """Return the first of some texts for an error, and the number of the others."""
     fitting = bisect_right(list(accumulate(map(len, texts))), _LISTED)
     shown = texts[: max(2, fitting)]  # two paths that conflict are both named, however long they are
     rest = len(texts) - len(shown)

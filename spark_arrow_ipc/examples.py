@@ -1,9 +1,7 @@
 """The files that the documentation's pages read: ``python -m spark_arrow_ipc.examples [FOLDER]``.
 
-Strategy
---------
-The same rows on every machine: numbers come from `shuffled`, and not from a generator or a clock. Written by the codec
-alone. Files that are there already are never replaced.
+The rows are the same on every machine: numbers come from `pseudo_random`, not from a generator or a clock. Only the codec
+writes them. Existing files are never replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ NAMES: Final = {
     "texts": "sentences, each with a vector of 64 numbers",
     "events": "24 small files of three days, with timestamps",
 }
-"""The files that are written, each with its description."""
+"""The files, each with its description."""
 FLIGHTS, ITEMS, TEXTS, EVENTS = 100_000, 1_000, 1_000, 500
 """Rows of a file."""
 EVENT_FILES, EVENT_HOURS = 24, 3
@@ -43,15 +41,16 @@ NOUNS: Final = ("bag", "clock", "lamp", "map", "radio", "rope", "tent", "whistle
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the examples into a folder, by default the current one, say what they are, and return the exit status."""
+    """Write the examples into a folder, by default the current one, print their names, and return the exit status."""
     if len(arguments) > 1 or any(word.startswith("-") for word in arguments):
         print("usage: python -m spark_arrow_ipc.examples [FOLDER]", file=sys.stderr)
         return 2
     folder = Path(*arguments)
-    there = [str(folder / name) for name in NAMES if (folder / name).exists()]
-    if there:
+    existing = [str(folder / name) for name in NAMES if (folder / name).exists()]
+    if existing:
         print(
-            f"nothing was written, because {', '.join(there)} would be replaced; name another folder", file=sys.stderr
+            f"nothing was written, because {', '.join(existing)} would be replaced; name another folder",
+            file=sys.stderr,
         )
         return 1
     make(folder)
@@ -63,8 +62,8 @@ def main(arguments: Sequence[str]) -> int:
 def make(folder: Path) -> None:
     """Write the examples into a folder."""
     write(folder / "flights.arrow", flights())
-    whole = (folder / "flights.arrow").read_bytes()
-    (folder / "torn.arrow").write_bytes(whole[: len(whole) * 2 // 3])
+    content = (folder / "flights.arrow").read_bytes()
+    (folder / "torn.arrow").write_bytes(content[: len(content) * 2 // 3])
     write(folder / "items" / "items.arrow", items())
     write(folder / "texts" / "texts.arrow", texts())
     for number in range(EVENT_FILES):
@@ -80,17 +79,18 @@ def write(path: Path, columns: Columns) -> None:
     ipc.write(str(path), parts, schema, ipc.WriteOptions(compression="zstd"))
 
 
-def shuffled(rows: int, seed: int) -> NDArray[np.float64]:
-    """Return numbers from 0 to below 1, by row, that look random: those of splitmix64."""
+def pseudo_random(rows: int, seed: int) -> NDArray[np.float64]:
+    """Return numbers from 0 to below 1, by row, that look random."""
+    # SplitMix64, in which the index is the state: each row has its number whatever the order.
     x = np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed << 32)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 2.0**53  # 53 bits: all that a double holds
 
 
-def picked(words: Sequence[str], rows: int, seed: int) -> list[str]:
+def pick(words: Sequence[str], rows: int, seed: int) -> list[str]:
     """Return one of some words for each row."""
-    return [words[i] for i in (shuffled(rows, seed) * len(words)).astype(int)]
+    return [words[i] for i in (pseudo_random(rows, seed) * len(words)).astype(int)]
 
 
 def flights() -> Columns:
@@ -98,31 +98,32 @@ def flights() -> Columns:
     days = [date(2025, 1, 1) + timedelta(days=i) for i in range(365)]
     return {
         "day": (t.Date(t.DateUnit.DAY), [days[i * 365 // FLIGHTS] for i in range(FLIGHTS)]),
-        "carrier": (t.utf8, picked(CARRIERS, FLIGHTS, 1)),
-        "origin": (t.utf8, picked(ORIGINS, FLIGHTS, 2)),
-        "flight": (t.int64, (1 + shuffled(FLIGHTS, 3) * 6000).astype(int).tolist()),
-        "dep_delay": (t.float64, np.round(-30.0 * np.log1p(-shuffled(FLIGHTS, 4)) - 20.0).tolist()),
-        "distance": (t.float64, np.round(100.0 + shuffled(FLIGHTS, 5) * 2500.0).tolist()),
+        "carrier": (t.utf8, pick(CARRIERS, FLIGHTS, 1)),
+        "origin": (t.utf8, pick(ORIGINS, FLIGHTS, 2)),
+        "flight": (t.int64, (1 + pseudo_random(FLIGHTS, 3) * 6000).astype(int).tolist()),
+        "dep_delay": (t.float64, np.round(-30.0 * np.log1p(-pseudo_random(FLIGHTS, 4)) - 20.0).tolist()),
+        "distance": (t.float64, np.round(100.0 + pseudo_random(FLIGHTS, 5) * 2500.0).tolist()),
     }
 
 
 def items() -> Columns:
-    """Return what a shop sold."""
-    prices = (100 + shuffled(ITEMS, 6) * 9900).astype(int)
+    """Return the sales of a shop."""
+    prices = (100 + pseudo_random(ITEMS, 6) * 9900).astype(int)
     return {
         "id": (t.int64, list(range(1, ITEMS + 1))),
-        "name": (t.utf8, [noun.capitalize() for noun in picked(NOUNS, ITEMS, 7)]),
+        "name": (t.utf8, [noun.capitalize() for noun in pick(NOUNS, ITEMS, 7)]),
         "price": (t.Decimal(9, 2), [Decimal(int(cents)).scaleb(-2) for cents in prices]),
-        "amount": (t.int64, (1 + shuffled(ITEMS, 8) * 9).astype(int).tolist()),
-        "country": (t.utf8, picked(COUNTRIES, ITEMS, 9)),
-        "year": (t.int64, (2020 + shuffled(ITEMS, 10) * 6).astype(int).tolist()),
+        "amount": (t.int64, (1 + pseudo_random(ITEMS, 8) * 9).astype(int).tolist()),
+        "country": (t.utf8, pick(COUNTRIES, ITEMS, 9)),
+        "year": (t.int64, (2020 + pseudo_random(ITEMS, 10) * 6).astype(int).tolist()),
     }
 
 
 def texts() -> Columns:
-    """Return sentences with marks of HTML, each with a vector whose numbers float16 holds, too."""
-    nouns = zip(picked(NOUNS, TEXTS, 11), picked(NOUNS, TEXTS, 12), strict=True)
-    vectors = (np.round(shuffled(TEXTS * VECTOR, 13) * 2048.0 - 1024.0) / 1024.0).reshape(TEXTS, VECTOR)
+    """Return sentences with HTML tags, each with a vector."""
+    nouns = zip(pick(NOUNS, TEXTS, 11), pick(NOUNS, TEXTS, 12), strict=True)
+    # Multiples of 1/1024 up to 1, which float16 holds exactly.
+    vectors = (np.round(pseudo_random(TEXTS * VECTOR, 13) * 2048.0 - 1024.0) / 1024.0).reshape(TEXTS, VECTOR)
     return {
         "id": (t.int64, list(range(1, TEXTS + 1))),
         "text": (t.utf8, [f"A <b>{one}</b> for a {other}." for one, other in nouns]),
@@ -136,7 +137,7 @@ def events(number: int) -> Columns:
     times = [begin + i * timedelta(hours=EVENT_HOURS) / EVENTS for i in range(EVENTS)]
     return {
         "at": (t.Timestamp(t.TimeUnit.MICROSECOND, "UTC"), times),
-        "carrier": (t.utf8, picked(CARRIERS, EVENTS, 14 + number)),
+        "carrier": (t.utf8, pick(CARRIERS, EVENTS, 14 + number)),
         "day": (t.Date(t.DateUnit.DAY), [begin.date()] * EVENTS),
     }
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of, least_nbytes
 
 _UNITS = {
     "s": t.TimeUnit.SECOND,
@@ -186,7 +186,7 @@ def _copied(exported: _CArray, type_: t.DataType) -> Array:
             sizes = _bytes(exported, exported.n_buffers - 1, 8 * count).cast("q")
             buffers.extend(_bytes(exported, number + i, sizes[i]) for i in range(count))
         else:
-            buffers.append(_bytes(exported, number, needed_nbytes(type_, layout, end)))
+            buffers.append(_bytes(exported, number, least_nbytes(type_, layout, end)))
     children = tuple(_copied(exported.children[i].contents, child.type) for i, child in enumerate(type_.children))
     dictionary = _copied(exported.dictionary.contents, type_.value) if isinstance(type_, t.Dictionary) else None
     null_count = exported.length if isinstance(type_, t.Null) else exported.null_count

@@ -46,11 +46,11 @@ def test_rows_are_the_same_everywhere(folder, name, rows, column, total):
 def test_numbers_are_those_of_splitmix64():
     """Of the seed 0, as its authors give them."""
     authors = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    assert [(x >> 11) / 2.0**53 for x in authors] == examples.shuffled(3, 0).tolist()
+    assert [(x >> 11) / 2.0**53 for x in authors] == examples.pseudo_random(3, 0).tolist()
 
 
 def test_seeds_give_numbers_of_their_own():
-    assert 0.02 > abs(np.corrcoef(examples.shuffled(100_000, 1), examples.shuffled(100_000, 2))[0, 1])
+    assert 0.02 > abs(np.corrcoef(examples.pseudo_random(100_000, 1), examples.pseudo_random(100_000, 2))[0, 1])
 
 
 def test_events_are_of_three_days_and_many_files(folder):

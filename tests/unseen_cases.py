@@ -15,8 +15,8 @@ from arrow_from_pyarrow import from_pyarrow
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema, array_data
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.kernels import growing_dictionary
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, Family, by_type
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.ipc.columns import dictionaries, encode

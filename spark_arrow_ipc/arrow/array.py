@@ -18,11 +18,11 @@ from spark_arrow_ipc.errors import InvalidBodyError
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Array(ArrayData):
-    """Slots of one type, with their values as Python and numpy objects. The fields are those of `ArrayData`."""
+    """Slots of one type, with the fields of `ArrayData`, and with values as Python and numpy objects."""
 
     @classmethod
     def from_arrow(cls, source: Any) -> Array:
-        """Return an array over the memory of another library's, such as ``pyarrow.array([1, 2])``. O(buffers), no copy.
+        """Return an array over the memory of another library, such as ``pyarrow.array([1, 2])``. O(buffers), no copy.
 
         Its sizes are checked, its values are not (`validate.arrays.check` does that).
 
@@ -40,7 +40,7 @@ class Array(ArrayData):
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        _, array = c_data.take_array(source, cls)
+        _, array = c_data.import_array(source, cls)
         validate.check_sizes(array, "")
         return array
 
@@ -48,26 +48,26 @@ class Array(ArrayData):
         """Return the type as a capsule."""
         from spark_arrow_ipc.arrow import c_data
 
-        capsule: object = c_data.lend_type(self.type).__arrow_c_schema__()
+        capsule: object = c_data.export_type(self.type).__arrow_c_schema__()
         return capsule
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Return capsules of the type and of the array, which lends its memory. O(buffers).
+        """Return capsules of the type and of the array, which share its memory. O(buffers).
 
-        A requested schema is not taken notice of: "conversion to this schema is best-effort".
+        A requested schema is ignored: "conversion to this schema is best-effort".
         """
         from spark_arrow_ipc.arrow import c_data
 
-        capsules: tuple[object, object] = c_data.lend_array(self).__arrow_c_array__()
+        capsules: tuple[object, object] = c_data.export_array(self).__arrow_c_array__()
         return capsules
 
     def __arrow_c_device_array__(
         self, requested_schema: object | None = None, **others: object
     ) -> tuple[object, object]:
-        """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
+        """Return the capsules of `__arrow_c_array__`, for consumers that ask for the device of the memory: the CPU."""
         from spark_arrow_ipc.arrow import c_data
 
-        capsules: tuple[object, object] = c_data.lend_array(self).__arrow_c_device_array__(**others)
+        capsules: tuple[object, object] = c_data.export_array(self).__arrow_c_device_array__(**others)
         return capsules
 
     def to_pylist(self) -> list[Any]:
@@ -75,33 +75,25 @@ class Array(ArrayData):
         return to_pylist.to_pylist(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the slots as a numpy array: a view if possible, else Python objects."""
+        """Return the slots as a numpy array: a view if possible, otherwise Python objects."""
         return to_numpy(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DoubtfulValues(Array):
-    """Values of a dictionary of which some are not sound: they are checked where rows use them."""
+    """Values of a dictionary, some unsound, that are checked where rows use them."""
 
     doubt: Doubt | None = None
 
     @classmethod
     def of(cls, values: Array, error: InvalidBodyError) -> DoubtfulValues:
-        """Return the values of a dictionary, and the error that a row has which uses a wrong one."""
+        """Return the values of a dictionary with the error that rows raise which use an unsound one."""
         parts = {field.name: getattr(values, field.name) for field in fields(values)}
         return cls(**parts | {"doubt": Doubt(error)})
 
 
 def _same(values: NDArray, _: Any) -> NDArray:
     return values
-
-
-def _datetimes(values: NDArray, type_: t.Timestamp) -> NDArray:
-    return values.view(f"M8[{type_.unit.abbreviation}]")
-
-
-def _dates(values: NDArray, type_: t.Date) -> NDArray:
-    return values.astype("M8[D]") if type_.unit is t.DateUnit.DAY else values.view("M8[ms]")
 
 
 def _timedeltas(values: NDArray, type_: t.Time | t.Duration) -> NDArray:
@@ -112,9 +104,10 @@ NUMPY: Mapping[type[t.DataType], Callable[[NDArray, Any], NDArray]] = {
     t.Bool: _same,
     t.Int: _same,
     t.FloatingPoint: _same,
-    t.Date: _dates,
+    # numpy has no days of 32 bits.
+    t.Date: lambda values, type_: values.astype("M8[D]") if type_.unit is t.DateUnit.DAY else values.view("M8[ms]"),
     t.Time: _timedeltas,
-    t.Timestamp: _datetimes,
+    t.Timestamp: lambda values, type_: values.view(f"M8[{type_.unit.abbreviation}]"),
     t.Duration: _timedeltas,
     t.IntervalYearMonth: _same,
 }
@@ -127,7 +120,7 @@ def to_numpy(array: ArrayData) -> NDArray:
     Without nulls, a read-only view of the buffer for integers, floating point, year-month intervals (months),
     ``date64`` (datetime64[ms]), timestamps (datetime64, UTC where the type has a zone), durations and 64-bit times
     (timedelta64); a copy for booleans, ``date32`` (datetime64[D]) and 32-bit times. The smallest int64 is NaT in
-    numpy. With nulls, and for all other types, a copy of Python objects as `to_pylist` gives them.
+    numpy. With nulls, and for all other types, a copy with the Python objects of `to_pylist`.
     """
     convert = NUMPY.get(type(array.type))
     if convert is None or array.count_nulls():

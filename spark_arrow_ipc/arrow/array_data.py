@@ -1,26 +1,22 @@
-"""The memory of an array: its type, length, offset, buffers, children and dictionary; bits and numpy views of it.
+"""The memory of an array: its type, length, offset, buffers, children and dictionary; functions for bits, and numpy views.
 
-Strategy
---------
-Buffers are in the order of `LAYOUTS`. They are byte views (`memoryview`, format ``B``) that keep their owner
-alive; a slice copies nothing. The offset counts slots, as in Arrow's C data interface: it applies to the array's
-own buffers and, for structs, sparse unions and fixed-size lists, also to the slots of the children, which are not
-sliced themselves.
+How it works
+------------
+Buffers are in the order of `LAYOUTS`. They are byte views (`memoryview`, format ``B``) that keep their owner alive; a slice
+copies nothing. The offset counts slots, as in Arrow's C data interface: it applies to the array's own buffers and, for
+structs, sparse unions and fixed-size lists, also to the children, which are not sliced themselves.
 
-`arrow.array.Array` is the only subclass. Views and conversions, which `Array` has as methods, take `ArrayData`,
-so that their modules need not import `Array`.
+`arrow.array.Array` is the only subclass. Its methods call functions that take `ArrayData`, so that their modules need not
+import `Array`.
 
-In a bitmap the least significant bit is the first (Columnar.rst, "Validity bitmaps"). Functions of bits take the bytes
-of a buffer, the first bit and the number of bits, and work on whole bytes. The caller has proven that the bits lie inside
-the buffer: a bitmap that is too short is a ValueError here, not an error about a file. Bits outside the range may hold
-anything.
+In a bitmap the least significant bit is the first (Columnar.rst, "Validity bitmaps"). A bitmap that is too short is a
+ValueError here, because callers have compared the sizes of a file before. Bits outside the range may hold anything.
 
-The views (`data_values`, `value_offsets`, `views`, ...) are read-only, honour the array's offset, share the buffer's
-memory and accept any alignment. They check only that the slots lie inside the buffer; `arrow.validate` checks the
-values (offsets that do not decrease, indices in range).
+The views (`data_values`, `value_offsets`, `views`, ...) are read-only, respect the array's offset, share the buffer's
+memory and accept any alignment. They check only that the slots are inside the buffer; `arrow.validate` checks the values.
 
-`DTYPES` has the dtype of one slot of a DATA buffer, in the byte order of this machine. Wide decimals are
-structures of 64-bit words named from the least significant on (``w0``, ``w1``, ...), the top word signed.
+`DTYPES` has the dtype of one slot of a DATA buffer, in the byte order of this machine. Wide decimals are structures of
+64-bit words named from the least significant on (``w0``, ``w1``, ...), the top word signed.
 """
 
 from __future__ import annotations
@@ -43,8 +39,8 @@ Buffer: TypeAlias = memoryview
 NOT_COUNTED = -1
 """`ArrayData.null_count` of a slice whose nulls are not counted yet; `ArrayData.count_nulls` counts them."""
 
+# Type classes whose first buffer is a validity bitmap
 _WITH_VALIDITY: Final = frozenset(type_ for type_, layout in LAYOUTS.items() if layout.has_validity)
-"""Type classes whose first buffer is a validity bitmap."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +56,11 @@ class ArrayData:
     null_count
         Nulls by the validity bitmap, or `NOT_COUNTED`.
     buffers
-        Those that ``LAYOUTS[type]`` lists, variadic ones last; only a validity bitmap may be None.
+        The buffers that ``LAYOUTS[type]`` lists, variadic ones last; only a validity bitmap may be None.
     children
         Arrays of ``type.children``, unsliced.
     dictionary
-        The values of a `Dictionary` type, else None.
+        The values of a `Dictionary` type, otherwise None.
     offset
         Slots to skip in `buffers` (and in the children of struct, sparse union and fixed-size list).
     """
@@ -87,7 +83,7 @@ class ArrayData:
         dictionary: Self | None = None,
         offset: int = 0,
     ) -> None:
-        # By the slots' descriptors: in half the time of what a frozen dataclass generates, and tables are wide.
+        # By the slots' descriptors: half the time of the method that a frozen dataclass generates, and tables are wide.
         set_type, set_length, set_null_count, set_buffers, set_children, set_dictionary, set_offset = _SETTERS
         set_type(self, type)
         set_length(self, length)
@@ -102,12 +98,12 @@ class ArrayData:
 
     @property
     def doubt(self) -> Doubt | None:
-        """That of a dictionary of which a value is not sound, which is an error of the rows that use it; else None."""
+        """The doubt of a dictionary with an unsound value; None for all other arrays."""
         return None
 
     @property
     def validity(self) -> Buffer | None:
-        """The validity bitmap; None if the layout has none or it was left out because no slot is null."""
+        """The validity bitmap; None for a layout without one, or if it was left out because no slot is null."""
         return self.buffers[0] if type(self.type) in _WITH_VALIDITY else None
 
     def count_nulls(self) -> int:
@@ -132,6 +128,7 @@ class ArrayData:
             raise IndexError(f"expected slots within 0 to {self.length}, found {offset} to {offset + length}")
         if offset == 0 and length == self.length:
             return self
+        # A slice must not read the bitmap, which takes O(length): its nulls are counted on demand.
         unsliced_nulls = length if isinstance(self.type, t.Null) else 0 if self.null_count == 0 else NOT_COUNTED
         return replace(self, length=length, null_count=unsliced_nulls, offset=self.offset + offset)
 
@@ -140,24 +137,23 @@ class ArrayData:
 
 
 class Doubt:
-    """The error of a value of a dictionary, and how many bytes of it are still checked for rows that use other values."""
+    """The error of a dictionary's value, with a budget of bytes to check for rows that use other values."""
 
     def __init__(self, error: InvalidBodyError) -> None:
         self.error = error
         self._left = _MOST_DOUBTED_NBYTES
 
     def spend(self, values: ArrayData) -> None:
-        """Count another check of the values; raise the error once there were too many."""
+        """Count another check of the values; raise the error once the budget is spent."""
         self._left -= _held_nbytes(values)
         if self._left < 0:
             raise self.error
 
 
+# Each batch checks such a dictionary again: a large one and many tiny batches must not take hours
 _MOST_DOUBTED_NBYTES: Final = 1 << 32
-"""Each batch checks such a dictionary again: a large one and many tiny batches must not take hours."""
 
-_ARRAY_NBYTES: Final = 1 << 16
-"""Bytes that are checked in about the time that an array takes, however short it is."""
+_ARRAY_NBYTES: Final = 1 << 16  # bytes that are checked in about the time that an array takes, however short it is
 
 
 def _held_nbytes(array: ArrayData) -> int:
@@ -169,12 +165,12 @@ _SETTERS: Final = tuple(getattr(ArrayData, field.name).__set__ for field in fiel
 
 _Bytes: TypeAlias = memoryview | bytes | bytearray
 
+# From this many bytes on numpy counts faster than Python's integers (measured: both take 2.5 us here)
 _WORDS_FROM = 4096
-"""From this many bytes on numpy counts faster than Python's integers (measured: both take 2.5 us here)."""
 
 
 def count_bits(buf: _Bytes, offset: int, length: int) -> int:
-    """Count the set bits among `length` bits from bit `offset` on; ValueError if there are fewer. O(length / 64)."""
+    """Count the set bits among `length` bits from bit `offset` on; ValueError for fewer bits. O(length / 64)."""
     if length <= 0:
         return 0
     region = _region(buf, offset, length)
@@ -186,6 +182,7 @@ def count_bits(buf: _Bytes, offset: int, length: int) -> int:
         words = np.frombuffer(region, np.uint64, whole_words_nbytes >> 3)
         count = int(np.bitwise_count(words).sum(dtype=np.int64))
         count += int.from_bytes(region[whole_words_nbytes:], "little").bit_count()
+    # Complete bytes were counted: subtract the bits before and after the range.
     before = offset & 7
     after = 8 * nbytes - before - length
     return count - (region[0] & ((1 << before) - 1)).bit_count() - (region[-1] >> (8 - after)).bit_count()
@@ -209,7 +206,7 @@ def pack_bits(bools: npt.ArrayLike) -> memoryview:
 def slice_bits(buf: _Bytes, offset: int, length: int) -> memoryview:
     """Return a bitmap whose bit 0 is bit `offset`, of ``ceil(length / 8)`` bytes; ValueError if `buf` ends before.
 
-    A view of `buf` where `offset` is a multiple of 8: unused bits of the last byte are then as they were. Else a copy,
+    A view of `buf` where `offset` is a multiple of 8, with the unused bits of the last byte as in `buf`; otherwise a copy,
     in which they are zero.
     """
     if length <= 0:
@@ -222,7 +219,7 @@ def slice_bits(buf: _Bytes, offset: int, length: int) -> memoryview:
     packed = np.frombuffer(region, np.uint8)
     shifted = packed[:nbytes] >> shift
     carried = packed[1 : nbytes + 1] << (8 - shift)
-    shifted[: len(carried)] |= carried
+    shifted[: len(carried)] |= carried  # the last byte has no successor if the range ends inside the region's last one
     shifted[-1] &= 0xFF >> (8 * nbytes - length)
     return shifted.data
 
@@ -241,7 +238,7 @@ VIEW = np.dtype([("size", np.int32), ("prefix", "V4"), ("index", np.int32), ("of
 """One view of 16 bytes. A value of up to `VIEW_INLINE_NBYTES` is in the view itself, after the size."""
 
 VIEW_INLINE_NBYTES = 12
-"""Longest value, in bytes, that lies in the view itself (Columnar.rst, "Variable-size Binary View Layout")."""
+"""Longest value, in bytes, that the view itself contains (Columnar.rst, "Variable-size Binary View Layout")."""
 
 DAY_TIME = np.dtype([("days", np.int32), ("milliseconds", np.int32)])
 """One day-time interval."""
@@ -252,6 +249,7 @@ MONTH_DAY_NANO = np.dtype([("months", np.int32), ("days", np.int32), ("nanosecon
 
 def _words(count: int) -> np.dtype[Any]:
     fields = [(f"w{i}", np.int64 if i == count - 1 else np.uint64) for i in range(count)]
+    # In the order of memory, where names count from the low word
     return np.dtype(fields if sys.byteorder == "little" else fields[::-1])
 
 
@@ -265,12 +263,11 @@ _DECIMALS: Mapping[int, np.dtype[Any]] = {32: np.dtype("i4"), 64: np.dtype("i8")
 _SIGNED = {bit_width: _INTS[bit_width, True] for bit_width in (8, 16, 32, 64)}
 
 
-def _signed_integer(type_: t.DataType) -> np.dtype[Any]:
-    return _SIGNED[BIT_WIDTHS[type(type_)](type_)]
-
-
 DTYPES: Mapping[type[t.DataType], Callable[[Any], np.dtype[Any]]] = {
-    **{cls: row for cls, row in by_type({Family.FIXED_WIDTH: _signed_integer}).items() if cls is not t.FixedSizeBinary},
+    **dict.fromkeys(
+        by_type({Family.FIXED_WIDTH: None}).keys() - {t.FixedSizeBinary},
+        lambda type_: _SIGNED[BIT_WIDTHS[type(type_)](type_)],
+    ),
     t.Int: lambda type_: _INTS[type_.bit_width, type_.signed],
     t.FloatingPoint: lambda type_: _FLOATS[type_.precision],
     t.Decimal: lambda type_: _DECIMALS[type_.bit_width],
@@ -294,7 +291,7 @@ def dtype_of(type_: t.DataType) -> np.dtype[Any]:
     return row(type_)
 
 
-def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
+def view_as(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
     """Return `length` elements from element `offset` on as a read-only view; InvalidBodyError if it ends before."""
     dtype = np.dtype(dtype)
     if length == 0:
@@ -304,12 +301,17 @@ def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: 
     if buffer.nbytes < needed:
         raise InvalidBodyError(expected=f"a buffer of at least {needed:,} bytes", found=f"{buffer.nbytes:,} bytes")
     view = np.frombuffer(buffer, dtype, length, offset * dtype.itemsize)
-    view.flags.writeable = False
+    view.flags.writeable = False  # the memory may be a mapped file, or belong to another library
     return view
 
 
+def as_buffer(values: NDArray) -> Buffer:
+    """Return the bytes of an array as a buffer (format ``B``), shared where they are contiguous."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
 def byte_values(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
-    """Return all bytes of a buffer, none if it is absent: a view."""
+    """Return all bytes of a buffer as a view; an absent one has none."""
     return np.frombuffer(_EMPTY if buffer is None else buffer, np.uint8)
 
 
@@ -324,55 +326,49 @@ def buffer_of(array: ArrayData, role: Role) -> memoryview | None:
 def _slots(array: ArrayData, role: Role) -> NDArray:
     layouts = LAYOUTS[type(array.type)].buffers
     bit_width = next((b.bit_width for b in layouts if b.role is role), 0)
-    return typed(buffer_of(array, role), _SIGNED[bit_width], array.offset, array.length)
+    return view_as(buffer_of(array, role), _SIGNED[bit_width], array.offset, array.length)
 
 
 def data_values(array: ArrayData) -> NDArray:
-    """Return the slots of the DATA buffer, null ones with whatever they hold.
+    """Return the slots of the DATA buffer, null ones with any value.
 
     Shape ``(length,)`` of `DTYPES`; booleans as a copy; `FixedSizeBinary` as uint8 of shape
     ``(length, byte_width)``; a `Dictionary`'s indices.
     """
-    return _DATA.get(type(array.type), _fixed)(array)
-
-
-def _fixed(array: ArrayData) -> NDArray:
-    return typed(buffer_of(array, Role.DATA), dtype_of(array.type), array.offset, array.length)
-
-
-def _bits(array: ArrayData) -> NDArray:
-    buffer = buffer_of(array, Role.DATA)
-    return unpack_bits(_EMPTY if buffer is None else buffer, array.offset, array.length)
+    read = _DATA.get(type(array.type))
+    if read is not None:
+        return read(array)
+    return view_as(buffer_of(array, Role.DATA), dtype_of(array.type), array.offset, array.length)
 
 
 def _rows(array: ArrayData) -> NDArray:
     assert isinstance(array.type, t.FixedSizeBinary)
     width = array.type.byte_width
-    flat = typed(buffer_of(array, Role.DATA), np.uint8, array.offset * width, array.length * width)
+    flat = view_as(buffer_of(array, Role.DATA), np.uint8, array.offset * width, array.length * width)
     return flat.reshape(array.length, width)
 
 
 _DATA: Mapping[type[t.DataType], Callable[[ArrayData], NDArray]] = {
-    **by_type({Family.BITS: _bits}),
+    t.Bool: lambda array: unpack_bits(buffer_of(array, Role.DATA) or _EMPTY, array.offset, array.length),
     t.FixedSizeBinary: _rows,
 }
 
 
 def value_offsets(array: ArrayData) -> NDArray:
-    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero if there are no slots."""
+    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero without slots."""
     number, dtype = _OFFSETS[type(array.type)]
     if array.length == 0:
-        return np.zeros(1, dtype)
-    return typed(array.buffers[number], dtype, array.offset, array.length + 1)
+        return np.zeros(1, dtype)  # the format allows a file to leave it out
+    return view_as(array.buffers[number], dtype, array.offset, array.length + 1)
 
 
+# The number of the buffer of value offsets, and their type
 _OFFSETS: Mapping[type[t.DataType], tuple[int, np.dtype[Any]]] = {
     type_: (number, np.dtype(_SIGNED[buffer.bit_width]))
     for type_, layout in LAYOUTS.items()
     for number, buffer in enumerate(layout.buffers)
     if buffer.role is Role.OFFSETS
 }
-"""The number of the buffer of value offsets, and their type."""
 
 
 def value_bytes(array: ArrayData) -> npt.NDArray[np.uint8]:
@@ -397,14 +393,11 @@ def type_ids(array: ArrayData) -> NDArray:
 
 def views(array: ArrayData) -> NDArray:
     """Return the views of a `BinaryView` or `Utf8View`: dtype `VIEW`, shape ``(length,)``."""
-    return typed(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
+    return view_as(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
 
 
 def validity_mask(array: ArrayData, start: int = 0, stop: int | None = None) -> npt.NDArray[np.bool_] | None:
-    """Return True for each slot of a range that is not null, or None if there is no bitmap or no null.
-
-    All False for `Null`.
-    """
+    """Return True for each slot of a range that is not null (none of `Null`), or None without a bitmap or a null."""
     length = (array.length if stop is None else stop) - start
     if isinstance(array.type, t.Null):
         return np.zeros(length, np.bool_)
@@ -418,4 +411,4 @@ def comparable_floats(values: NDArray) -> NDArray:
     """Return floats whose bits are equal where the floats are: with one zero and one NaN, which is positive."""
     # NaNs first: arithmetic with one that is signalling is a RuntimeWarning.
     one_nan = np.where(np.isnan(values), values.dtype.type(np.nan), values)
-    return np.asarray(one_nan + values.dtype.type(0))
+    return np.asarray(one_nan + values.dtype.type(0))  # -0.0 + 0.0 is 0.0

@@ -1,7 +1,7 @@
-"""Arrays, batches and streams shared with other libraries of the process, without a copy: the Arrow PyCapsule interface.
+"""Export and import arrays, batches and streams without a copy, through the Arrow PyCapsule interface.
 
-pyarrow speaks it, both ways; here is what we lend and take through it. Programs that share nothing do not import this
-module, nor pyarrow. docs/adr/0025-arrow-c-data-interface.md says why it is pyarrow.
+pyarrow makes and reads the capsules (docs/adr/0025-arrow-c-data-interface.md has the reasons). Programs that share
+nothing import neither this module nor pyarrow.
 https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 """
 
@@ -18,13 +18,13 @@ from spark_arrow_ipc.arrow.pyarrow_bridge import (
     exact_schema_to_pyarrow,
     exact_type_to_pyarrow,
     field_from_pyarrow,
+    from_pyarrow_as,
     metadata_to_pyarrow,
     pairs_of,
-    taken,
     to_pyarrow,
     type_to_pyarrow,
 )
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
@@ -34,11 +34,11 @@ from spark_arrow_ipc.errors import (
     SchemaMismatchError,
     UnsupportedError,
     cut_repr,
-    listed,
+    join_texts,
     printable,
 )
 
-import pyarrow as pa  # isort: skip - pyarrow_bridge says in one sentence that it is missing
+import pyarrow as pa  # isort: skip - after pyarrow_bridge, whose error names the missing package
 
 _A = TypeVar("_A", bound=ArrayData)
 
@@ -57,23 +57,23 @@ class ArrowStreamExportable(Protocol):
         """Return a capsule of the stream."""
 
 
-# ---- lending
+# ---- export
 
 
-def lend_type(type_: t.DataType) -> pa.DataType:
+def export_type(type_: t.DataType) -> pa.DataType:
     """Return pyarrow's type, which has ``__arrow_c_schema__``."""
     _has_lone_intervals(type_)
     return exact_type_to_pyarrow(type_)
 
 
-def lend_schema(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> pa.Schema:
+def export_schema(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> pa.Schema:
     """Return pyarrow's schema, which has ``__arrow_c_schema__``."""
     _has_lone_intervals(t.Struct(fields))
     return exact_schema_to_pyarrow(fields, custom_metadata)
 
 
-@of_seen
-def lend_array(array: ArrayData) -> pa.Array:
+@tolerate_unseen
+def export_array(array: ArrayData) -> pa.Array:
     """Return pyarrow's array over the same memory, which has ``__arrow_c_array__`` and ``__arrow_c_device_array__``."""
     is_lone = _has_lone_intervals(array.type)
     try:
@@ -83,59 +83,57 @@ def lend_array(array: ArrayData) -> pa.Array:
     return _as_type(theirs, exact_type_to_pyarrow(array.type)) if is_lone else theirs
 
 
-def lend_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.RecordBatch:
-    """Return pyarrow's record batch of structs, over the same memory; it has the methods of an array, and a stream's."""
-    batch = pa.RecordBatch.from_struct_array(lend_array(structs))
+def export_batch(structs: ArrayData, custom_metadata: t.CustomMetadata) -> pa.RecordBatch:
+    """Return pyarrow's record batch of structs over the same memory, which exports as an array and as a stream."""
+    batch = pa.RecordBatch.from_struct_array(export_array(structs))
     return batch.replace_schema_metadata(metadata_to_pyarrow(custom_metadata)) if custom_metadata else batch
 
 
-def stream_capsule(
+def export_stream(
     fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata, batches: Iterable[ArrayData]
 ) -> object:
-    """Return a capsule of struct arrays, each taken when the consumer asks for it, in the consumer's thread."""
-    lent = (pa.RecordBatch.from_struct_array(lend_array(structs)) for structs in batches)
-    reader = pa.RecordBatchReader.from_batches(lend_schema(fields, custom_metadata), _WithErrorsOfC(lent))
+    """Return a capsule of struct arrays, each made on demand in the consumer's thread."""
+    exported = (pa.RecordBatch.from_struct_array(export_array(structs)) for structs in batches)
+    reader = pa.RecordBatchReader.from_batches(export_schema(fields, custom_metadata), _WithErrorsOfC(exported))
     capsule: object = reader.__arrow_c_stream__()
     return capsule
 
 
 def _has_lone_intervals(type_: t.DataType) -> bool:
-    """Return whether pyarrow has no arrays of a type or of one inside it; refuse what a string of C cannot hold."""
+    """Return whether pyarrow lacks arrays of a type or of one inside it; refuse texts that C strings cannot hold."""
     texts = [field.name for field in type_.children]
     if isinstance(type_, t.Timestamp):
         texts.append(type_.timezone or "")
     elif isinstance(type_, t.Dictionary):
         return _has_lone_intervals(type_.value)
     for text in texts:
-        if "\0" in text:  # pyarrow would lend it up to there
+        if "\0" in text:  # pyarrow would cut the text at the zero byte
             raise UnsupportedError(f"the Arrow C data interface has no strings with a zero byte, as {text!r} has one")
     inside = [_has_lone_intervals(field.type) for field in type_.children if type(field.type) not in _PLAIN]
     return type(type_) in LONE_INTERVALS or any(inside)
 
 
+# Type classes without texts and children: the types of most columns
 _PLAIN: Final = frozenset({t.Bool, t.Int, t.FloatingPoint, t.Utf8, t.Binary, t.Date, t.Decimal})
-"""Type classes that have neither texts nor anything inside: those of most columns."""
 
 
 def _as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return an array as one of a type with the same buffers, of which pyarrow may have no Python class inside of others."""
-    # The C structure of an array does not name its type. A view does not do: it gives what has no buffers of its own
-    # (nulls, run ends) the length of another array, and readers of unions and lists then leave the memory.
+    """Return an array as an array of a type with the same buffers."""
+    # The C structure of an array does not name its type. A view would not do: it gives arrays without buffers (nulls, run
+    # ends) the length of another array, and readers of unions and lists then leave the memory.
     _, data = array.__arrow_c_array__()
     try:
-        return pa.array(_Given((type_.__arrow_c_schema__(), data)))
-    except KeyError:  # of pyarrow's classes of arrays, by the number of a type
+        return pa.array(_CapsuleHolder((type_.__arrow_c_schema__(), data)))
+    except KeyError:  # pyarrow's table of array classes, by the number of a type
         raise UnsupportedError(
             f"pyarrow has no arrays of {type_} outside of lists, structs and record batches"
         ) from None
 
 
 class _WithErrorsOfC:
-    """An iterator whose errors become the code and the text that a consumer gets, each time that it asks again.
+    """An iterator that raises its first error again, as a class for which pyarrow has an error code."""
 
-    pyarrow makes one of them from MemoryError, NotImplementedError, ValueError and OSError, and the end of a stream
-    from a second call of a generator that failed.
-    """
+    # A generator that failed would end at the next call, which a consumer takes for the end of the stream.
 
     def __init__(self, items: Iterator[Any]) -> None:
         self._items = items
@@ -156,19 +154,18 @@ class _WithErrorsOfC:
         raise self._error
 
 
+# The errors with a code in pyarrow; all others become OSError
 _CLASSES: Final = (
     ((MemoryError, LimitError), MemoryError),
     (NotImplementedError, NotImplementedError),
     ((ValueError, ArrowIpcError), ValueError),
 )
-"""The errors that pyarrow has codes for; all others are OSError."""
 
 
 def check_requested(fields: Iterable[t.Field], requested: object | None) -> None:
     """Raise SchemaMismatchError if a consumer's ``requested_schema``, a capsule or None, has other columns.
 
-    "Conversion to this schema is best-effort" (the Arrow PyCapsule interface): other types are left to the consumer,
-    who has to look at the schema in any case.
+    "Conversion to this schema is best-effort" (the Arrow PyCapsule interface): other types are for the consumer to convert.
     """
     if requested is None:
         return
@@ -177,16 +174,16 @@ def check_requested(fields: Iterable[t.Field], requested: object | None) -> None
     requested_names = [field.name for field in requested_field.type.children]
     if names != requested_names:
         raise SchemaMismatchError(
-            expected=f"a requested schema of the columns {listed([*map(cut_repr, names)])}",
-            found=listed([*map(cut_repr, requested_names)]),
+            expected=f"a requested schema of the columns {join_texts([*map(cut_repr, names)])}",
+            found=join_texts([*map(cut_repr, requested_names)]),
         )
 
 
-# ---- taking
+# ---- import
 
 
-class _Given(NamedTuple):
-    """The capsules of another library, as an object that pyarrow takes."""
+class _CapsuleHolder(NamedTuple):
+    """The capsules of another library, as an object that pyarrow imports."""
 
     capsules: Any
 
@@ -194,14 +191,14 @@ class _Given(NamedTuple):
         return self.capsules
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        return self.capsules  # type: ignore[no-any-return]  # that there are two is pyarrow's to check
+        return self.capsules  # type: ignore[no-any-return]  # pyarrow checks that they are two
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.capsules
 
 
 def _capsules(source: Any, method: str) -> Any:
-    """Return what a method of another library's object gives."""
+    """Return the capsules from a method of another library's object."""
     give = getattr(source, method, None)
     if not callable(give):
         raise TypeError(
@@ -212,7 +209,7 @@ def _capsules(source: Any, method: str) -> Any:
 
 @contextmanager
 def _errors_of(method: str, invalid: type[InvalidArrowError]) -> Iterator[None]:
-    """Raise our errors for what pyarrow refuses in the capsules of a method."""
+    """Raise our errors for capsules of a method that pyarrow refuses."""
     try:
         yield
     except KeyError as error:
@@ -226,36 +223,36 @@ def _errors_of(method: str, invalid: type[InvalidArrowError]) -> Iterator[None]:
     except ValueError as error:
         if any(text in str(error) for text in ("Not an Arrow", "PyCapsule")):
             raise TypeError(f"expected capsules from {method}: {error}") from None
-        raise invalid(str(error)) from None  # what one of our types refuses
+        raise invalid(str(error)) from None  # a parameter that one of our types refuses
 
 
 def _field_of(capsule: object) -> t.Field:
     with _errors_of("__arrow_c_schema__", InvalidMetadataError):
-        return field_from_pyarrow(pa.field(_Given(capsule)))
+        return field_from_pyarrow(pa.field(_CapsuleHolder(capsule)))
 
 
-def take_field(source: Any) -> t.Field:
+def import_field(source: Any) -> t.Field:
     """Return the type of an object with ``__arrow_c_schema__``, as a field."""
     return _field_of(_capsules(source, "__arrow_c_schema__"))
 
 
-def take_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
-    """Return the type and the array that an object gives with ``__arrow_c_array__``, made by `make`."""
+def import_array(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:
+    """Return the type and the array of an object with ``__arrow_c_array__``, made by `make`."""
     method = "__arrow_c_array__"
     schema, array = _capsules(source, method)
     with _errors_of(method, InvalidMetadataError):
-        theirs = pa.field(_Given(schema))
+        theirs = pa.field(_CapsuleHolder(schema))
         field = field_from_pyarrow(theirs)
     with _errors_of(method, InvalidBodyError):
-        return field, _take(pa.array(_Given((theirs.type.__arrow_c_schema__(), array))), field, make)
+        return field, _import(pa.array(_CapsuleHolder((theirs.type.__arrow_c_schema__(), array))), field, make)
 
 
-def _take(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
+def _import(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
     if _has_lone_intervals(field.type):
         theirs = _as_type(theirs, type_to_pyarrow(field.type))
-    theirs.validate()  # lengths that are below 0, of which there is no Python object
-    array = taken(theirs, field.type, make)
-    if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):
+    theirs.validate()  # before a negative length reaches Python
+    array = from_pyarrow_as(theirs, field.type, make)
+    if array.length > _MOST_FREE_SLOTS and not any(theirs.buffers()):  # buffers bound the slots of all other arrays
         raise InvalidBodyError(
             expected=f"at most {_MOST_FREE_SLOTS:,} slots without memory",
             found=f"{array.length:,}",
@@ -264,11 +261,11 @@ def _take(theirs: pa.Array, field: t.Field, make: Callable[..., _A]) -> _A:
     return array
 
 
+# Slots of an array without memory (nulls, runs, structs without bitmaps), as `ipc.Limits.max_slots`
 _MOST_FREE_SLOTS: Final = 2**31 - 1
-"""Slots of an array that has no memory (nulls, runs, structs without bitmaps), as `ipc.Limits.max_slots`."""
 
 
-class TakenStream:
+class ImportedStream:
     """The arrays of an object with ``__arrow_c_stream__``, in order and once."""
 
     _METHOD: Final = "__arrow_c_stream__"
@@ -276,7 +273,9 @@ class TakenStream:
     def __init__(self, source: Any) -> None:
         capsule = _capsules(source, self._METHOD)
         self._producer = type(source).__name__
-        self._reader: pa.RecordBatchReader | None = self._call(pa.RecordBatchReader.from_stream, _Given(capsule))
+        self._reader: pa.RecordBatchReader | None = self._call(
+            pa.RecordBatchReader.from_stream, _CapsuleHolder(capsule)
+        )
         with _errors_of(self._METHOD, InvalidMetadataError):
             fields = t.Struct(tuple(map(field_from_pyarrow, self._reader.schema)))
             self.field = t.Field("", fields, nullable=False, custom_metadata=pairs_of(self._reader.schema))
@@ -290,14 +289,14 @@ class TakenStream:
             self.close()
             return None
         with _errors_of(self._METHOD, InvalidBodyError):
-            return _take(batch.to_struct_array(), self.field, make)
+            return _import(batch.to_struct_array(), self.field, make)
 
     def close(self) -> None:
-        """Release the stream. Arrays that were taken stay valid."""
+        """Release the stream; earlier arrays stay valid."""
         self._reader = None
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that asks the producer, whose errors are ours."""
+        """Call a function of the producer, and raise its errors as ours."""
         try:
             return function(*arguments)
         except (pa.ArrowException, OSError, ValueError) as error:

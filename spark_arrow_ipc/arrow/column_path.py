@@ -1,14 +1,13 @@
 """Column paths: parse a string, resolve against a schema, project to a selection.
 
-Strategy
---------
-A `ColumnPath` addresses a column by name or position, and a field of a struct by one of these a level. There are two
-rules for names. The codec's is exact: a name stands for the one field that is called so. That of Spark's side is
-`find_columns`, because the planner cannot see ``spark.sql.caseSensitive``: the column written exactly so is meant;
-where there is none, the only one that differs in case alone. A task sees the setting (`IsCaseSensitive`): without it, of
-fields that differ in case alone all are selected, or one by its position. Any way a name that is absent or stands for
-several fields is a `ColumnNotFoundError`. Only structs have fields that a path can address; errors about any other nested
-field name its place as `child_path` writes it (``a.b[]``).
+How it works
+------------
+A `ColumnPath` addresses a column by name or position, and a field of a struct by a name or position for each level. Names
+have two rules. In the codec a name is exact. On Spark's side (`find_columns`) the planner cannot see
+``spark.sql.caseSensitive``: an exact name wins, otherwise the only name that differs just in case. A task sees the setting
+(`IsCaseSensitive`): if it is off, fields that differ just in case are selected together, or one by its position. By both
+rules a name that is absent or stands for several fields is a `ColumnNotFoundError`. A path addresses only fields of structs;
+errors name other nested fields as `child_path` writes them (``a.b[]``).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, listed
+from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, join_texts
 
 ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
 """A column by position or name, or a path into structs."""
@@ -29,40 +28,35 @@ Positions: TypeAlias = tuple[int, ...]
 """A resolved path: a position for each level."""
 
 Selection: TypeAlias = Mapping[int, "Selection | None"]
-"""Positions of the fields to keep, each with a selection of its own children or None for all of them."""
+"""Positions of the selected fields, each with a selection of its own children or None for all children."""
 
 IsCaseSensitive: TypeAlias = Callable[[], bool]
-"""Callback that tells whether names that differ in case alone are two names. Called only where a schema has such."""
+"""Callback that returns True if names that differ just in case are two names. Called only for schemas with such names."""
 
 WORDS = ("auto", "none", "all")
-"""Bare words that options give a meaning of their own: as the name of a column, each is written in backticks."""
+"""Words with a meaning of their own in options: as the name of a column, each is written in backticks."""
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^`.,\s]+)")
 _ELEMENTS = (t.List, t.LargeList, t.FixedSizeList, t.ListView, t.LargeListView, t.Map)
 
 
+# Characters of a path. Each field below has its own copy: a name of megabytes above many would fill the memory.
 _LONGEST_PATH = 500
-"""Characters of a path. Each field below has its own copy: a name of megabytes above many would fill the memory."""
 
 
 def child_path(parent: t.DataType, path: str, child: t.Field) -> str:
-    """Return the path of a child: ``path[]`` for elements and map entries, ``path.name`` for all else.
-
-    Paths are for people to read: a long one loses its beginning.
-    """
-    return shortened(f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}")
+    """Return the path of a child: ``path[]`` for elements and map entries, ``path.name`` for other fields."""
+    return shorten(f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}")
 
 
-def shortened(path: str) -> str:
+def shorten(path: str) -> str:
     """Return a path without its beginning if it is too long to read."""
     return path if len(path) <= _LONGEST_PATH else f"...{path[-_LONGEST_PATH:]}"
 
 
 def walk_fields(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, t.Field]]:
-    """Yield (path, field) for fields and all below them, in pre-order, as the format counts them.
-
-    A dictionary-encoded field is followed by the children of its *values*, which are in the dictionary batch.
-    """
+    """Yield (path, field) for fields and all below them, in the pre-order of the format."""
+    # A dictionary-encoded field is followed by the children of its *values*, which are in the dictionary batch.
     pending = [(field.name, field) for field in reversed(fields)]
     while pending:
         path, field = pending.pop()
@@ -72,7 +66,7 @@ def walk_fields(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, t.Field]]:
 
 
 def parse_paths(string: str) -> tuple[ColumnPath, ...]:
-    """Return the column paths that a string lists; ValueError if it lists none, or is not such a list.
+    """Return the column paths in a string; ValueError for none, or if it is not such a list.
 
     ``a, b.c, `x,y`, #0``: a comma separates, a dot addresses a field of a struct, backticks keep commas, dots and
     blanks in a name (a backtick in one is doubled), ``#n`` is a position. A string that begins with ``[`` is a JSON
@@ -99,6 +93,7 @@ def path_string(path: ColumnPath) -> str:
 
 def _quote(part: str) -> str:
     plain = _PART.fullmatch(part) and not part.startswith("#") and "`" not in part
+    # Options read these words in any case
     return part if plain and part.lower() not in WORDS else "`" + part.replace("`", "``") + "`"
 
 
@@ -124,14 +119,11 @@ def _path_at(string: str, at: int) -> tuple[ColumnPath, int]:
     if len(parts) > 1:
         return tuple(parts), at
     if parts[0].startswith("#") and not is_quoted:
-        return _position(parts[0][1:]), at
+        digits = parts[0][1:]
+        if not digits.isascii() or not digits.isdigit():  # `int` takes signs, blanks and underscores as well
+            raise ValueError(digits)
+        return int(digits), at
     return parts[0], at
-
-
-def _position(digits: str) -> int:
-    if not digits.isascii() or not digits.isdigit():
-        raise ValueError(digits)
-    return int(digits)
 
 
 def _json_list(string: str) -> list[object]:
@@ -142,7 +134,7 @@ def _json_list(string: str) -> list[object]:
 
 
 def _json_path(value: object) -> ColumnPath:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:  # True is an int to Python
         return value
     if not isinstance(value, str):
         raise ValueError(value)  # noqa: TRY004 - the string that holds it is at fault
@@ -160,24 +152,24 @@ def _skip_blanks(string: str, at: int) -> int:
 
 def find_columns(
     names: Sequence[str],
-    asked: Iterable[str],
+    requested: Iterable[str],
     above: str | None = None,
     *,
     absent: int | None = None,
     is_case_sensitive: IsCaseSensitive | None = None,
     others: Sequence[str] = (),
 ) -> list[int]:
-    """Return the position of each name that is asked for among `names`. O(names + asked).
+    """Return the position of each requested name among `names`. O(names + requested).
 
-    An absent name has the position `absent`; without that it is a ColumnNotFoundError, as is a name that stands for
-    several columns: the message lists the names or the positions, below the struct `above`, and the names of columns
-    from elsewhere, `others`. By default the column that is written exactly so is meant.
+    An absent name has the position `absent`; without `absent` it is a ColumnNotFoundError, like a name that stands for
+    several columns. The message lists the names or positions, below the struct `above`, and `others`, the names of
+    columns from elsewhere. Without `is_case_sensitive` an exact name wins.
     """
     index = _Names(names, others)
     if absent is None:
-        positions: list[int | None] = [index.position(name, above) for name in asked]
+        positions: list[int | None] = [index.position(name, above) for name in requested]
     else:
-        positions = [index.find(name, above) for name in asked]
+        positions = [index.find(name, above) for name in requested]
     if is_case_sensitive is not None:
         index.check_case({position for position in positions if position is not None}, above, is_case_sensitive)
     return [absent if position is None else position for position in positions]  # type: ignore[misc]  # absent names raised
@@ -204,11 +196,10 @@ def resolve_all(
 ) -> list[Positions]:
     """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths).
 
-    Errors name the columns from elsewhere too, `others`.
-
-    A path that would enter a column that is not a struct ends there, at the whole column: to Spark a union, or runs of
-    structs, are structs too, and a path names columns as Spark sees them.
+    Errors also name `others`, the columns from elsewhere. A path into a column that is not a struct selects the complete
+    column.
     """
+    # To Spark a union, or runs of structs, are structs too, and a path names columns as Spark sees them.
     find = _AnyCase(skips_absent=skips_absent, others=others)
     resolved = (_resolve(fields, path, find, ends_below=False) for path in paths)
     present = [positions for positions in resolved if positions is not None]
@@ -218,7 +209,7 @@ def resolve_all(
 
 
 def resolve_exactly(fields: Sequence[t.Field], paths: Iterable[ColumnPath]) -> list[Positions]:
-    """Resolve several paths by exact names, as `Schema.position` does; errors as of `resolve`. O(fields + paths)."""
+    """Resolve several paths by exact names, with the errors of `resolve`. O(fields + paths)."""
     find = _Exact()
     resolved = (_resolve(fields, path, find) for path in paths)
     return [positions for positions in resolved if positions is not None]
@@ -233,16 +224,13 @@ def fields_along(fields: Sequence[t.Field], positions: Positions) -> tuple[t.Fie
 
 
 def project(paths: Iterable[Positions]) -> Selection:
-    """Return the selection of several resolved paths.
-
-    Its top-level positions are in the order of the paths. Paths below one column are united. A column that is asked for as a whole and by a path is selected as a whole.
-    """
+    """Return the selection of several resolved paths, its top-level positions in the order of the paths."""
     selection: dict[int, Selection | None] = {}
     for positions in paths:
         level = selection
         for position in positions[:-1]:
             below = level.setdefault(position, {})
-            if below is None:
+            if below is None:  # an earlier path selects the complete field
                 break
             assert isinstance(below, dict)
             level = below
@@ -251,8 +239,8 @@ def project(paths: Iterable[Positions]) -> Selection:
     return selection
 
 
+# From the fields of a level, a name or position, and the positions and path above, to a position or None
 _Find: TypeAlias = Callable[[Sequence[t.Field], int | str, Positions, str | None], int | None]
-"""From the fields of a level, a name or position, and the positions and path above, to a position or None."""
 
 
 def _resolve(
@@ -280,17 +268,19 @@ def _resolve(
         try:
             position = find(fields, step, positions, above)
         except ColumnNotFoundError as error:
+            # Names may have dots: the path may be one name without its backticks.
             raise with_dotted(error, [field.name for field in fields], steps[level:]) from None
         if position is None:
             return None
         positions = (*positions, position)
-        above = _place(fields[position].name, above)
+        above = _join_path(fields[position].name, above)
     return positions
 
 
 def with_dotted(error: ColumnNotFoundError, names: Sequence[str], steps: Sequence[int | str]) -> ColumnNotFoundError:
-    """Return the error of a path, with the name with dots that its steps meant if there is one among `names`."""
+    """Return the error of a path, which suggests a name with dots among `names` that its steps may mean."""
     by_folded_name = {name.casefold(): name for name in names}
+    # The longest name first, because it is the most specific
     meant = (by_folded_name.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
     dotted = next((name for name in meant if name is not None), None)
     if dotted is not None:
@@ -308,14 +298,14 @@ class _AnyCase:
         self._by_position: set[Positions] = set()
 
     def check_case(
-        self, fields: Sequence[t.Field], found: Sequence[Positions], is_case_sensitive: IsCaseSensitive
+        self, fields: Sequence[t.Field], resolved: Sequence[Positions], is_case_sensitive: IsCaseSensitive
     ) -> None:
-        """Raise where one of several names that differ in case alone was found by its name."""
+        """Raise ColumnNotFoundError if a path selects by name one of several fields that differ just in case."""
         for above, names in self._levels.items():
-            chosen = {path[len(above)] for path in found if path[: len(above)] == above and len(path) > len(above)}
-            place = ".".join(field.name for field in fields_along(fields, above)) if above else None
+            chosen = {path[len(above)] for path in resolved if path[: len(above)] == above and len(path) > len(above)}
+            context = ".".join(field.name for field in fields_along(fields, above)) if above else None
             chosen -= {position for position in chosen if (*above, position) in self._by_position}
-            names.check_case(chosen, place, is_case_sensitive)
+            names.check_case(chosen, context, is_case_sensitive)
 
     def __call__(
         self, fields: Sequence[t.Field], step: int | str, positions: Positions, above: str | None
@@ -325,7 +315,7 @@ class _AnyCase:
                 self._by_position.add((*positions, step))
                 return step
             raise ColumnNotFoundError(expected=f"a column position below {len(fields)}", found=f"#{step}")
-        names = self._levels.get(positions)
+        names = self._levels.get(positions)  # once for each level: wide tables have many paths
         if names is None:
             names = self._levels[positions] = _Names([field.name for field in fields], self._others)
         return names.find(step, above) if self._skips_absent else names.position(step, above)
@@ -360,14 +350,15 @@ class _Names:
             self._folded.setdefault(name.casefold(), []).append(i)
 
     def find(self, name: str, above: str | None) -> int | None:
-        """Return the position of a name, or None if absent; `above` is the path of the struct, for errors."""
+        """Return the position of a name, or None if absent; errors name the struct `above`."""
         positions = self._exact.get(name) or self._folded.get(name.casefold(), [])
         if len(positions) > 1:
             raise self._ambiguous(name, positions, above)
         return positions[0] if positions else None
 
     def check_case(self, chosen: Collection[int], above: str | None, is_case_sensitive: IsCaseSensitive) -> None:
-        """Raise if a chosen name differs in case alone from one that is not chosen, unless that makes two names."""
+        """Raise ColumnNotFoundError if a name that is not chosen differs just in case from a chosen one."""
+        # The setting is asked last, because the answer may take a call to the driver.
         if len(self._folded) == len(self._names):
             return
         for position in chosen:
@@ -379,17 +370,19 @@ class _Names:
     def _ambiguous(
         self, name: str, positions: Sequence[int], above: str | None, unless: str = ""
     ) -> ColumnNotFoundError:
-        likely = listed([f"#{i} {cut_repr(self._names[i])}" for i in positions])
+        likely = join_texts([f"#{i} {cut_repr(self._names[i])}" for i in positions])
         way = "choose by position with the option columns" if above is None else "read the struct as a whole"
-        return ColumnNotFoundError(f"the name {cut_repr(_place(name, above))} may stand for {likely}{unless}; {way}")
+        return ColumnNotFoundError(
+            f"the name {cut_repr(_join_path(name, above))} may stand for {likely}{unless}; {way}"
+        )
 
     def position(self, name: str, above: str | None) -> int:
-        """Return the position of a name, which must exist."""
+        """Return the position of a name, or raise ColumnNotFoundError."""
         position = self.find(name, above)
         if position is not None:
             return position
         raise ColumnNotFoundError(absent_name(name, [*(self._others if above is None else ()), *self._names], above))
 
 
-def _place(name: str, above: str | None) -> str:
-    return shortened(name if above is None else f"{above}.{name}")
+def _join_path(name: str, above: str | None) -> str:
+    return shorten(name if above is None else f"{above}.{name}")

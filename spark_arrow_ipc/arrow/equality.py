@@ -1,13 +1,13 @@
-"""Compare arrays by value, pairs of slots or slot by slot, and tell the first difference; view floats as their bits.
+"""Compare arrays by value, in pairs of slots or slot by slot, and describe the first difference.
 
-Strategy
---------
-Pairs of slots are compared: two equally long arrays of slot numbers, one into each side. A type of fixed width needs
-one gather on each side. A nested type maps the pairs of its slots to pairs of slots of its children, compares these,
-and combines the results. So children need not have the same layout, and no array is rebuilt: arrays may be sliced,
-dictionaries in any order, views inline or not. Bytes are compared eight at a time.
+How it works
+------------
+Two equally long arrays of slot numbers, one for each side, are the pairs to compare. A type of fixed width needs one gather
+on each side. A nested type maps the pairs of its slots to pairs of slots of its children, compares these, and combines the
+results. So children may have different layouts, and no array is rebuilt: arrays may be sliced, dictionaries in any order,
+views inline or not. Bytes are compared eight at a time.
 
-Nulls are equal to each other, whatever the buffers hold under them. NaN equals NaN; `as_bits` tells their bits apart.
+Nulls are equal to each other, whatever the buffers hold under them. NaN equals NaN; `as_bits` distinguishes their bits.
 0.0 and -0.0 differ, because a file that turns one into the other has changed data.
 """
 
@@ -25,7 +25,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
+from spark_arrow_ipc.errors import cut_repr
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -43,13 +44,13 @@ CHUNK_SLOTS = 1 << 14
 
 WORD_NBYTES = 8
 FEW_WORDS = 8
-"""Strings of at most so many words are taken word by word, all strings at once."""
+"""Strings of at most so many words are compared word by word, all strings at once."""
 
+# By a number of bytes: the mask of the first bytes of a word
 _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], np.uint64)
-"""By a number of bytes: these bytes of a word."""
 
 
-@of_seen
+@tolerate_unseen
 def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
 
@@ -57,6 +58,7 @@ def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     """
     for side in (a, b):
         check_expansion(side)
+    # An empty part first: `concatenate` needs at least one.
     parts = [np.zeros(0, np.bool_)]
     for start in range(0, len(i), CHUNK_SLOTS):
         stop = start + CHUNK_SLOTS
@@ -77,10 +79,12 @@ def as_bits(array: _A) -> _A:
 
 def words_at(region: npt.NDArray[np.uint8], starts: Slots, nbytes: Slots) -> Words:
     """Return the eight bytes from each start on as one number; bytes from `nbytes`, at least 1, on are zeros."""
-    if len(region) < WORD_NBYTES:
+    if len(region) < WORD_NBYTES:  # a region of one window at least
         region = np.concatenate([region, np.zeros(WORD_NBYTES, np.uint8)])
     last = len(region) - WORD_NBYTES
+    # A window at each byte: one gather reads the words of all starts, aligned or not.
     windows = np.ndarray(last + 1, "V8", region.data, 0, strides=(1,))
+    # A start near the end has no window of its own: the last one has its bytes, which are shifted down.
     beyond = starts - last
     if (beyond > 0).any():
         np.maximum(beyond, 0, out=beyond)
@@ -94,11 +98,12 @@ def words_at(region: npt.NDArray[np.uint8], starts: Slots, nbytes: Slots) -> Wor
 
 
 def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slots]]:
-    """Yield the elements of ranges, a quarter of a million at a time, so that one long range needs no more memory.
+    """Yield the elements of ranges, a quarter of a million at a time.
 
-    Each piece is the numbers of its first range and of that behind its last, how many elements of each of them it has,
-    and for each element the number of its range and its own in the range.
+    A piece has its first range and the one after its last, the number of elements of each range in it, and for each
+    element the number of its range and its position in the range.
     """
+    # A piece may end inside a range, so that one long range needs no more memory than many short ones.
     stops = np.cumsum(sizes)
     count = int(stops[-1]) if len(sizes) else 0
     for begin in range(0, count, 16 * CHUNK_SLOTS):
@@ -111,9 +116,9 @@ def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slo
 
 
 def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    """Return what `differ` returns, all at once; the caller has asked `check_expansion`."""
-    a, i, a_null = decoded(a, i)
-    b, j, b_null = decoded(b, j)
+    """Return the result of `differ` in one step; the caller has called `check_expansion`."""
+    a, i, a_null = resolve_encoding(a, i)
+    b, j, b_null = resolve_encoding(b, j)
     differing: Bools = a_null != b_null
     both = np.flatnonzero(~(a_null | b_null))
     if len(both):
@@ -122,14 +127,14 @@ def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     return differing
 
 
-def decoded(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
-    """Follow dictionaries and runs: return the array of the values, their slots in it, and a mask of nulls."""
+def resolve_encoding(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
+    """Follow dictionaries and runs to the values; return their array, the slots in it, and a mask of nulls."""
     null = null_slots(array, slots)
     while isinstance(array.type, t.Dictionary | t.RunEndEncoded):
         if isinstance(array.type, t.Dictionary):
             assert array.dictionary is not None
             indices = array_data.data_values(array)[slots]
-            array, slots = array.dictionary, np.where(null, 0, indices).astype(np.int64)
+            array, slots = array.dictionary, np.where(null, 0, indices).astype(np.int64)  # under a null is anything
             if not array.length:
                 return array, slots, null
         else:
@@ -141,19 +146,15 @@ def decoded(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
 
 
 def null_slots(array: ArrayData, slots: Slots) -> Bools:
-    """Return which slots are null by the validity of the array itself."""
+    """Return True for each slot that is null in the array's own validity bitmap."""
     if isinstance(array.type, t.Null):
         return np.ones(len(slots), np.bool_)
     if array.validity is None or not len(slots):
         return np.zeros(len(slots), np.bool_)
+    # Only the bits from the least to the greatest slot are unpacked.
     low = int(slots.min())
     mask = array_data.validity_mask(array, low, int(slots.max()) + 1)
     return np.zeros(len(slots), np.bool_) if mask is None else ~mask[slots - low]
-
-
-def _bits(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    differing: Bools = _bits_of(a, i) != _bits_of(b, j)
-    return differing
 
 
 def _bits_of(array: ArrayData, slots: Slots) -> Bools:
@@ -172,6 +173,7 @@ def _numbers(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
 
 def _floats(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     x, y = array_data.data_values(a)[i], array_data.data_values(b)[j]
+    # By their bits, so that 0.0 and -0.0 differ.
     bits = np.dtype(f"u{x.itemsize}")
     differing: Bools = (x.view(bits) != y.view(bits)) & ~(np.isnan(x) & np.isnan(y))
     return differing
@@ -189,6 +191,7 @@ def _texts(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
         apart: Bools = words_at(a_bytes, a_start[pair] + done, left) != words_at(b_bytes, b_start[pair] + done, left)
         return apart
 
+    # The first words of all strings together; only pairs that are longer and equal so far are expanded to their words.
     for word in range(FEW_WORDS):
         pairs = pairs[(size[pairs] > word * WORD_NBYTES) & ~differing[pairs]]
         if not len(pairs):
@@ -207,11 +210,11 @@ def _locate_bytes(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots
 
 
 def _locate_views(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
-    """Return the views, followed by the bytes of the long values, and the place of each value in them."""
+    """Return the views followed by the bytes of long values, and the start and size of each value in these bytes."""
     views = np.ascontiguousarray(array_data.views(array)[slots])
     size = views["size"].astype(np.int64)
     long = size > array_data.VIEW_INLINE_NBYTES
-    start = np.arange(len(slots)) * views.itemsize + 4
+    start = np.arange(len(slots)) * views.itemsize + 4  # an inline value follows the size, of 4 bytes
     pieces, total = [views.view(np.uint8)], views.nbytes
     for number in np.unique(views["index"][long]):
         members = np.flatnonzero(long & (views["index"] == number))
@@ -230,9 +233,10 @@ LOCATED = by_type({Family.BINARY: _locate_bytes, Family.VIEW: _locate_views})
 def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
     """Return True for each pair of ranges that differs, in size or in an element.
 
-    `unequal` takes numbers of pairs, and of elements in their ranges, and returns True for each element that differs.
+    `unequal` returns True for each element that differs, by numbers of pairs and of elements in their ranges.
     """
     differing: Bools = a_size != b_size
+    # Ranges of unequal sizes get no elements to compare.
     for *_, pair, element in ranges_in_pieces(np.where(differing, 0, a_size)):
         if len(pair):
             differing[pair[unequal(pair, element)]] = True
@@ -284,7 +288,7 @@ def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     assert isinstance(a.type, t.SparseUnion | t.DenseUnion)
     ids, other = array_data.type_ids(a)[i], array_data.type_ids(b)[j]
     differing: Bools = ids != other
-    a_where, b_where = selected(a, i), selected(b, j)
+    a_where, b_where = member_slots(a, i), member_slots(b, j)
     for type_id, ours, theirs in zip(a.type.type_ids, a.children, b.children, strict=True):
         members = np.flatnonzero((ids == type_id) & ~differing)
         if len(members):
@@ -292,7 +296,7 @@ def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
     return differing
 
 
-def selected(array: ArrayData, slots: Slots) -> Slots:
+def member_slots(array: ArrayData, slots: Slots) -> Slots:
     """Return the slot that each slot of a union selects in its child."""
     if isinstance(array.type, t.DenseUnion):
         return array_data.positions(array)[slots].astype(np.int64)
@@ -300,7 +304,7 @@ def selected(array: ArrayData, slots: Slots) -> Slots:
 
 
 def _never(_: ArrayData, i: Slots, __: ArrayData, ___: Slots) -> Bools:
-    """Compare slots of families that never get here: nulls, and those that `decoded` replaces."""
+    """Reject no pair: null slots never get here, nor dictionaries and runs, which `resolve_encoding` replaces."""
     return np.zeros(len(i), np.bool_)
 
 
@@ -308,7 +312,7 @@ VALUES: Mapping[type[t.DataType], Callable[[ArrayData, Slots, ArrayData, Slots],
     **by_type(
         {
             Family.NULL: _never,
-            Family.BITS: _bits,
+            Family.BITS: lambda a, i, b, j: _bits_of(a, i) != _bits_of(b, j),
             Family.FIXED_WIDTH: _numbers,
             Family.BINARY: _texts,
             Family.VIEW: _texts,
@@ -327,11 +331,10 @@ VALUES: Mapping[type[t.DataType], Callable[[ArrayData, Slots, ArrayData, Slots],
 """Compares pairs of slots that are not null, by layout family; floating point has a row because NaN equals NaN."""
 
 
-_LONGEST_VALUE = 200
-"""Characters of a value that a description shows."""
+_LONGEST_VALUE = 200  # characters of a value that a description shows
 
 
-@of_seen
+@tolerate_unseen
 def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
     """Describe the first difference between two sound arrays, or return None if they are equal by value.
 
@@ -352,16 +355,11 @@ def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str
         unequal = differs(a, slots, b, slots)
         if unequal.any():
             slot = start + int(unequal.argmax())
-            ours, theirs = _shown(a, slot), _shown(b, slot)
+            ours, theirs = (cut_repr(side.slice(slot, 1).to_pylist()[0], _LONGEST_VALUE) for side in (a, b))
             if ours == theirs:  # nulls of two children of a union, or values that differ after the cut
                 return f"{where}slot {slot} differs, though both read {ours}"
             return f"{where}slot {slot} is {ours} and {theirs}"
     return None
-
-
-def _shown(array: Array, slot: int) -> str:
-    shown = repr(array.slice(slot, 1).to_pylist()[0])
-    return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}..."
 
 
 # Types without their encoding
@@ -369,11 +367,8 @@ def _shown(array: Array, slot: int) -> str:
 
 def alike(type_: t.DataType) -> t.DataType:
     """Return one type for all encodings of the same values, without names and nullability."""
-    return _ALIKE.get(type(type_), _as_is)(type_)
-
-
-def _as_is(type_: t.DataType) -> t.DataType:
-    return type_
+    without_encoding = _ALIKE.get(type(type_))
+    return type_ if without_encoding is None else without_encoding(type_)
 
 
 def _bare(field: t.Field) -> t.Field:
@@ -392,6 +387,7 @@ def _bare_bytes(type_: t.DataType) -> t.DataType:
     return t.utf8 if type(type_) in t.UTF8_CLASSES else t.binary
 
 
+# The type without its encoding; families without a row have one encoding only
 _ALIKE: Mapping[type[t.DataType], Callable[[Any], t.DataType]] = {
     **by_type(
         {
@@ -409,4 +405,3 @@ _ALIKE: Mapping[type[t.DataType], Callable[[Any], t.DataType]] = {
     ),
     t.Map: lambda type_: t.Map(_bare(type_.entries), keys_sorted=False),
 }
-"""The type without its encoding, for the families that have one; all others stay as they are."""

@@ -1,14 +1,14 @@
 """The buffers of each type: their roles, order and widths, in one table.
 
-Strategy
---------
-`LAYOUTS` has one row for each type class (Columnar.rst, "Buffer Listing for Each Layout"). Everything that
-goes over buffers reads it: decoding, encoding, byte swapping, size checks, and the kernels.
+How it works
+------------
+`LAYOUTS` has one row for each type class (Columnar.rst, "Buffer Listing for Each Layout"). All code that iterates over
+buffers reads it: decoding, encoding, byte swapping, size checks, and the kernels.
 
-The *role* of a buffer gives the number of slots that it needs for an array of n: `SLOTS`. The *swap* is the unit
-that is reversed when bytes are in the other order. The *family* of a layout is the way in which slots lie in buffers and
-children, whatever their width. Kernels have one function for each family, and `by_type` gives it to the type
-classes, so that a new type of a known layout needs no row. Rows keyed by type class are only for the meaning of values.
+The *role* of a buffer gives the number of slots that it needs for an array of n: `SLOTS`. The *swap* is the unit that is
+reversed when bytes are in the other order. The *family* of a layout is the arrangement of slots in buffers and children,
+for any width. Kernels have one function for each family, and `by_type` gives it to the type classes, so that a new type
+of an existing layout needs no row. Tables by type class are only for the meaning of values.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Role(Enum):
     """The content of a buffer."""
 
     VALIDITY = auto()
-    """One bit a slot, 1 for a value; may be absent where there is no null."""
+    """One bit a slot, 1 for a value; may be absent without nulls."""
     DATA = auto()
     """One value of fixed width a slot."""
     OFFSETS = auto()
-    """Value offsets: n + 1 of them, not decreasing."""
+    """n + 1 value offsets, not decreasing."""
     POSITIONS = auto()
-    """Value offsets that stand alone, one a slot: list-views and dense unions."""
+    """Value offsets without an end, one a slot: list-views and dense unions."""
     SIZES = auto()
     """Sizes of list-views, one a slot."""
     TYPE_IDS = auto()
@@ -94,12 +94,12 @@ class Swap(Enum):
     MONTH_DAY_NANO = auto()
     """Two int32 and an int64."""
     VIEWS = auto()
-    """An int32 size; where it is above 12 also the buffer index and the offset, never the bytes."""
+    """An int32 size; if it is above 12 also the buffer index and the offset, never the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLayout:
-    """One buffer of a layout. `bit_width` 0 means that of the type (`bit_width_of`)."""
+    """One buffer of a layout. A `bit_width` of 0 means the width of the type (`bit_width_of`)."""
 
     role: Role
     bit_width: int = 0
@@ -124,7 +124,7 @@ class Layout:
         return bool(self.buffers) and self.buffers[-1].role is Role.VARIADIC
 
     @property
-    def fixed_buffers(self) -> int:
+    def num_fixed_buffers(self) -> int:
         """The number of buffers, not counting the variadic ones."""
         return len(self.buffers) - self.is_variadic
 
@@ -133,7 +133,7 @@ _VALIDITY = BufferLayout(Role.VALIDITY, 1)
 _VALUE_BYTES = BufferLayout(Role.BYTES, 8)
 
 
-def _fixed(swap: Swap = Swap.UNIT, family: Family = Family.FIXED_WIDTH) -> Layout:
+def _primitive(swap: Swap = Swap.UNIT, family: Family = Family.FIXED_WIDTH) -> Layout:
     return Layout(family, (_VALIDITY, BufferLayout(Role.DATA, 0, swap)))
 
 
@@ -156,18 +156,18 @@ _TYPE_IDS = BufferLayout(Role.TYPE_IDS, 8)
 
 LAYOUTS: Mapping[type[t.DataType], Layout] = {
     t.Null: Layout(Family.NULL, ()),
-    t.Bool: _fixed(Swap.NONE, Family.BITS),
-    t.Int: _fixed(),
-    t.FloatingPoint: _fixed(),
-    t.Decimal: _fixed(),
-    t.Date: _fixed(),
-    t.Time: _fixed(),
-    t.Timestamp: _fixed(),
-    t.Duration: _fixed(),
-    t.IntervalYearMonth: _fixed(),
-    t.IntervalDayTime: _fixed(Swap.DAY_TIME),
-    t.IntervalMonthDayNano: _fixed(Swap.MONTH_DAY_NANO),
-    t.FixedSizeBinary: _fixed(Swap.NONE),
+    t.Bool: _primitive(Swap.NONE, Family.BITS),
+    t.Int: _primitive(),
+    t.FloatingPoint: _primitive(),
+    t.Decimal: _primitive(),
+    t.Date: _primitive(),
+    t.Time: _primitive(),
+    t.Timestamp: _primitive(),
+    t.Duration: _primitive(),
+    t.IntervalYearMonth: _primitive(),
+    t.IntervalDayTime: _primitive(Swap.DAY_TIME),
+    t.IntervalMonthDayNano: _primitive(Swap.MONTH_DAY_NANO),
+    t.FixedSizeBinary: _primitive(Swap.NONE),  # bytes, without an order
     t.Binary: _binary(32),
     t.LargeBinary: _binary(64),
     t.BinaryView: _VIEWS,
@@ -184,16 +184,14 @@ LAYOUTS: Mapping[type[t.DataType], Layout] = {
     t.SparseUnion: Layout(Family.SPARSE_UNION, (_TYPE_IDS,)),
     t.DenseUnion: Layout(Family.DENSE_UNION, (_TYPE_IDS, BufferLayout(Role.POSITIONS, 32, Swap.UNIT))),
     t.RunEndEncoded: Layout(Family.RUN_END_ENCODED, ()),
-    t.Dictionary: _fixed(family=Family.DICTIONARY),
+    t.Dictionary: _primitive(family=Family.DICTIONARY),
 }
 """One row for each type class; a test proves that none is missing."""
 
 
 def by_type(rows: Mapping[Family, _T]) -> dict[type[t.DataType], _T]:
-    """Give each type class the row of its layout family, if there is one.
-
-    Done once at import: an array's row is then a single look-up by its type class.
-    """
+    """Give each type class the row of its layout family, if `rows` has one."""
+    # At import: the row of an array is then one look-up by its type class.
     return {type_: rows[layout.family] for type_, layout in LAYOUTS.items() if layout.family in rows}
 
 
@@ -217,7 +215,7 @@ BIT_WIDTHS: Mapping[type[t.DataType], Callable[[Any], int]] = {
 SLOTS: Mapping[Role, tuple[int, int]] = {
     Role.VALIDITY: (1, 0),
     Role.DATA: (1, 0),
-    Role.OFFSETS: (1, 1),
+    Role.OFFSETS: (1, 1),  # one more for the end of the last slot
     Role.POSITIONS: (1, 0),
     Role.SIZES: (1, 0),
     Role.TYPE_IDS: (1, 0),
@@ -254,7 +252,7 @@ def child_slots(type_: t.DataType) -> int | None:
 
 
 def layout_of(type_: t.DataType) -> Layout:
-    """Return the row of `LAYOUTS` for a type as it lies in a batch (dictionary: its indices)."""
+    """Return the row of `LAYOUTS` for a type as stored in a batch (dictionary: its indices)."""
     return LAYOUTS[type(type_)]
 
 
@@ -263,12 +261,12 @@ def bit_width_of(type_: t.DataType, buffer: BufferLayout) -> int:
     return buffer.bit_width or (BIT_WIDTHS[type(type_)](type_) if buffer.role is Role.DATA else 0)
 
 
-def needed_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
-    """Return how many bytes a buffer must hold at least for `length` slots."""
+def least_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
+    """Return the least bytes of a buffer for `length` slots."""
     factor, extra = SLOTS[buffer.role]
     return slots_nbytes(length, extra, factor * bit_width_of(type_, buffer))
 
 
 def physical(type_: t.DataType) -> t.DataType:
-    """Return the type of the slots in a record batch: for a dictionary-encoded type that of its indices."""
+    """Return the type of the slots in a record batch: for a dictionary-encoded type the type of its indices."""
     return type_.index if isinstance(type_, t.Dictionary) else type_

@@ -1,16 +1,16 @@
 """Measure the bytes, or count the values, of ranges of slots, without slicing or expanding anything.
 
-Strategy
---------
-A `Measure` maps two arrays of slot numbers, the starts and stops of ranges, to the bytes of each range. One is made
+How it works
+------------
+A `Measure` maps two arrays of slot numbers, the starts and stops of ranges, to the bytes of each range. It is made once
 for a column and called many times. For types of fixed width or with value offsets making it costs nothing. For types
 whose slots point anywhere (views, list-views, dense unions) or repeat values (dictionaries, runs) the bytes of all
 slots are summed up once, O(slots).
 
-There are two sizes. *Stored*: as the arrays are, where a dictionary-encoded slot is its index. *Decoded*: with
-dictionaries and runs replaced by their values, as Spark sees them. A few bytes of a file may be decoded to any number
-of slots: one run of billions, nulls without memory, list-views of list-views that share their elements. So each decoded
-slot can be given a price of its own (`slot_nbytes`), and numbers stop growing at `MOST` instead of overflowing.
+Two sizes exist. *Stored*: a dictionary-encoded slot is its index. *Decoded*: dictionaries and runs are replaced by their
+values, as Spark sees them. A few bytes of a file may be decoded to any number of slots: one run of billions, nulls without
+memory, list-views of list-views that share their elements. So each decoded slot can have a price (`slot_nbytes`), and
+numbers stop growing at `MOST` instead of overflowing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, bit_width_of, by_type
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -39,15 +39,14 @@ MOST: Final = 1 << 61
 FREE_SLOTS: Final = 1 << 24
 """Decoded slots that any array may have, however few bytes it takes."""
 
-_SLOTS_A_BYTE: Final = 8
-"""Slots that a byte of an array may be decoded to beyond `FREE_SLOTS`: booleans have as many."""
+_SLOTS_A_BYTE: Final = 8  # slots that a byte of an array may be decoded to beyond `FREE_SLOTS`: booleans have as many
 
 _PER_SLOT = (Role.VALIDITY, Role.DATA, Role.OFFSETS, Role.POSITIONS, Role.SIZES, Role.TYPE_IDS, Role.VIEWS)
 
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The quantities that are summed up: the bytes of slots, stored or decoded, and a price for each slot."""
+    """The quantities to sum up: the bytes of slots, stored or decoded, and a price for each slot."""
 
     decoded: bool
     slot_bits: int = 0
@@ -57,19 +56,20 @@ class _How:
 def nbytes(array: ArrayData) -> int:
     """Return the approximate bytes of a compact copy of an array, without dictionaries.
 
-    O(buffers), but O(slots) for views, list-views and dense unions. Bytes that views share count for each.
+    O(buffers), but O(slots) for views, list-views and dense unions.
     """
+    # Bytes that views share count for each, because the copy has them for each.
     return _whole(array, _How(decoded=False))
 
 
-@of_seen
+@tolerate_unseen
 def measure(array: ArrayData, *, decoded: bool, slot_nbytes: int = 0) -> Measure:
     """Return the measure of an array: a callback that gives the bytes of ranges of its slots.
 
-    For types of fixed width, or with value offsets, and those nested of them it is exact, except for the rounding of
-    bitmaps and the last value offset. Bytes or elements that slots share count for each. No measure exceeds `MOST`. If
-    `decoded`, dictionaries and runs count as the values that they stand for; `slot_nbytes` are bytes that each slot
-    costs, at every depth, beside those of its value.
+    For types of fixed width or with value offsets, nested ones too, it is exact except for the rounding of bitmaps and
+    the last value offset. Bytes or elements that slots share count for each. No measure exceeds `MOST`. If `decoded`,
+    dictionaries and runs count as the values that they stand for; `slot_nbytes` are bytes that each slot costs, at
+    every depth, in addition to its value.
     """
     return _measure(array, _How(decoded, 8 * slot_nbytes))
 
@@ -80,12 +80,12 @@ def count_decoded(array: ArrayData) -> int:
 
 
 def check_expansion(array: ArrayData, max_slots: int | None = None) -> None:
-    """Raise LimitError if an array stands for more values than `max_slots`. O(slots) at most, makes none of them.
+    """Raise LimitError if an array stands for more values than `max_slots`. O(slots) at most, without decoding.
 
-    By default these are `FREE_SLOTS`, and 8 for each byte of the array, so that only arrays whose values share memory,
-    or have none, can be refused. InvalidBodyError if offsets or indices point outside of the array, which was not
-    validated.
+    By default the limit is `FREE_SLOTS`, or 8 for each byte of the array. InvalidBodyError if offsets or indices point
+    outside of the array, which was not validated.
     """
+    # So only arrays whose values share memory, or have none, can be refused. Flat ones never, at no cost.
     if not array.type.children and array.dictionary is None and not isinstance(array.type, t.Null):
         return
     most = max(FREE_SLOTS, _SLOTS_A_BYTE * _held_nbytes(array)) if max_slots is None else max_slots
@@ -102,13 +102,10 @@ def check_expansion(array: ArrayData, max_slots: int | None = None) -> None:
 
 
 def buffers_nbytes(array: ArrayData) -> int:
-    """Return the bytes of all buffers of an array, used or not, without dictionaries. O(buffers).
-
-    A validity bitmap that is left out counts too: joining may have to make it, for any number of slots without bytes.
-    """
+    """Return the bytes of all buffers of an array, used or not, without dictionaries. O(buffers)."""
     nbytes = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
     if array.validity is None:
-        nbytes += array.length >> 3
+        nbytes += array.length >> 3  # joining may have to make a bitmap, for any number of slots without bytes
     return nbytes + sum(map(buffers_nbytes, array.children))
 
 
@@ -123,7 +120,7 @@ def _whole(array: ArrayData, how: _How) -> int:
 
 
 def _measure(array: ArrayData, how: _How) -> Measure:
-    """Return a measure that is never below 0: sizes that are negative, as no check refused them, hide no others."""
+    # Never below 0: negative sizes, which no check has refused yet, must not hide others.
     measure = _plain_measure(array, how)
     return lambda start, stop: np.maximum(measure(start, stop), 0)
 
@@ -153,6 +150,7 @@ def _nothing(start: Slots, _: Slots) -> Slots:
 
 def _sum_of(of_slots: npt.NDArray[Any]) -> Measure:
     """Return a measure from the bytes of each slot."""
+    # Each slot is bounded, so that the sum of all is at most `MOST`.
     most = MOST // max(len(of_slots), 1)
     if len(of_slots) and of_slots.max() > most:
         of_slots = np.minimum(of_slots, most)
@@ -201,6 +199,7 @@ def _views(array: ArrayData, how: _How) -> Measure:
         return _nothing
     size = array_data.views(array)["size"]
     mask = array_data.validity_mask(array)
+    # Inline values take no bytes outside the view, which `_bits_of_slot` counts.
     long = size > array_data.VIEW_INLINE_NBYTES
     return _sum_of(np.where(long if mask is None else long & mask, size, 0))
 
@@ -248,7 +247,8 @@ def _measure_decoded_runs(array: ArrayData, how: _How) -> Measure:
     before = np.concatenate([[0], np.cumsum(of_runs * (ends - starts))])
 
     def until(slots: Slots) -> Slots:
-        """Return the bytes of all slots before each of these. By run: slots may be many more than runs."""
+        """Return the bytes of all slots before each of these."""
+        # By run: slots may be many more than runs.
         run = np.minimum(np.searchsorted(ends, slots, "right"), len(ends) - 1)
         total: Slots = before[run] + (slots - starts[run]) * of_runs[run]
         return total
@@ -267,13 +267,13 @@ def _measure_decoded_dictionary(array: ArrayData, how: _How) -> Measure:
     if mask is not None:
         indices = np.where(mask, indices, 0)
     if count > len(indices):
-        # A dictionary may have billions of values without memory: only those in use are measured.
+        # A dictionary may have billions of values without memory: only values in use are measured.
         used = indices.astype(np.int64)
         of_slots = of_values(used, used + 1)
     else:
         values = np.arange(count)
         of_slots = of_values(values, values + 1)[indices]
-    # A null has no value, and in a type of fixed width the memory of one.
+    # A null has no value, but in a type of fixed width it takes as much memory as one: the least of all.
     return _sum_of(of_slots if mask is None else np.where(mask, of_slots, of_slots.min(initial=MOST)))
 
 
@@ -294,9 +294,9 @@ BEYOND_SLOTS: Mapping[type[t.DataType], Callable[[ArrayData, _How], Measure] | N
         Family.DICTIONARY: None,
     }
 )
-"""For each layout family the bytes beyond those buffers that have a fixed number of bits for a slot."""
+"""For each layout family the bytes outside the buffers that have a fixed number of bits for a slot."""
 
+# Families whose decoded slots take the bytes of their value
 _DECODED: Mapping[type[t.DataType], Callable[[ArrayData, _How], Measure]] = by_type(
     {Family.RUN_END_ENCODED: _measure_decoded_runs, Family.DICTIONARY: _measure_decoded_dictionary}
 )
-"""Families whose decoded slots take the bytes of their value."""

@@ -1,11 +1,13 @@
-"""Our types and arrays as pyarrow's, and back, without copying memory.
+"""Convert our types and arrays to pyarrow's, and back, without copying memory.
 
+How it works
+------------
 The buffers of the columnar format are the same on both sides, in the same order: `pyarrow.py_buffer` of a `memoryview`,
 which keeps its owner alive, and `memoryview` of a `pyarrow.Buffer`. Types are translated, each by one row of
-`_TO_PYARROW` and of `_FROM_PYARROW`; names, nullability and metadata of nested fields survive.
+`_TO_PYARROW` and of `_FROM_PYARROW`; names, nullability and metadata of nested fields stay.
 
 pyarrow has no class for arrays of year-month and day-time intervals: their memory crosses as int32 and as 8 bytes.
-Nothing is checked here but what pyarrow itself does.
+Only pyarrow's own checks apply here.
 """
 
 from __future__ import annotations
@@ -28,16 +30,14 @@ except ImportError as error:
 
 _A = TypeVar("_A", bound=ArrayData)
 
-_ZEROS = memoryview(bytes(8))
-"""The one value offset of an array without slots, which the format lets a file leave out."""
+_ZEROS = memoryview(bytes(8))  # the one value offset of an array without slots, which the format lets a file leave out
 
+# Type classes that have value offsets
 _WITH_OFFSETS: Final = frozenset(
     kind for kind, layout in LAYOUTS.items() if Role.OFFSETS in (row.role for row in layout.buffers)
 )
-"""Type classes that have value offsets."""
 
-_WIDEST: Final = 8
-"""Buffers are aligned to their values, to 8 bytes at most: that is the alignment of the format."""
+_WIDEST: Final = 8  # buffers are aligned to their values, to 8 bytes at most: that is the alignment of the format
 
 _UNIT = {unit.abbreviation: unit for unit in t.TimeUnit}
 
@@ -46,7 +46,7 @@ _UNIT = {unit.abbreviation: unit for unit in t.TimeUnit}
 
 
 def to_pyarrow(array: ArrayData) -> pa.Array:
-    """Return an array as pyarrow's of the same type, sharing all memory. O(buffers)."""
+    """Return pyarrow's array of the same type, sharing all memory. O(buffers)."""
     # Buffers of an array without slots may be empty, and then hold nothing at the offset.
     offset = array.offset if array.length else 0
     if isinstance(array.type, t.Dictionary):
@@ -56,7 +56,10 @@ def to_pyarrow(array: ArrayData) -> pa.Array:
         values = to_pyarrow(array.dictionary)
         return pa.DictionaryArray.from_arrays(indices, values, ordered=array.type.ordered, safe=False)
     if isinstance(array.type, t.Map):
-        _require_keys(array.children[0])
+        entries = array.children[0]
+        nulls = max(entries.count_nulls(), entries.children[0].count_nulls())
+        if nulls:  # used or not: pyarrow ends the process
+            raise InvalidBodyError(expected="map entries and keys that are not null", found=f"{nulls} nulls")
     children = [to_pyarrow(child) for child in array.children]
     if isinstance(array.type, t.RunEndEncoded):
         return pa.RunEndEncodedArray.from_arrays(*children).slice(array.offset, array.length)
@@ -66,18 +69,8 @@ def to_pyarrow(array: ArrayData) -> pa.Array:
     return pa.Array.from_buffers(type_, array.length, buffers_of(array), array.null_count, offset, children=children)
 
 
-def _require_keys(entries: ArrayData) -> None:
-    """Raise InvalidBodyError if an entry of a map or a key is null, used or not: pyarrow ends the process."""
-    nulls = max(entries.count_nulls(), entries.children[0].count_nulls())
-    if nulls:
-        raise InvalidBodyError(expected="map entries and keys that are not null", found=f"{nulls} nulls")
-
-
 def buffers_of(array: ArrayData) -> list[pa.Buffer | None]:
-    """Return the buffers of an array in pyarrow's order: a validity bitmap first, or None.
-
-    pyarrow has this place for types without a validity bitmap as well.
-    """
+    """Return the buffers of an array in pyarrow's order: a validity bitmap first, or None, for every type."""
     kind = type(array.type)
     layout = LAYOUTS[kind]
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in array.buffers]
@@ -86,7 +79,7 @@ def buffers_of(array: ArrayData) -> list[pa.Buffer | None]:
     for i, (buffer, row) in enumerate(zip(buffers, layout.buffers, strict=False)):
         if buffer is not None and buffer.address % _WIDEST and row.role is not Role.BYTES:
             # Files of old writers have bodies at multiples of 4, and users slice bytes: other libraries refuse
-            # values that are not aligned, or crash.
+            # unaligned values, or crash.
             width = bit_width_of(array.type, row) // 8
             if buffer.address % min(width or 1, _WIDEST) and width & (width - 1) == 0:
                 buffers[i] = pa.py_buffer(buffer.to_pybytes())
@@ -95,26 +88,29 @@ def buffers_of(array: ArrayData) -> list[pa.Buffer | None]:
 
 def from_pyarrow(array: pa.Array, make: Callable[..., _A]) -> _A:
     """Return pyarrow's array as ours, of the class `make`, sharing all memory; a slice keeps its offset. O(buffers)."""
-    return taken(array, type_from_pyarrow(array.type), make)
+    return from_pyarrow_as(array, type_from_pyarrow(array.type), make)
 
 
-def taken(array: pa.Array, type_: t.DataType, make: Callable[..., _A]) -> _A:
-    """Return pyarrow's array as one of a type that has the same layout."""
+def from_pyarrow_as(array: pa.Array, type_: t.DataType, make: Callable[..., _A]) -> _A:
+    """Return pyarrow's array as ours of a type that has the same layout."""
+    # An extension array has the memory of its storage.
     array = getattr(array, "storage", array)
     special = _SPECIAL.get(type(type_))
     if special is not None:
         imported: _A = special(array, type_, make)
         return imported
-    listed = _CHILDREN.get(type(type_), _no_children)(array)
-    children = tuple(taken(child, field.type, make) for child, field in zip(listed, type_.children, strict=True))
+    theirs = _CHILDREN.get(type(type_), lambda _: ())(array)
+    children = tuple(
+        from_pyarrow_as(child, field.type, make) for child, field in zip(theirs, type_.children, strict=True)
+    )
     counted = LAYOUTS[type(type_)].has_validity or isinstance(type_, t.Null)
     nulls = array.null_count if counted else 0
-    offset = array.offset if len(array) else 0  # others' buffers may be empty then, too
+    offset = array.offset if len(array) else 0  # buffers of other libraries may be empty then
     return make(type_, len(array), nulls, _own_buffers(array, type_), children, None, offset)
 
 
 def _own_buffers(array: pa.Array, type_: t.DataType) -> tuple[memoryview | None, ...]:
-    """Return an array's own buffers, without those of its children that pyarrow lists too."""
+    """Return an array's own buffers, without the buffers of its children, which pyarrow lists too."""
     layout = LAYOUTS[type(type_)]
     listed = array.buffers()
     first = 0 if layout.has_validity else 1
@@ -126,41 +122,25 @@ def _own_buffers(array: pa.Array, type_: t.DataType) -> tuple[memoryview | None,
     )
 
 
-def _no_children(_array: pa.Array) -> tuple[pa.Array, ...]:
-    return ()
-
-
-def _values(array: pa.Array) -> tuple[pa.Array, ...]:
-    """Return the elements or entries of a list or map array, whole, whatever the slice."""
-    return (array.values,)
-
-
-def _dense_fields(array: pa.Array) -> tuple[pa.Array, ...]:
-    """Return the children of a dense union, whole, whatever the slice."""
-    return tuple(array.field(i) for i in range(array.type.num_fields))
-
-
 _CHILDREN: Mapping[type[t.DataType], Callable[[pa.Array], tuple[pa.Array, ...]]] = {
-    t.List: _values,
-    t.LargeList: _values,
-    t.ListView: _values,
-    t.LargeListView: _values,
-    t.FixedSizeList: _values,
-    t.Map: _values,
-    t.DenseUnion: _dense_fields,
+    # `values` and `field` do not depend on a slice; `flatten` would.
+    **dict.fromkeys(
+        (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeList, t.Map), lambda array: (array.values,)
+    ),
+    t.DenseUnion: lambda array: tuple(array.field(i) for i in range(array.type.num_fields)),
 }
 
 
 def _from_dictionary(array: pa.DictionaryArray, type_: t.Dictionary, make: Callable[..., _A]) -> _A:
-    indices = taken(array.indices, type_.index, make)
-    values = taken(array.dictionary, type_.value, make)
+    indices = from_pyarrow_as(array.indices, type_.index, make)
+    values = from_pyarrow_as(array.dictionary, type_.value, make)
     return make(type_, len(array), array.null_count, indices.buffers, (), values, indices.offset)
 
 
 def _from_fields(array: pa.StructArray | pa.UnionArray, type_: t.DataType, make: Callable[..., _A]) -> _A:
-    """Return a struct or a sparse union, whose fields pyarrow gives sliced as the array itself."""
+    """Return a struct or a sparse union, whose fields pyarrow slices like the array itself."""
     offset = array.offset if len(array) else 0
-    children = tuple(taken(array.field(i), field.type, make) for i, field in enumerate(type_.children))
+    children = tuple(from_pyarrow_as(array.field(i), field.type, make) for i, field in enumerate(type_.children))
     if offset:
         children = tuple(_remove_slice(child, offset) for child in children)
     nulls = array.null_count if isinstance(type_, t.Struct) else 0
@@ -168,6 +148,7 @@ def _from_fields(array: pa.StructArray | pa.UnionArray, type_: t.DataType, make:
 
 
 def _remove_slice(array: _A, slots: int) -> _A:
+    # The children of our structs are not sliced: the slots before the parent's offset come back.
     length = array.length + slots
     unknown = NOT_COUNTED if array.validity is not None else 0
     nulls = length if isinstance(array.type, t.Null) else unknown
@@ -175,44 +156,47 @@ def _remove_slice(array: _A, slots: int) -> _A:
 
 
 def _from_run_ends(array: pa.RunEndEncodedArray, type_: t.RunEndEncoded, make: Callable[..., _A]) -> _A:
-    children = (taken(array.run_ends, type_.run_ends.type, make), taken(array.values, type_.values.type, make))
+    children = (
+        from_pyarrow_as(array.run_ends, type_.run_ends.type, make),
+        from_pyarrow_as(array.values, type_.values.type, make),
+    )
     return make(type_, len(array), 0, (), children, None, array.offset)
 
 
+# Types whose pyarrow arrays need a conversion of their own
 _SPECIAL: Mapping[type[t.DataType], Callable[..., Any]] = {
     t.Dictionary: _from_dictionary,
     t.Struct: _from_fields,
     t.SparseUnion: _from_fields,
     t.RunEndEncoded: _from_run_ends,
 }
-"""Types whose pyarrow arrays need a conversion of their own."""
 
 
 # ---- types
 
 
 def type_to_pyarrow(type_: t.DataType) -> pa.DataType:
-    """Return a type as that of `to_pyarrow`'s arrays."""
+    """Return the type of `to_pyarrow`'s arrays."""
     return _type(type_, _TO_PYARROW)
 
 
 def exact_type_to_pyarrow(type_: t.DataType) -> pa.DataType:
-    """Return a type as pyarrow's, intervals too, of which it has types but no arrays."""
+    """Return pyarrow's type, also for intervals without arrays."""
     return _type(type_, _EXACT)
 
 
 def field_to_pyarrow(field: t.Field) -> pa.Field:
-    """Return a field as pyarrow's."""
+    """Return pyarrow's field."""
     return _field(field, _TO_PYARROW)
 
 
 def exact_schema_to_pyarrow(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> pa.Schema:
-    """Return a schema as pyarrow's, whose types are those of `exact_type_to_pyarrow`."""
+    """Return pyarrow's schema, with the types of `exact_type_to_pyarrow`."""
     return pa.schema([_field(field, _EXACT) for field in fields], metadata_to_pyarrow(custom_metadata))
 
 
 def type_from_pyarrow(type_: pa.DataType) -> t.DataType:
-    """Return pyarrow's type as ours, of an extension type its storage; TypeError if this package does not know it."""
+    """Return pyarrow's type as ours, for an extension type its storage; TypeError for a type that this package lacks."""
     if isinstance(type_, pa.BaseExtensionType):
         return type_from_pyarrow(type_.storage_type)
     make = _FROM_PYARROW.get(type_.id)
@@ -231,19 +215,19 @@ def _type(type_: t.DataType, rows: _Rows) -> pa.DataType:
 
 
 def _field(field: t.Field, rows: _Rows) -> pa.Field:
-    # pyarrow refuses a field of the type null that may have no null; files of others have them.
+    # pyarrow refuses a field of the type null that allows no null; files of other writers have them.
     nullable = field.nullable or isinstance(field.type, t.Null)
     return pa.field(field.name, _type(field.type, rows), nullable, metadata_to_pyarrow(field.custom_metadata))
 
 
 def metadata_to_pyarrow(pairs: t.CustomMetadata) -> pa.KeyValueMetadata | None:
-    """Return pairs of custom metadata as pyarrow's, or None if there are none."""
+    """Return pairs of custom metadata as pyarrow's, or None without pairs."""
     # A dict would lose a key that occurs twice.
     return pa.KeyValueMetadata([(key, t.value_bytes(value)) for key, value in pairs]) if pairs else None
 
 
+# The offset of the pointer to the metadata in ``struct ArrowSchema``, after the pointers to format and name
 _METADATA_AT: Final = 2 * ctypes.sizeof(ctypes.c_void_p)
-"""The place of the address of the metadata in ``struct ArrowSchema``, after those of format and name."""
 
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -254,8 +238,8 @@ def pairs_of(source: pa.Field | pa.Schema) -> t.CustomMetadata:
     """Return the metadata of pyarrow's field or schema in order, with the pairs that name an extension type."""
     if source.metadata is None and not isinstance(getattr(source, "type", None), pa.BaseExtensionType):
         return ()
-    # pyarrow's dict has a key once, and most of its extension types do not tell Python what they are serialized as.
-    # What it lends has both: ``metadata`` is the number of pairs, and for each the bytes of key and value.
+    # pyarrow's dict has a key once, and most of its extension types have no serialized form in Python. Its C structure has
+    # both: ``metadata`` is the number of pairs, and for each the bytes of key and value.
     capsule = source.__arrow_c_schema__()
     address = ctypes.c_void_p.from_address(_pointer_of(capsule, b"arrow_schema") + _METADATA_AT).value
     texts = _texts(address) if address else iter(())
@@ -273,8 +257,8 @@ def _texts(address: int) -> Iterator[bytes]:
         address += 4 + nbytes
 
 
+# Makes pyarrow's type from our type and a function for its fields
 _Row: TypeAlias = Callable[[Any, Callable[[t.Field], pa.Field]], pa.DataType]
-"""Makes pyarrow's type of one of ours, and of what makes its fields."""
 _Rows: TypeAlias = Mapping[type[t.DataType], _Row]
 
 
@@ -283,7 +267,7 @@ def _constant(type_: pa.DataType) -> _Row:
 
 
 def _list_to(name: str) -> _Row:
-    # By name, when it is needed: Spark 4.1 works with a pyarrow that has no list-views.
+    # By name, on first use: Spark 4.1 works with a pyarrow that has no list-views.
     return lambda type_, field: getattr(pa, name)(field(type_.value))
 
 
@@ -298,6 +282,7 @@ _INTS = {
 }
 
 
+# By our type class: pyarrow's type
 _TO_PYARROW: _Rows = {
     t.Null: _constant(pa.null()),
     t.Bool: _constant(pa.bool_()),
@@ -336,8 +321,8 @@ _TO_PYARROW: _Rows = {
         field(t.Field("", x.index)).type, field(t.Field("", x.value)).type, ordered=x.ordered
     ),
 }
-"""By our type class: pyarrow's type."""
 
+# Read from a schema message with two columns, because pyarrow has no function that returns these types.
 LONE_INTERVALS: Final = dict(
     zip(
         (t.IntervalYearMonth, t.IntervalDayTime),
@@ -354,9 +339,7 @@ LONE_INTERVALS: Final = dict(
         strict=True,
     )
 )
-
-"""Intervals that pyarrow has types of, but neither a function that makes them nor a class of arrays: the types of a
-schema message with two columns."""
+"""Intervals that have a type in pyarrow, but neither a constructor nor a class of arrays."""
 
 _EXACT: _Rows = {**_TO_PYARROW, **{kind: _constant(type_) for kind, type_ in LONE_INTERVALS.items()}}
 
@@ -397,6 +380,7 @@ def _same(type_: t.DataType) -> Callable[[Any], t.DataType]:
     return lambda _: type_
 
 
+# By the name of pyarrow's type id (``Type_<name>``): our type
 _FROM_BY_NAME: Mapping[str, Callable[[Any], t.DataType]] = {
     "NA": _same(t.null),
     "BOOL": _same(t.bool_),
@@ -443,7 +427,6 @@ _FROM_BY_NAME: Mapping[str, Callable[[Any], t.DataType]] = {
     "RUN_END_ENCODED": _run_ends_from,
     "DICTIONARY": _dictionary_from,
 }
-"""By the name of pyarrow's type id (``Type_<name>``): our type."""
 
+# By pyarrow's type id. A type that this pyarrow does not have stays under its name and is never looked up.
 _FROM_PYARROW = {getattr(pa.lib, f"Type_{name}", name): make for name, make in _FROM_BY_NAME.items()}
-"""By pyarrow's type id. A type that this pyarrow does not have stays under its name and is never looked up."""

@@ -1,4 +1,4 @@
-"""Record batches: a schema, one array for each field, and the row count; columns that are decoded when they are asked for; streams of batches."""
+"""Record batches: a schema, one array for each field, and the row count; lazily decoded columns; streams of batches."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from spark_arrow_ipc.errors import InvalidBodyError, error_context
 
 
 class LazyColumns(Sequence[Array]):
-    """A sequence of arrays, each of which is made when it is first asked for, and kept.
+    """A sequence of arrays that are made on first use.
 
-    `columns` has None for each array that `make` makes from its position. They must be sound: making one raises no
-    error.
+    `columns` has None for each array that `make` makes from its position, which raises no error.
     """
 
     __slots__ = ("_columns", "_make")
@@ -42,7 +41,7 @@ class LazyColumns(Sequence[Array]):
             return self.some(range(*position.indices(len(self._columns))))
         column = self._columns[position]
         if column is None:
-            position %= len(self._columns)
+            position %= len(self._columns)  # negative positions count from the end, as in a tuple
             (column,) = self._make((position,))
             self._columns[position] = column
         return column
@@ -51,19 +50,19 @@ class LazyColumns(Sequence[Array]):
         return iter(self.some(range(len(self._columns))))
 
     def replace(self, position: int, column: Array) -> None:
-        """Put an array of the same values in the place of one."""
+        """Replace the array at a position by one with the same values."""
         self._columns[position] = column
 
-    def made(self, position: int) -> Array | None:
-        """Return the array at a position, or None if it has not been asked for."""
+    def peek(self, position: int) -> Array | None:
+        """Return the array at a position, or None if it is not made yet."""
         return self._columns[position]
 
     def some(self, positions: Sequence[int]) -> tuple[Array, ...]:
         """Return the arrays at some positions, in that order."""
         missing = [i for i in positions if self._columns[i] is None]
-        for i, made in zip(missing, self._make(missing) if missing else (), strict=True):
-            self._columns[i] = made
-        # None of them is None any more, which a type checker does not see.
+        for i, array in zip(missing, self._make(missing) if missing else (), strict=True):
+            self._columns[i] = array
+        # No array is None any more, which a type checker does not see.
         return tuple(column for i in positions if (column := self._columns[i]) is not None)
 
     def __repr__(self) -> str:
@@ -71,11 +70,11 @@ class LazyColumns(Sequence[Array]):
 
 
 def pick(columns: Sequence[Array], positions: Sequence[int]) -> Sequence[Array]:
-    """Return the columns at some positions, in that order; of lazy ones, none is made."""
+    """Return the columns at some positions, in that order, without making lazy ones."""
     if not isinstance(columns, LazyColumns):
         return tuple(columns[i] for i in positions)
-    columns_so_far = [columns.made(i) for i in positions]
-    return LazyColumns(columns_so_far, lambda asked: columns.some([positions[i] for i in asked]))
+    columns_so_far = [columns.peek(i) for i in positions]
+    return LazyColumns(columns_so_far, lambda numbers: columns.some([positions[i] for i in numbers]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +86,8 @@ class RecordBatch:
     schema
         One field for each column.
     columns
-        Arrays of `num_rows` slots, in the order of the fields. Readers of wide tables make each when it is first
-        asked for (`LazyColumns`).
+        Arrays of `num_rows` slots, in the order of the fields. Readers of wide tables make each on first use
+        (`LazyColumns`).
     num_rows
         Rows; a batch without columns may have some too.
     custom_metadata
@@ -104,7 +103,7 @@ class RecordBatch:
         if len(self.columns) != len(self.schema):
             raise ValueError(f"expected {len(self.schema)} columns, found {len(self.columns)}")
         if type(self.columns) is LazyColumns:
-            return  # of the right lengths, and asking for one would make it
+            return  # they have the right lengths, and access to one would make it
         num_rows = self.num_rows
         for i, column in enumerate(self.columns):
             if column.length != num_rows:
@@ -114,7 +113,7 @@ class RecordBatch:
 
     @classmethod
     def from_pylist(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> RecordBatch:
-        """Return a batch of rows given as dicts; an absent key is a null. Costs Python time a value.
+        """Return a batch of rows in dicts; an absent key is a null. Costs Python time a value.
 
         Raises
         ------
@@ -126,7 +125,7 @@ class RecordBatch:
 
     @classmethod
     def from_pydict(cls, columns: Mapping[str, Sequence[Any]], schema: Schema) -> RecordBatch:
-        """Return a batch of columns given as sequences of Python values. Costs Python time a value.
+        """Return a batch of columns in sequences of Python values. Costs Python time a value.
 
         Raises
         ------
@@ -141,15 +140,15 @@ class RecordBatch:
 
     @classmethod
     def from_arrow(cls, source: Any, *, validation: Literal["full", "structural"] = "full") -> RecordBatch:
-        """Return a batch over the memory of another library's, such as a pyarrow record batch. No copy.
+        """Return a batch over the memory of another library, such as a pyarrow record batch. No copy.
 
-        The memory is released when no buffer of the batch is left.
+        The memory is released after the last buffer of the batch.
 
         Parameters
         ----------
         source
-            An object with ``__arrow_c_array__`` (the Arrow PyCapsule interface) that is a struct without nulls. What has
-            ``__arrow_c_stream__`` alone, as tables and data frames, is a `RecordBatchStream`.
+            An object with ``__arrow_c_array__`` (the Arrow PyCapsule interface) that is a struct without nulls. Objects with
+            ``__arrow_c_stream__`` only, such as tables and data frames, are for `RecordBatchStream`.
         validation
             ``full`` checks values too (offsets, UTF-8, indices ...), O(bytes); ``structural`` only sizes, O(buffers).
 
@@ -158,16 +157,16 @@ class RecordBatch:
         TypeError
             It has no such method, or is not a record batch.
         ArrowIpcError
-            What it gives is not sound.
+            The batch is not sound.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        field, array = c_data.take_array(source, Array)
+        field, array = c_data.import_array(source, Array)
         return cls.of_structs(Schema.of_struct(field), array, full=validation == "full")
 
     @classmethod
     def of_structs(cls, schema: Schema, array: Array, *, full: bool = True) -> RecordBatch:
-        """Return the rows of a struct array as a batch, sharing memory, after checks as those of `validate`.
+        """Return the rows of a struct array as a batch, sharing memory, after the checks of `validate`.
 
         Raises
         ------
@@ -189,34 +188,34 @@ class RecordBatch:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Return capsules of the schema and of the columns, which lend their memory. O(buffers).
+        """Return capsules of the schema and of the columns, which share their memory. O(buffers).
 
         Raises
         ------
         SchemaMismatchError
             The requested schema has other columns. Other types are not provided: "conversion is best-effort".
         """
-        capsules: tuple[object, object] = self._lent(requested_schema).__arrow_c_array__()
+        capsules: tuple[object, object] = self._export(requested_schema).__arrow_c_array__()
         return capsules
 
     def __arrow_c_device_array__(
         self, requested_schema: object | None = None, **others: object
     ) -> tuple[object, object]:
-        """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
-        capsules: tuple[object, object] = self._lent(requested_schema).__arrow_c_device_array__(**others)
+        """Return the capsules of `__arrow_c_array__`, for consumers that ask for the device of the memory: the CPU."""
+        capsules: tuple[object, object] = self._export(requested_schema).__arrow_c_device_array__(**others)
         return capsules
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
-        capsule: object = self._lent(requested_schema).__arrow_c_stream__()
+        """Return a capsule of a stream of this one batch, for consumers of tables; as `__arrow_c_array__`."""
+        capsule: object = self._export(requested_schema).__arrow_c_stream__()
         return capsule
 
-    def _lent(self, requested_schema: object | None) -> Any:
+    def _export(self, requested_schema: object | None) -> Any:
         """Return pyarrow's record batch over the same memory."""
         from spark_arrow_ipc.arrow import c_data
 
         c_data.check_requested(self.schema.fields, requested_schema)
-        return c_data.lend_batch(self.as_structs(), self.schema.custom_metadata)
+        return c_data.export_batch(self.as_structs(), self.schema.custom_metadata)
 
     def as_structs(self) -> Array:
         """Return the columns as one struct array, sharing memory."""
@@ -230,7 +229,7 @@ class RecordBatch:
         return self.columns[self.schema.position(column)]
 
     def select(self, columns: Iterable[int | str]) -> RecordBatch:
-        """Return a batch of the given columns, in that order, sharing memory."""
+        """Return a batch of some columns, in their order, sharing memory."""
         positions = [self.schema.position(column) for column in columns]
         fields = tuple(self.schema.fields[i] for i in positions)
         schema = Schema(fields, self.schema.custom_metadata, self.schema.endianness)
@@ -259,7 +258,7 @@ class RecordBatch:
         """Return the rows as dicts. A name that occurs twice keeps its last column."""
         columns = [column.to_pylist() for column in self.columns]
         if not columns:
-            return [{} for _ in range(self.num_rows)]
+            return [{} for _ in range(self.num_rows)]  # different objects, because a caller may change one
         return [dict(zip(self.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def to_pydict(self) -> dict[str, list[Any]]:
@@ -270,7 +269,7 @@ class RecordBatch:
         return f"<RecordBatch {self.num_rows:,} rows of {len(self.columns)} columns>\n{self.schema}"
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # only notebooks need it
 
         return to_text.batch_html(self.schema.fields, self.columns, self.num_rows)
 
@@ -278,7 +277,7 @@ class RecordBatch:
 class RecordBatchStream:
     """The record batches of a table, data frame or reader of another library, in order and once. Made by `from_arrow`.
 
-    Batches are views of the other library's memory, which stays until no buffer of them is left.
+    Batches are views of the other library's memory, which stays until their last buffer is released.
     """
 
     def __init__(self, stream: Any, schema: Schema, *, full: bool) -> None:
@@ -290,7 +289,7 @@ class RecordBatchStream:
 
     @classmethod
     def from_arrow(cls, source: Any, *, validation: Literal["full", "structural"] = "full") -> RecordBatchStream:
-        """Return the batches of an object with ``__arrow_c_stream__`` (the Arrow PyCapsule interface). Takes none yet.
+        """Return the batches of an object with ``__arrow_c_stream__`` (the Arrow PyCapsule interface), before the first.
 
         Parameters
         ----------
@@ -304,14 +303,14 @@ class RecordBatchStream:
         TypeError
             It has no such method, or gives arrays that are not record batches.
         ArrowIpcError
-            It has an error, or a type that is none of the format.
+            It has an error, or a type that the format lacks.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        stream = c_data.TakenStream(source)
+        stream = c_data.ImportedStream(source)
         try:
             return cls(stream, Schema.of_struct(stream.field), full=validation == "full")
-        except BaseException:
+        except BaseException:  # the stream may hold resources of the other library
             stream.close()
             raise
 
@@ -324,7 +323,7 @@ class RecordBatchStream:
         Raises
         ------
         ArrowIpcError
-            The other library has an error, or what it gives is not sound.
+            The other library has an error, or its batch is not sound.
         """
         with error_context(block_number=self._number):
             array = self._stream.next(Array)
@@ -335,16 +334,16 @@ class RecordBatchStream:
         return batch
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule of the batches that were not taken yet."""
+        """Return a capsule of the remaining batches."""
         from spark_arrow_ipc.arrow import c_data
 
         c_data.check_requested(self.schema.fields, requested_schema)
-        return c_data.stream_capsule(
+        return c_data.export_stream(
             self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
         )
 
     def close(self) -> None:
-        """Release the stream. Batches that were taken stay valid."""
+        """Release the stream. Earlier batches stay valid."""
         self._stream.close()
 
     def __enter__(self) -> Self:
@@ -354,7 +353,7 @@ class RecordBatchStream:
         self.close()
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # only notebooks need it
 
         return to_text.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
 

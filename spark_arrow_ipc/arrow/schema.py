@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from spark_arrow_ipc.arrow.types import AnyPairs, CustomMetadata, Field, Struct, pairs
-from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, listed
+from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, join_texts
 
 
 class Endianness(IntEnum):
@@ -22,7 +22,7 @@ class Endianness(IntEnum):
 class Schema:
     """Fields, pairs of custom metadata, and the byte order of the file.
 
-    `endianness` is what the file declared; arrays in memory are always in the byte order of this machine.
+    `endianness` is the declaration of the file; arrays in memory are always in the byte order of this machine.
     """
 
     fields: tuple[Field, ...]
@@ -47,20 +47,20 @@ class Schema:
         TypeError
             It has no such method, or is the type of an array.
         ArrowIpcError
-            It has a type that is none of the format.
+            It has a type that the format lacks.
         """
         from spark_arrow_ipc.arrow import c_data  # programs that share nothing need no pyarrow
 
-        return cls.of_struct(c_data.take_field(source))
+        return cls.of_struct(c_data.import_field(source))
 
     @classmethod
     def of_struct(cls, field: Field) -> Schema:
-        """Return the schema that a field of structs stands for, as it does in the C data interface.
+        """Return the schema for a field of structs, which stands for it in the C data interface.
 
         Raises
         ------
         TypeError
-            It is a field of something else.
+            It is a field of another type.
         """
         if not isinstance(field.type, Struct):
             raise TypeError(f"expected the structs of a record batch, found an array of {field.type}")
@@ -70,7 +70,7 @@ class Schema:
         """Return a capsule of the schema (the Arrow PyCapsule interface). O(fields)."""
         from spark_arrow_ipc.arrow import c_data
 
-        capsule: object = c_data.lend_schema(self.fields, self.custom_metadata).__arrow_c_schema__()
+        capsule: object = c_data.export_schema(self.fields, self.custom_metadata).__arrow_c_schema__()
         return capsule
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Schema:
         return tuple(field.name for field in self.fields)
 
     def position(self, column: int | str) -> int:
-        """Return the position of a column given by position or by a name that occurs once.
+        """Return the position of a column, by its position or a name that occurs once.
 
         Raises
         ------
@@ -99,18 +99,18 @@ class Schema:
         if positions:
             raise ColumnNotFoundError(
                 f"the name {cut_repr(column)} stands for {len(positions)} columns; address one of them by position: "
-                f"{listed([f'#{i}' for i in positions])}"
+                f"{join_texts([f'#{i}' for i in positions])}"
             )
         raise ColumnNotFoundError(absent_name(column, self.names))
 
     def field(self, column: int | str) -> Field:
-        """Return the field of a column given by position or name."""
+        """Return the field of a column by its position or name."""
         return self.fields[self.position(column)]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.fields)) or "(no columns)"
 
     def _repr_html_(self) -> str:
-        from spark_arrow_ipc.arrow.python_values import to_text  # notebooks alone need it
+        from spark_arrow_ipc.arrow.python_values import to_text  # only notebooks need it
 
         return to_text.schema_html(self.fields, self.custom_metadata)

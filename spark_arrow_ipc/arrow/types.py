@@ -1,10 +1,8 @@
 """Arrow's data types and fields as frozen values.
 
-Strategy
---------
 One class for each *layout* of the columnar format (`SparseUnion` and `DenseUnion` are two, `Int` is one), with
-the parameters and names of ``Schema.fbs``. A nested type is made of fields, so `Field` lives here too. Types
-compare by value, know nothing of bytes, and are checked when they are made: an invalid one is a ValueError.
+the parameters and names of ``Schema.fbs``. A nested type has fields, so `Field` is here too. Types compare by value,
+are independent of bytes, and are checked by their constructors: an invalid one is a ValueError.
 
 User code uses the ready values (`int32`, `utf8`, ...) and the small functions (`list_`, `struct`, ...) at the end;
 tables are keyed by the classes.
@@ -22,12 +20,12 @@ from spark_arrow_ipc.errors import printable
 CustomMetadata: TypeAlias = tuple[tuple[str, str], ...]
 """Key-value pairs in file order. A key may occur twice, as in ``Schema.fbs``.
 
-A value may hold any bytes: those that are not UTF-8 are surrogates, as ``bytes.decode(errors="surrogateescape")`` makes
-them, and are written back as they were. `value_bytes` returns the bytes.
+A value may hold any bytes: bytes that are not UTF-8 are surrogates, as from ``bytes.decode(errors="surrogateescape")``,
+and are written back unchanged. `value_bytes` returns the bytes.
 """
 
 AnyPairs: TypeAlias = Mapping[str, str] | Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
-"""Key-value pairs as people give them; values are strings or bytes."""
+"""Key-value pairs from users; values are strings or bytes."""
 
 
 class Precision(IntEnum):
@@ -64,18 +62,17 @@ class TimeUnit(IntEnum):
         return (1, 1_000, 1_000_000, 1_000_000_000)[self]
 
 
-def _require(condition: bool, expected: str, found: object) -> None:
+def _require(condition: bool, expected: str, actual: object) -> None:
     if not condition:
-        raise ValueError(f"expected {expected}, found {found}")
+        raise ValueError(f"expected {expected}, found {actual}")
 
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """Base of all types. `children` are the fields that a nested type is made of.
+    """Base of all types. `children` are the fields of a nested type."""
 
-    A type without parameters of its own inherits what `dataclass` made here, and is not decorated again: that takes
-    a third of a millisecond a class when a worker starts.
-    """
+    # Types without parameters inherit the methods of this dataclass, and are not decorated again: that takes a third of a
+    # millisecond a class when a worker starts.
 
     @property
     def children(self) -> tuple[Field, ...]:
@@ -94,7 +91,7 @@ class Field:
     type
         The logical type; a dictionary-encoded field has a `Dictionary`.
     nullable
-        False is a promise that Arrow does not make writers keep.
+        False is a promise that Arrow does not enforce.
     custom_metadata
         Pairs in order; `field` takes a mapping as well.
     """
@@ -215,7 +212,7 @@ class Time(DataType):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(DataType):
-    """Units since 1970-01-01: UTC when there is a time zone, else local time of an unknown zone."""
+    """Units since 1970-01-01: in UTC with a time zone, otherwise local time of an unknown zone."""
 
     unit: TimeUnit
     timezone: str | None = None
@@ -476,7 +473,7 @@ class SparseUnion(_Union):
 
 
 class DenseUnion(_Union):
-    """Each slot is one of the fields; a child has only the slots that are its own."""
+    """Each slot is one of the fields; a child has only its own slots."""
 
     __slots__ = ()
 
@@ -510,7 +507,7 @@ class Dictionary(DataType):
     """Indices into a dictionary of values.
 
     The dictionary's id belongs to the file and is not part of the type. A batch holds only the indices, so
-    `children` is empty; those of the values are ``value.children``.
+    `children` is empty; the children of the values are ``value.children``.
     """
 
     index: Int

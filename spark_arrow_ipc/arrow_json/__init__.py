@@ -1,1 +1,1 @@
-"""Types as Arrow's integration JSON, which the metadata of Spark's fields note them in."""
+"""Types as Arrow's integration JSON, the annotation of types in the metadata of Spark's fields."""

@@ -1,10 +1,8 @@
-"""Checked access to a JSON document, with the place of each value for errors.
+"""Checked access to a JSON document, with the path of each value for errors.
 
-Strategy
---------
-A `Node` is a JSON value with its place (``$.batches[0].columns[1]``) and the error class for a wrong value there:
+A `Node` is a JSON value with its path (``$.batches[0].columns[1]``) and the error class for a wrong value:
 `InvalidMetadataError` in the schema, `InvalidBodyError` in batches. Readers call the methods of a node instead of
-using the bare value, so every error names its place. This module knows JSON and nothing of Arrow.
+using the bare value, so every error names its path. This module is independent of Arrow.
 """
 
 from __future__ import annotations
@@ -15,42 +13,35 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidMetadataError, LimitError
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidMetadataError, LimitError, cut_repr
 
 MAX_NBYTES = 1 << 30
 """Most bytes of JSON. The goldens have up to 1 MB."""
 
 _DECIMAL_INTEGER = re.compile(r"-?[0-9]{1,100}", re.ASCII)
-_SHOWN = 60
-"""Characters of a wrong value that an error message shows."""
-
-
-def shown(value: object) -> str:
-    """Return the repr of a JSON value for an error message, cut if it is long."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+_SHOWN = 60  # characters of a wrong value that an error message shows
 
 
 def integer(value: object) -> int:
-    """Return an integer written as a JSON number, or as a string because doubles cannot hold it; else ValueError."""
+    """Return an integer from a JSON number, or from a string because doubles cannot hold it; ValueError otherwise."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and _DECIMAL_INTEGER.fullmatch(value):
         return int(value)
-    raise ValueError(f"expected an integer, found {shown(value)}")
+    raise ValueError(f"expected an integer, found {cut_repr(value, _SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A JSON value, its place in the document, and the error class for a wrong value."""
+    """A JSON value, its path in the document, and the error class for a wrong value."""
 
     value: Any  # as `parse_json` returned it
     path: str  # ``$`` for the document, ``$.schema.fields[0]`` inside
     error: type[InvalidArrowError] = InvalidMetadataError  # raised for this value and those inside it
 
     def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
-        """Raise the error of this node: `expected` at this place, found this value."""
-        raise self.error(expected=f"{expected} at {self.path}", found=shown(self.value)) from cause
+        """Raise the error of this node: `expected` at this path, found this value."""
+        raise self.error(expected=f"{expected} at {self.path}", found=cut_repr(self.value, _SHOWN)) from cause
 
     def optional(self, key: str, error: type[InvalidArrowError] | None = None) -> Node | None:
         """Return a member of this object, or None if it is absent or null."""
@@ -68,10 +59,11 @@ class Node:
         return self.value if isinstance(self.value, list) else self.fail("an array")
 
     def elements(self) -> Iterator[Node]:
-        """Return an iterator over the elements of this JSON array: the first that is wrong ends the reading of millions."""
+        """Return an iterator over the elements of this JSON array."""
+        # Lazily: the first wrong element ends the reading of millions.
         return (Node(value, f"{self.path}[{i}]", self.error) for i, value in enumerate(self.array()))
 
-    def sized(self, count: int) -> list[Any]:
+    def array_of(self, count: int) -> list[Any]:
         """Return the bare values of this JSON array, which must have `count` elements."""
         values = self.array()
         if len(values) != count:
@@ -112,7 +104,7 @@ def load(content: bytes) -> Node:
     if len(content) > MAX_NBYTES:
         raise LimitError(expected=f"at most {MAX_NBYTES:,} bytes of JSON", found="more")
     try:
-        # A user's own document: its values may take what its bytes are worth.
+        # The document is the user's own: its values may take memory in proportion to its bytes.
         return Node(parse_json(content, most_memory=16 * MAX_NBYTES), "$")
     except ValueError as error:
         raise InvalidMetadataError(expected="a JSON document", found=str(error)) from error

@@ -1,14 +1,12 @@
-"""Types and fields as Arrow's integration JSON (Integration.rst), which Spark's field metadata note types in.
+"""Types and fields as Arrow's integration JSON (Integration.rst), the annotation of types in Spark's field metadata.
 
-Strategy
---------
 The JSON of a type is a field without its name: ``type`` (name and parameters), ``children`` and, for a
 dictionary-encoded one, ``dictionary``. Ids of dictionaries belong to a document, not to a type: they are neither
 read nor written here.
 
 Two tables: a JSON name gives a constructor and its number of children, a type class gives the members of the
-``type`` object. The types themselves refuse impossible values (a 7-bit integer); here these
-errors become `InvalidMetadataError` with the place in the document.
+``type`` object. The constructors refuse impossible values (a 7-bit integer); their errors become
+`InvalidMetadataError` with the path in the document.
 """
 
 from __future__ import annotations
@@ -34,20 +32,12 @@ ANY_NUMBER = -1
 
 
 def _one_of(node: Node, enum: type[_Enum]) -> _Enum:
-    return enum[_checked(node, enum.__members__)]
+    return enum[_check_name(node, enum.__members__)]
 
 
-def _checked(node: Node, names: Mapping[str, object]) -> str:
+def _check_name(node: Node, names: Mapping[str, object]) -> str:
     name = node.string()
     return name if name in names else node.fail(f"one of {', '.join(names)}")
-
-
-def _int(node: Node, _: Children) -> t.DataType:
-    return t.Int(node.member("bitWidth").int32(), node.member("isSigned").flag())
-
-
-def _floating_point(node: Node, _: Children) -> t.DataType:
-    return t.FloatingPoint(_one_of(node.member("precision"), t.Precision))
 
 
 def _decimal(bit_width: int) -> Callable[[Node, Children], t.DataType]:
@@ -59,21 +49,9 @@ def _decimal(bit_width: int) -> Callable[[Node, Children], t.DataType]:
     return decimal
 
 
-def _date(node: Node, _: Children) -> t.DataType:
-    return t.Date(_one_of(node.member("unit"), t.DateUnit))
-
-
-def _time(node: Node, _: Children) -> t.DataType:
-    return t.Time(_one_of(node.member("unit"), t.TimeUnit), node.member("bitWidth").int32())
-
-
 def _timestamp(node: Node, _: Children) -> t.DataType:
     zone = node.optional("timezone")
     return t.Timestamp(_one_of(node.member("unit"), t.TimeUnit), zone.string() if zone else None)
-
-
-def _duration(node: Node, _: Children) -> t.DataType:
-    return t.Duration(_one_of(node.member("unit"), t.TimeUnit))
 
 
 _INTERVALS: Mapping[str, t.DataType] = {
@@ -83,41 +61,30 @@ _INTERVALS: Mapping[str, t.DataType] = {
 }
 
 
-def _interval(node: Node, _: Children) -> t.DataType:
-    return _INTERVALS[_checked(node.member("unit"), _INTERVALS)]
-
-
-def _map(node: Node, children: Children) -> t.DataType:
-    return t.Map(children[0], node.member("keysSorted").flag())
-
-
-def _fixed_size_list(node: Node, children: Children) -> t.DataType:
-    return t.FixedSizeList(children[0], node.member("listSize").int32())
-
-
 _UNIONS: Mapping[str, type[t.SparseUnion | t.DenseUnion]] = {"SPARSE": t.SparseUnion, "DENSE": t.DenseUnion}
 
 
 def _union(node: Node, children: Children) -> t.DataType:
     type_ids = tuple(type_id.int32() for type_id in node.member("typeIds").elements())
-    return _UNIONS[_checked(node.member("mode"), _UNIONS)](children, type_ids)
+    return _UNIONS[_check_name(node.member("mode"), _UNIONS)](children, type_ids)
 
 
+# From the JSON name of a type to its number of children and its constructor
 _FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
     "null": (0, lambda _, __: t.null),
     "bool": (0, lambda _, __: t.bool_),
-    "int": (0, _int),
-    "floatingpoint": (0, _floating_point),
+    "int": (0, lambda node, _: t.Int(node.member("bitWidth").int32(), node.member("isSigned").flag())),
+    "floatingpoint": (0, lambda node, _: t.FloatingPoint(_one_of(node.member("precision"), t.Precision))),
     "decimal": (0, _decimal(128)),
     # The newest C++ writes these names, without a bitWidth.
     "decimal32": (0, _decimal(32)),
     "decimal64": (0, _decimal(64)),
     "decimal256": (0, _decimal(256)),
-    "date": (0, _date),
-    "time": (0, _time),
+    "date": (0, lambda node, _: t.Date(_one_of(node.member("unit"), t.DateUnit))),
+    "time": (0, lambda node, _: t.Time(_one_of(node.member("unit"), t.TimeUnit), node.member("bitWidth").int32())),
     "timestamp": (0, _timestamp),
-    "duration": (0, _duration),
-    "interval": (0, _interval),
+    "duration": (0, lambda node, _: t.Duration(_one_of(node.member("unit"), t.TimeUnit))),
+    "interval": (0, lambda node, _: _INTERVALS[_check_name(node.member("unit"), _INTERVALS)]),
     "fixedsizebinary": (0, lambda node, _: t.FixedSizeBinary(node.member("byteWidth").int32())),
     "binary": (0, lambda _, __: t.binary),
     "largebinary": (0, lambda _, __: t.large_binary),
@@ -129,21 +96,20 @@ _FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
     "largelist": (1, lambda _, children: t.LargeList(children[0])),
     "listview": (1, lambda _, children: t.ListView(children[0])),
     "largelistview": (1, lambda _, children: t.LargeListView(children[0])),
-    "fixedsizelist": (1, _fixed_size_list),
+    "fixedsizelist": (1, lambda node, children: t.FixedSizeList(children[0], node.member("listSize").int32())),
     "struct": (ANY_NUMBER, lambda _, children: t.Struct(children)),
-    "map": (1, _map),
+    "map": (1, lambda node, children: t.Map(children[0], node.member("keysSorted").flag())),
     "union": (ANY_NUMBER, _union),
     "runendencoded": (2, lambda _, children: t.RunEndEncoded(*children)),
 }
-"""From the JSON name of a type to its number of children and its constructor."""
 
 
 def type_from_json(node: Node, depth: int = 1) -> t.DataType:
     """Read the type of a JSON field, with its children and its dictionary encoding.
 
-    Of `node`, members beside ``type``, ``children`` and ``dictionary`` are ignored. InvalidMetadataError if a name is
-    unknown, a member is missing or wrong, or the children are too few or too many; LimitError if more than `MAX_DEPTH`
-    levels of fields are nested.
+    Members of `node` other than ``type``, ``children`` and ``dictionary`` are ignored. InvalidMetadataError if a name
+    is unknown, a member is missing or wrong, or the children are too few or too many; LimitError for more than
+    `MAX_DEPTH` nested levels of fields.
     """
     if depth > MAX_DEPTH:
         raise LimitError(expected=f"at most {MAX_DEPTH} levels of fields", found=f"more at {node.path}")
@@ -159,7 +125,7 @@ def type_from_json(node: Node, depth: int = 1) -> t.DataType:
 
 
 def field_from_json(node: Node, depth: int = 1) -> t.Field:
-    """Read a JSON field; parameters and errors are those of `type_from_json`."""
+    """Read a JSON field; parameters and errors are as in `type_from_json`."""
     type_ = type_from_json(node, depth)
     return t.Field(node.member("name").string(), type_, node.member("nullable").flag(), custom_metadata_from_json(node))
 
@@ -172,18 +138,18 @@ def custom_metadata_from_json(node: Node) -> t.CustomMetadata:
 
 
 def _from_type_object(node: Node, children: Children) -> t.DataType:
-    n_children, construct = _FROM_NAME[_checked(node.member("name"), _FROM_NAME)]
+    n_children, construct = _FROM_NAME[_check_name(node.member("name"), _FROM_NAME)]
     if n_children not in (ANY_NUMBER, len(children)):
         node.fail(f"a type with {len(children)} children")
     try:
         return construct(node, children)
     except ValueError as error:
-        if isinstance(error, node.error):
+        if isinstance(error, node.error):  # of a member, whose path it has
             raise
         node.fail(str(error), error)
 
 
-def _named(name: str) -> Callable[[Any], Members]:
+def _name_only(name: str) -> Callable[[Any], Members]:
     return lambda _: {"name": name}
 
 
@@ -196,10 +162,6 @@ def _timestamp_members(type_: t.Timestamp) -> Members:
     return {"name": "timestamp", "unit": type_.unit.name, **zone}
 
 
-def _decimal_members(type_: t.Decimal) -> Members:
-    return {"name": "decimal", "precision": type_.precision, "scale": type_.scale, "bitWidth": type_.bit_width}
-
-
 def _union_members(mode: str) -> Callable[[Any], Members]:
     return lambda type_: {"name": "union", "mode": mode, "typeIds": list(type_.type_ids)}
 
@@ -209,11 +171,11 @@ def _interval_members(unit: str) -> Callable[[Any], Members]:
 
 
 MEMBERS: Mapping[type[t.DataType], Callable[[Any], Members]] = {
-    t.Null: _named("null"),
-    t.Bool: _named("bool"),
+    t.Null: _name_only("null"),
+    t.Bool: _name_only("bool"),
     t.Int: lambda type_: {"name": "int", "bitWidth": type_.bit_width, "isSigned": type_.signed},
     t.FloatingPoint: lambda type_: {"name": "floatingpoint", "precision": type_.precision.name},
-    t.Decimal: _decimal_members,
+    t.Decimal: lambda x: {"name": "decimal", "precision": x.precision, "scale": x.scale, "bitWidth": x.bit_width},
     t.Date: _unit("date"),
     t.Time: lambda type_: {"name": "time", "unit": type_.unit.name, "bitWidth": type_.bit_width},
     t.Timestamp: _timestamp_members,
@@ -222,22 +184,22 @@ MEMBERS: Mapping[type[t.DataType], Callable[[Any], Members]] = {
     t.IntervalDayTime: _interval_members("DAY_TIME"),
     t.IntervalMonthDayNano: _interval_members("MONTH_DAY_NANO"),
     t.FixedSizeBinary: lambda type_: {"name": "fixedsizebinary", "byteWidth": type_.byte_width},
-    t.Binary: _named("binary"),
-    t.LargeBinary: _named("largebinary"),
-    t.BinaryView: _named("binaryview"),
-    t.Utf8: _named("utf8"),
-    t.LargeUtf8: _named("largeutf8"),
-    t.Utf8View: _named("utf8view"),
-    t.List: _named("list"),
-    t.LargeList: _named("largelist"),
-    t.ListView: _named("listview"),
-    t.LargeListView: _named("largelistview"),
+    t.Binary: _name_only("binary"),
+    t.LargeBinary: _name_only("largebinary"),
+    t.BinaryView: _name_only("binaryview"),
+    t.Utf8: _name_only("utf8"),
+    t.LargeUtf8: _name_only("largeutf8"),
+    t.Utf8View: _name_only("utf8view"),
+    t.List: _name_only("list"),
+    t.LargeList: _name_only("largelist"),
+    t.ListView: _name_only("listview"),
+    t.LargeListView: _name_only("largelistview"),
     t.FixedSizeList: lambda type_: {"name": "fixedsizelist", "listSize": type_.list_size},
-    t.Struct: _named("struct"),
+    t.Struct: _name_only("struct"),
     t.Map: lambda type_: {"name": "map", "keysSorted": type_.keys_sorted},
     t.SparseUnion: _union_members("SPARSE"),
     t.DenseUnion: _union_members("DENSE"),
-    t.RunEndEncoded: _named("runendencoded"),
+    t.RunEndEncoded: _name_only("runendencoded"),
     t.Dictionary: lambda type_: type_object(type_.value),
 }
 """The JSON members of each type class; a dictionary-encoded field has the type of its values."""
@@ -250,6 +212,7 @@ def type_object(type_: t.DataType) -> Members:
 
 def type_to_json(type_: t.DataType) -> Members:
     """Write a type as the members ``type``, ``children`` and maybe ``dictionary``."""
+    # A dictionary-encoded field has the type and the children of its values.
     members: Members = {"type": type_object(type_)}
     values = type_
     if isinstance(type_, t.Dictionary):
@@ -266,5 +229,5 @@ def field_to_json(field: t.Field) -> Members:
 
 
 def custom_metadata_to_json(pairs: t.CustomMetadata) -> Members:
-    """Write pairs as the member ``metadata``; no member if there are none."""
+    """Write pairs as the member ``metadata``; no member without pairs."""
     return {"metadata": [{"key": key, "value": value} for key, value in pairs]} if pairs else {}

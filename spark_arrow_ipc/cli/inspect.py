@@ -24,7 +24,7 @@ from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments
 from spark_arrow_ipc.cli.stats import MOST_DISTINCT, print_statistics, statistics_json
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, OptionError, printable
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
@@ -203,7 +203,7 @@ def _statistics(metadata: FileMetadata, source: Input) -> BlockStatistics | None
     # A stream has no footer, and so no statistics.
     if metadata.format != Format.FILE:
         return None
-    with ipc.open_file(source.openable(), columns=known_columns) as reader:
+    with ipc.open_file(source.openable(), columns=select_known_columns) as reader:
         return file_statistics(reader)
 
 
@@ -211,13 +211,13 @@ def _sizes(metadata: FileMetadata) -> Iterator[str]:
     every = (*metadata.record_batches, *metadata.dictionaries)
     bodies, headers = (sum(getattr(b.block, part) for b in every) for part in ("body_nbytes", "metadata_nbytes"))
     yield f"  bodies of {terminal.count(bodies, 'byte')}, their metadata {terminal.count(headers, 'byte')}"
-    measured, body_nbytes, uncompressed_nbytes = metadata.sizes_of_measured
+    measured, body_nbytes, output_nbytes = metadata.sizes_of_measured
     if measured and body_nbytes:
         which = (
             "" if measured == len(every) else f", in {measured:,} of {terminal.count(len(every), 'batch', 'batches')}"
         )
-        ratio = f"{uncompressed_nbytes / body_nbytes:,.2f}"
-        yield f"  compression ratio {ratio}: {uncompressed_nbytes:,} bytes in {body_nbytes:,}{which}"
+        ratio = f"{output_nbytes / body_nbytes:,.2f}"
+        yield f"  compression ratio {ratio}: {output_nbytes:,} bytes in {body_nbytes:,}{which}"
 
 
 def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
@@ -261,7 +261,7 @@ def _record_batches(metadata: FileMetadata, most: int | None) -> Iterator[str]:
 
 def _place(batch: BatchMetadata) -> tuple[str, ...]:
     block = batch.block
-    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.uncompressed_nbytes, batch.length)
+    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.output_nbytes, batch.length)
     return (*("-" if number is None else f"{number:,}" for number in numbers), batch.compression or "none")
 
 
@@ -306,7 +306,7 @@ def _batch_json(batch: BatchMetadata) -> dict[str, Any]:
         "byte_offset": batch.block.byte_offset,
         "metadata_nbytes": batch.block.metadata_nbytes,
         "body_nbytes": batch.block.body_nbytes,
-        "uncompressed_nbytes": batch.uncompressed_nbytes,
+        "output_nbytes": batch.output_nbytes,
         "length": batch.length,
         "compression": batch.compression,
         "metadata_version": batch.metadata_version,

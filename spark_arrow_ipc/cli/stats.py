@@ -46,7 +46,7 @@ from spark_arrow_ipc.dataset.statistics.read import (
     statistics_batch,
 )
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
@@ -156,7 +156,7 @@ def _add_file(source: Input, opened: Rows, columns: Sequence[_Column], *, scans:
     partition = {(field_.name,) for field_ in source.fields}
     stored = None
     if not scans and opened.reader.is_numbered:
-        with ipc.open_file(source.openable(), columns=known_columns) as reader:
+        with ipc.open_file(source.openable(), columns=select_known_columns) as reader:
             stored = file_statistics(reader)
     # A column without statistics, for lack of space, needs the values of the file, and they have all others too.
     if stored is None or not by_path.keys() <= {*stored.columns, *partition}:

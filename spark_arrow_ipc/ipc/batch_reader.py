@@ -82,7 +82,7 @@ class BatchReader:
         from spark_arrow_ipc.arrow import c_data  # imported late: programs that export nothing need no ctypes
 
         c_data.check_requested(self.schema.fields, requested_schema)
-        return c_data.stream_capsule(
+        return c_data.export_stream(
             self.schema.fields, self.schema.custom_metadata, (batch.as_structs() for batch in self)
         )
 
@@ -289,7 +289,7 @@ class BatchesAhead:
             metadata = head[: block.metadata_nbytes]
             message = decode_message(split_block(metadata, block), self._columns.limits)
             expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
-            ranges = self._columns.wanted_ranges(message, WAITING_GAP_NBYTES)
+            ranges = self._columns.body_ranges(message, WAITING_GAP_NBYTES)
         except ArrowIpcError:  # the usual read raises it with its location
             return []
         return [(block.metadata_nbytes + start, stop - start) for start, stop in ranges if stop <= block.body_nbytes]

@@ -41,11 +41,11 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.checksums import (
     FileChecksums,
     MessageChecksums,
+    buffer_checksums,
     check_count,
     check_header,
     checksum,
     decode_checksums,
-    of_buffers,
 )
 from spark_arrow_ipc.ipc.messages.footer import Block, Footer, check_body, check_start, read_first_message, split_block
 from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message, RecordBatchHeader, expect, inside
@@ -225,7 +225,7 @@ class FileReader(BatchReader):
             checksums = self._checksums(i)
             message = self._read_batch_message(source, block, checksums)
             body_place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return self._columns.read_batch(message, body_place, self._dictionaries.find, of_buffers(checksums))
+            return self._columns.read_batch(message, body_place, self._dictionaries.find, buffer_checksums(checksums))
         except BaseException as error:
             self._at(i, block).add_to(error)
             raise
@@ -296,7 +296,7 @@ class FileReader(BatchReader):
             if not can_cut(self._columns, message):
                 return None
             body_place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return BatchRows(self._columns, message, body_place, self._dictionaries.find, of_buffers(checksums))
+            return BatchRows(self._columns, message, body_place, self._dictionaries.find, buffer_checksums(checksums))
 
     def _take(self, ahead: BatchesAhead, i: int) -> tuple[int, ByteSource] | None:
         with self._at(i, self.blocks[i]):
@@ -372,7 +372,7 @@ class FileReader(BatchReader):
         block = self._block(i)
         with self._at(i, block):
             message = self._read_batch_message(self._source, block, None)
-            ranges = self._columns.wanted_ranges(message, gap_nbytes(self._source))
+            ranges = self._columns.body_ranges(message, gap_nbytes(self._source))
             return block.metadata_nbytes + sum(stop - start for start, stop in ranges)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
@@ -410,7 +410,7 @@ class FileReader(BatchReader):
         metadata = self._read_metadata(source, block)
         if checksums is not None:
             check_header(metadata, checksums.header)
-        message = self._messages.known(metadata)
+        message = self._messages.find_alike(metadata)
         if message is None:
             # The prefix is 8 bytes, or 4 before Arrow 0.15.
             start = block.metadata_nbytes - len(split_block(metadata, block))
@@ -441,7 +441,7 @@ class FileReader(BatchReader):
             )
             find, held = self._dictionaries.find, self._dictionary_nbytes
             values, nbytes = self._columns.read_dictionary(
-                header, plan, body_place, find, held=held, at=at, checksums=of_buffers(checksums)
+                header, plan, body_place, find, held=held, at=at, checksums=buffer_checksums(checksums)
             )
             self._dictionary_nbytes += nbytes  # of one budget for all dictionaries
             return values

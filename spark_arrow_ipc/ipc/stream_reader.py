@@ -326,7 +326,7 @@ class StreamReader(BatchReader):
                 return None
             flatbuffer, body_offset = encapsulated
             # Headers of equal batches are often equal bytes.
-            message = self._messages.known(flatbuffer)
+            message = self._messages.find_alike(flatbuffer)
             if message is None:
                 with inside(body_offset - len(flatbuffer)):
                     message = self._messages.decode(flatbuffer, 0, limits)

@@ -89,8 +89,8 @@ def test_validity_mask_honours_the_offset():
 
 def test_a_buffer_that_ends_early_is_an_error():
     with pytest.raises(InvalidBodyError, match="at least 8 bytes, found 7 bytes"):
-        array_data.typed(memoryview(bytes(7)), np.int32, 1, 1)
+        array_data.view_as(memoryview(bytes(7)), np.int32, 1, 1)
     with pytest.raises(InvalidBodyError):
-        array_data.typed(None, np.int32, 0, 1)
+        array_data.view_as(None, np.int32, 0, 1)
     with pytest.raises(TypeError):
         array_data.buffer_of(from_pylist.array([1], t.int8), Role.VIEWS)

@@ -184,7 +184,7 @@ def test_an_array_lends_itself():
     array = BATCH.column("l")
     assert VALUES["l"] == pa.array(array).to_pylist()
     assert VALUES["l"] == Array.from_arrow(pa.array(array)).to_pylist()
-    assert t.list_(t.int32) == c_data.take_field(array).type
+    assert t.list_(t.int32) == c_data.import_field(array).type
 
 
 class OnADevice:

@@ -216,9 +216,9 @@ TYPES = {
 
 @pytest.mark.parametrize(("format_", "type_"), TYPES.items(), ids=TYPES)
 def test_types_both_ways(format_, type_):
-    lent = c_data.lend_type(type_)
+    lent = c_data.export_type(type_)
     assert format_ == na.c_schema(lent).format
-    assert type_ == c_data.take_field(lent).type
+    assert type_ == c_data.import_field(lent).type
 
 
 def test_every_class_of_types_crosses():

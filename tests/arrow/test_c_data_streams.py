@@ -23,7 +23,7 @@ class Source:
 
     def __arrow_c_stream__(self, requested_schema=None):
         structs = (batch.as_structs() for batch in self.batches)
-        return c_data.stream_capsule(SCHEMA.fields, SCHEMA.custom_metadata, structs)
+        return c_data.export_stream(SCHEMA.fields, SCHEMA.custom_metadata, structs)
 
 
 def test_batches_are_made_when_they_are_asked_for():

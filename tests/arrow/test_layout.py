@@ -14,7 +14,7 @@ from spark_arrow_ipc.arrow.layout import (
     by_type,
     child_slots,
     layout_of,
-    needed_nbytes,
+    least_nbytes,
     physical,
 )
 from spark_arrow_ipc.arrow.python_values import from_pylist, to_pylist
@@ -77,7 +77,7 @@ NEEDED = [
 
 @pytest.mark.parametrize(("type_", "number", "length", "expected"), [c[1:] for c in NEEDED], ids=[c[0] for c in NEEDED])
 def test_needed_nbytes(type_, number, length, expected):
-    assert expected == needed_nbytes(type_, layout_of(type_).buffers[number], length)
+    assert expected == least_nbytes(type_, layout_of(type_).buffers[number], length)
 
 
 CHILDREN = [

@@ -14,7 +14,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import concat
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.kernels.compact import compact
-from spark_arrow_ipc.arrow.layout import LAYOUTS, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, least_nbytes
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
@@ -70,7 +70,7 @@ def test_compact_keeps_the_values_and_no_more_bytes_than_they_need(array):
     assert 0 == compacted.offset
     for buffer, layout in zip(compacted.buffers, LAYOUTS[type(array.type)].buffers, strict=False):
         if buffer is not None and layout.role.name not in {"BYTES", "VARIADIC"}:
-            assert buffer.nbytes <= max(needed_nbytes(array.type, layout, array.length), layout.bit_width // 8)
+            assert buffer.nbytes <= max(least_nbytes(array.type, layout, array.length), layout.bit_width // 8)
 
 
 @given(strategies.arrays(), st.lists(st.integers(0, 40), max_size=4))

@@ -28,13 +28,14 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json import document
-from spark_arrow_ipc.arrow_json.document import Node, integer, shown
+from spark_arrow_ipc.arrow_json.document import Node, integer
 from spark_arrow_ipc.arrow_json.types import custom_metadata_from_json, field_from_json
 from spark_arrow_ipc.errors import (
     InvalidBodyError,
     InvalidDictionaryError,
     InvalidFramingError,
     LimitError,
+    cut_repr,
     error_context,
 )
 
@@ -196,7 +197,7 @@ def _column(node: Node, encoded: EncodedField, dictionaries: _Dictionaries) -> A
 
 def _valid(node: Node, length: int) -> list[bool]:
     bits = node.member("VALIDITY")
-    values = bits.sized(length)
+    values = bits.array_of(length)
     if not all(isinstance(bit, int) and 0 <= bit <= 1 for bit in values):
         bits.fail("zeros and ones")
     return [bool(bit) for bit in values]
@@ -221,20 +222,22 @@ class _Slots:
         """Decode the value of each slot; null slots become `null`."""
         node = self.node.member(key)
         made = []
-        for i, value in enumerate(node.sized(self.length)):
+        for i, value in enumerate(node.array_of(self.length)):
             if self.valid is not None and not self.valid[i]:
                 made.append(null)
                 continue
             try:
                 made.append(decode(value))
             except WRONG_VALUE as error:
-                raise node.error(expected=f"a value of {self.type} at {node.path}[{i}]", found=shown(value)) from error
+                raise node.error(
+                    expected=f"a value of {self.type} at {node.path}[{i}]", found=cut_repr(value)
+                ) from error
         return made
 
     def integers(self, key: str, bit_width: int, count: int) -> list[memoryview | None]:
         """Return a buffer of `count` integers, those of null slots included."""
         node = self.node.member(key)
-        values = node.sized(count)
+        values = node.array_of(count)
         try:
             return [memoryview(b"".join(int_to_bytes(value, bit_width) for value in values))]
         except WRONG_VALUE as error:

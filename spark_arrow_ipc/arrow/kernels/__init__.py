@@ -1,1 +1,1 @@
-"""Kernels on whole buffers: take, concat, compact, slice, order."""
+"""Kernels on complete buffers: take, concat, compact, slice, order."""

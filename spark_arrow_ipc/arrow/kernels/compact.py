@@ -1,12 +1,12 @@
 """Compact arrays: offset 0, and no memory beyond the slots.
 
-Strategy
---------
-A slice keeps whole buffers and an offset. `compact` resolves that: offset 0, every buffer no longer than its
-slots need, value offsets from 0 on, children cut to the slots in use. Bytes are shared wherever a byte range is
-enough; bitmaps that begin inside a byte are copied, and integers that change because their origin moved.
+How it works
+------------
+A slice has complete buffers and an offset. `compact` resolves it: offset 0, every buffer no longer than its slots need,
+value offsets from 0 on, children cut to the slots in use. Bytes are shared wherever a byte range is enough; bitmaps that
+begin inside a byte are copied, and integers that change because their origin moved.
 
-One table by role has the functions for buffers, one by layout family those for children. The arrays are sound
+One table by role has the functions for buffers, another by layout family the functions for children. The arrays are sound
 (`arrow.validate`); null slots may hold anything, and their offsets obey the format.
 """
 
@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -30,20 +31,14 @@ if TYPE_CHECKING:
 
 NDArray: TypeAlias = npt.NDArray[Any]
 
-_SPARSE = 2
-"""Variadic buffers are cut if less than one byte in this many lies between the first and last byte in use."""
+_SPARSE = 2  # variadic buffers are cut if less than one of so many bytes is between the first and last byte in use
 
 
-def as_buffer(values: NDArray) -> Buffer:
-    """Return the bytes of an array as a buffer (format ``B``), shared where they are contiguous."""
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-
-
-@of_seen
+@tolerate_unseen
 def compact(array: Array) -> Array:
     """Return the same slots with offset 0, all memory cut to them and nulls counted.
 
-    A bitmap without nulls is left out. Dictionaries stay as they are. O(length / 8) for the bitmap; O(length) where
+    A bitmap without nulls is left out. Dictionaries stay unchanged. O(length / 8) for the bitmap; O(length) where
     integers change.
     """
     null_count = array.count_nulls()
@@ -57,8 +52,8 @@ def compact(array: Array) -> Array:
     return CHILDREN[type(array.type)](array, same)
 
 
-def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Return the same slots, null also where a mask is false; types without a validity bitmap stay as they are."""
+def mask_array(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
+    """Return the same slots, null also where a mask is false; types without a validity bitmap stay unchanged."""
     validity = array_data.validity_mask(array)
     shown = mask if validity is None else mask & validity
     if (
@@ -73,7 +68,7 @@ def masked(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
 
 def _validity(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer | None:
     if buffer is None or array.null_count == 0:
-        return None
+        return None  # `compact` has counted the nulls
     return array_data.slice_bits(buffer, array.offset, array.length)
 
 
@@ -93,11 +88,7 @@ def _offsets(array: Array, _: BufferLayout, __: Buffer | None) -> Buffer:
     return as_buffer(offsets if offsets[0] == 0 else offsets - offsets[0])
 
 
-def _bytes(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer:
-    start, stop = used_range(array)
-    return memoryview(b"") if buffer is None else buffer[start:stop]
-
-
+# Cuts a buffer to the slots. Variadic buffers are cut together with the views into them.
 _BUFFERS: Mapping[Role, Callable[[Array, BufferLayout, Buffer | None], Buffer | None]] = {
     Role.VALIDITY: _validity,
     Role.DATA: _slots,
@@ -106,12 +97,11 @@ _BUFFERS: Mapping[Role, Callable[[Array, BufferLayout, Buffer | None], Buffer | 
     Role.SIZES: _slots,
     Role.TYPE_IDS: _slots,
     Role.VIEWS: _slots,
-    Role.BYTES: _bytes,
+    Role.BYTES: lambda array, _, buffer: (buffer or memoryview(b""))[slice(*range_in_use(array))],
 }
-"""Cuts a buffer to the slots. Variadic buffers are cut together with the views into them."""
 
 
-def used_range(array: Array) -> tuple[int, int]:
+def range_in_use(array: Array) -> tuple[int, int]:
     """Return the half-open range of bytes or elements that the value offsets of an array cover."""
     if not array.length:
         return 0, 0
@@ -123,15 +113,11 @@ def _part(child: Array, start: int, stop: int) -> Array:
     return compact(child.slice(start, stop - start))
 
 
-# Children: (the array as it was, the array with its buffers cut) -> the array with its children cut
+# Children: (the old array, the array with its buffers cut) -> the array with its children cut
 
 
 def _no_children(_: Array, same: Array) -> Array:
     return same
-
-
-def _list_children(array: Array, same: Array) -> Array:
-    return replace(same, children=(_part(array.children[0], *used_range(array)),))
 
 
 def _struct_children(array: Array, same: Array) -> Array:
@@ -152,7 +138,7 @@ def _list_view_children(array: Array, same: Array) -> Array:
     used = np.flatnonzero(sizes)
     start = int(positions[used].min()) if len(used) else 0
     stop = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
-    stop = min(max(stop, 0), child.length)  # of an unused value of a dictionary that was not validated
+    stop = min(max(stop, 0), child.length)  # in an unused value of a dictionary that was not validated
     start = min(max(start, 0), stop)
     validity, where, how_many = same.buffers
     if start > 0 or stop < child.length:
@@ -164,7 +150,7 @@ def _list_view_children(array: Array, same: Array) -> Array:
 def _dense_union_children(array: Array, same: Array) -> Array:
     assert isinstance(array.type, t.DenseUnion)
     type_ids, positions = array_data.type_ids(array), array_data.positions(array)
-    origin = np.zeros(128, positions.dtype)
+    origin = np.zeros(128, positions.dtype)  # by type id, at most 127
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
         member_positions = positions[type_ids == type_id]
@@ -174,7 +160,7 @@ def _dense_union_children(array: Array, same: Array) -> Array:
         origin[type_id] = start
         children.append(_part(child, start, stop))
     ids, where = same.buffers
-    if origin.any():
+    if origin.any():  # otherwise the buffer is shared
         where = as_buffer(positions - origin[type_ids])
     return replace(same, buffers=(ids, where), children=tuple(children))
 
@@ -186,8 +172,10 @@ def _runs(array: Array, same: Array) -> Array:
     if array.offset == 0 and start < stop and int(ends[stop - 1]) == array.length:
         return replace(same, children=(_part(run_ends, start, stop), _part(values, start, stop)))
     # Subtracted as int64: the last end fits its own type only after it is cut to the slice.
-    own = np.minimum(ends[start:stop].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
-    part = replace(run_ends, length=len(own), null_count=0, buffers=(None, as_buffer(own)), offset=0)
+    ends_of_slice = np.minimum(ends[start:stop].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
+    part = replace(
+        run_ends, length=len(ends_of_slice), null_count=0, buffers=(None, as_buffer(ends_of_slice)), offset=0
+    )
     return replace(same, children=(part, _part(values, start, stop)))
 
 
@@ -200,7 +188,8 @@ def runs_of(ends: NDArray, start: int, stop: int) -> tuple[int, int]:
 
 
 def _view_buffers(array: Array, same: Array) -> Array:
-    """Cut variadic buffers of which views use little: a slice would otherwise be written with all of their bytes."""
+    """Cut variadic buffers of which views use little."""
+    # A writer would otherwise write all bytes of the buffers for each slice.
     variadic = array.buffers[2:]
     total = sum(buffer.nbytes for buffer in variadic if buffer is not None)
     views = array_data.views(array)
@@ -223,6 +212,7 @@ def _view_buffers(array: Array, same: Array) -> Array:
     number[in_use] = np.arange(len(in_use), dtype=np.int32)
     moved = views.copy()
     if mask is not None:
+        # Null views would point into buffers that the array no longer has.
         moved[~mask] = np.zeros((), moved.dtype)
     moved["index"][used] = number[index]
     moved["offset"][used] = offset - start[index]
@@ -237,7 +227,7 @@ CHILDREN: Mapping[type[t.DataType], Callable[[Array, Array], Array]] = by_type(
         Family.FIXED_WIDTH: _no_children,
         Family.BINARY: _no_children,
         Family.VIEW: _view_buffers,
-        Family.LIST: _list_children,
+        Family.LIST: lambda array, same: replace(same, children=(_part(array.children[0], *range_in_use(array)),)),
         Family.LIST_VIEW: _list_view_children,
         Family.FIXED_SIZE_LIST: _fixed_size_list_children,
         Family.STRUCT: _struct_children,

@@ -1,13 +1,13 @@
 """Concatenate arrays and record batches of one type.
 
-Strategy
---------
+How it works
+------------
 The parts are compacted first. Then buffers are joined by their role, and all numbers that refer to slots or buffers
 of a part (value offsets, positions, buffer numbers, run ends, dictionary indices) grow by the slots or buffers
 before it. A number that no longer fits its type is a ValueError with the next step; no type is widened silently,
 because it belongs to the schema.
 
-Dictionaries that are the same object, or of which one begins with the other, are kept; others are concatenated.
+Of dictionaries that are the same object, or begin with one another, the longest is used; others are concatenated.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.array_data import Buffer
+from spark_arrow_ipc.arrow.array_data import Buffer, as_buffer
 from spark_arrow_ipc.arrow.equality import as_bits
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import LimitError
 
 NDArray: TypeAlias = npt.NDArray[Any]
 
 
 def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Return the rows of all batches as one batch; a single batch is returned as it is.
+    """Return the rows of all batches as one batch; a single batch is returned unchanged.
 
-    The schema is that of the first. The custom metadata is kept only if all batches have the same. ValueError without
+    The schema comes from the first. Custom metadata stays only if all batches have the same. ValueError without
     batches, if types differ, or if numbers do not fit their type (see `concat`).
     """
     if not batches:
@@ -60,9 +60,9 @@ def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     return RecordBatch(head.schema, tuple(columns), num_rows, head.custom_metadata if same_pairs else ())
 
 
-@of_seen
+@tolerate_unseen
 def concat(arrays: Sequence[Array]) -> Array:
-    """Return the slots of all arrays as one array; if only one of them has slots, it is returned as it is. O(bytes).
+    """Return the slots of all arrays as one array; the only one with slots is returned unchanged. O(bytes).
 
     ValueError without arrays, if types differ, if dictionaries that differ are ordered, or if value offsets, run ends
     or dictionary indices do not fit their type.
@@ -102,10 +102,6 @@ def _bits(parts: Sequence[Array], number: int) -> Buffer:
     return array_data.pack_bits(np.concatenate(bits))
 
 
-def _validity(parts: Sequence[Array], _: BufferLayout, number: int) -> Buffer | None:
-    return None if all(part.buffers[number] is None for part in parts) else _bits(parts, number)
-
-
 def _join_buffers(parts: Sequence[Array], row: BufferLayout, number: int) -> Buffer:
     if bit_width_of(parts[0].type, row) == 1:
         return _bits(parts, number)
@@ -114,6 +110,7 @@ def _join_buffers(parts: Sequence[Array], row: BufferLayout, number: int) -> Buf
 
 def _offsets(parts: Sequence[Array], _: BufferLayout, __: int) -> Buffer:
     moved = [array_data.value_offsets(part) for part in parts]
+    # Sums of Python integers and int64: the total must not wrap around in the type of the offsets.
     ends = np.cumsum([int(offsets[-1]) for offsets in moved])
     _require_fit(int(ends[-1]), moved[0].dtype, "value offsets", "concatenate fewer arrays or use the large type")
     return as_buffer(
@@ -126,8 +123,12 @@ def _require_fit(most: int, dtype: np.dtype[Any], what: str, advice: str) -> Non
         raise ValueError(f"expected {what} that fit {dtype}, found {most}; {advice}")
 
 
+# Joins buffers; positions and views still refer to their part, and are moved with the children
 _BUFFERS: Mapping[Role, Callable[[Sequence[Array], BufferLayout, int], Buffer | None]] = {
-    Role.VALIDITY: _validity,
+    # Absent only if no part has nulls: a part without a bitmap then gets ones.
+    Role.VALIDITY: lambda parts, _, number: (
+        None if all(p.buffers[number] is None for p in parts) else _bits(parts, number)
+    ),
     Role.DATA: _join_buffers,
     Role.OFFSETS: _offsets,
     Role.POSITIONS: _join_buffers,
@@ -136,10 +137,9 @@ _BUFFERS: Mapping[Role, Callable[[Sequence[Array], BufferLayout, int], Buffer | 
     Role.VIEWS: _join_buffers,
     Role.BYTES: _join_buffers,
 }
-"""Joins buffers; positions and views still refer to their own part and are moved with the children."""
 
 
-# Children, variadic buffers and dictionaries: (parts, array of joined buffers) -> the whole array
+# Children, variadic buffers and dictionaries: (parts, array of joined buffers) -> the complete array
 
 
 def _no_children(_: Sequence[Array], joined: Array) -> Array:
@@ -166,7 +166,7 @@ def _list_view(parts: Sequence[Array], joined: Array) -> Array:
 def _dense_union(parts: Sequence[Array], joined: Array) -> Array:
     assert isinstance(joined.type, t.DenseUnion)
     children = _children(parts, joined)
-    before = np.zeros((len(parts), 128), np.int64)
+    before = np.zeros((len(parts), 128), np.int64)  # by type id, at most 127
     for i, type_id in enumerate(joined.type.type_ids):
         before[:, type_id] = _before([part.children[i].length for part in parts])
     moved = [
@@ -186,7 +186,7 @@ def _runs(parts: Sequence[Array], joined: Array) -> Array:
     ends = [array_data.data_values(part.children[0]) for part in parts]
     _require_fit(joined.length, ends[0].dtype, "run ends", "concatenate fewer arrays or use wider run ends")
     before = _before([part.length for part in parts])
-    moved = np.concatenate([own + own.dtype.type(base) for own, base in zip(ends, before, strict=True)])
+    moved = np.concatenate([part + part.dtype.type(base) for part, base in zip(ends, before, strict=True)])
     run_ends = Array(parts[0].children[0].type, len(moved), 0, (None, as_buffer(moved)))
     return replace(joined, children=(run_ends, concat([part.children[1] for part in parts])))
 
@@ -195,6 +195,7 @@ def _views(parts: Sequence[Array], joined: Array) -> Array:
     before = _before([len(part.buffers) - 2 for part in parts])
     moved = array_data.views(joined).copy()
     base = np.repeat(before, [part.length for part in parts]).astype(np.int32)
+    # An inline view has bytes of its value at the place of the index.
     moved["index"] += np.where(moved["size"] > array_data.VIEW_INLINE_NBYTES, base, 0).astype(np.int32)
     variadic = (buffer for part in parts for buffer in part.buffers[2:])
     return replace(joined, buffers=(joined.buffers[0], as_buffer(moved), *variadic))
@@ -215,15 +216,13 @@ def _dictionary(parts: Sequence[Array], joined: Array) -> Array:
 
 
 def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
-    """Return one array with the values of all dictionaries, and the position of each dictionary in it.
-
-    A dictionary that continues the one before it, or is its beginning (as after a delta), costs nothing; values
-    that occur in two others occur twice, which the format allows.
-    """
+    """Return one array with the values of all dictionaries, and the position of each dictionary in it."""
+    # A dictionary that continues the one before it, or is its beginning (as after a delta), costs nothing. Values that
+    # two others share occur twice, which the format allows.
     distinct: list[Array] = []
     number_of: dict[int, int] = {}
     for dictionary in dictionaries:
-        if id(dictionary) in number_of:
+        if id(dictionary) in number_of:  # batches of one file share the object
             continue
         if distinct and _begins_alike(distinct[-1], dictionary):
             if dictionary.length > distinct[-1].length:
@@ -232,13 +231,13 @@ def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
             distinct.append(dictionary)
         number_of[id(dictionary)] = len(distinct) - 1
     before = _before([dictionary.length for dictionary in distinct])
-    whole = distinct[0] if len(distinct) == 1 else concat(distinct)
-    return whole, [int(before[number_of[id(dictionary)]]) for dictionary in dictionaries]
+    values = distinct[0] if len(distinct) == 1 else concat(distinct)
+    return values, [int(before[number_of[id(dictionary)]]) for dictionary in dictionaries]
 
 
 def _begins_alike(a: Array, b: Array) -> bool:
     length = min(a.length, b.length)
-    with suppress(LimitError):  # too many values to compare: both dictionaries are kept
+    with suppress(LimitError):  # too many values to compare: both dictionaries stay
         return equality.difference(as_bits(a.slice(0, length)), as_bits(b.slice(0, length))) is None
     return False
 

@@ -1,14 +1,13 @@
 """Rank the slots of an array, and sort rows by columns.
 
-Strategy
---------
-`ranks` gives each slot a number: equal values have equal numbers, and numbers are in the order of the values. Rows are
-then sorted, grouped and matched by integers, whatever the types are. There is one function for each layout family. Wide
-decimals compare word by word. Strings are refined eight bytes at a time: after each round only those remain that
-are equal so far and go on.
+How it works
+------------
+`ranks` gives each slot a number: equal values have equal numbers, and numbers are in the order of the values. Rows of all
+types are then sorted, grouped and matched by integers. Each layout family has one function. Wide decimals compare word by
+word. Strings are refined eight bytes at a time: after each round only strings remain that are equal so far and go on.
 
-Numbers, dates and times are integers already, and need no ranks to be sorted. Where the columns to sort by and the position of
-a row fit into 64 bits, they become one integer, and sorting these gives the positions: a fifth of the time of an indirect sort.
+Numbers, dates and times are integers already, and need no ranks to be sorted. Where the columns to sort by and the position
+of a row fit into 64 bits, they become one integer, and sorting these gives the positions in a fifth of the time.
 
 The order is Spark's: null before all values, NaN after all numbers, 0.0 equal to -0.0, strings by their bytes.
 """
@@ -28,24 +27,21 @@ from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
 from spark_arrow_ipc.arrow.kernels.take import take, take_rows
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import UnsupportedError
 
 _Numbers: TypeAlias = npt.NDArray[Any]
 _Slots: TypeAlias = npt.NDArray[np.int64]
 
-_KEY_NBYTES: Final = 8
-"""Bytes of a string that one round compares."""
+_KEY_NBYTES: Final = 8  # bytes of a string that one round compares
 
-_AT_ONCE: Final = 1 << 16
-"""Slots whose distinct values are found together: many columns soon have too many."""
+_AT_ONCE: Final = 1 << 16  # slots whose distinct values are computed together: many columns soon have too many
 
-_MOST_GAPS: Final = 4
-"""Places of the table for each key; keys that lie too far apart for it are sorted."""
+_MOST_GAPS: Final = 4  # places of the table for each key; keys that are too far apart for it are sorted
 
 
 def has_order(type_: t.DataType) -> bool:
-    """Return whether `ranks` takes arrays of a type: all scalars, dictionaries and runs of them."""
+    """Return whether `ranks` takes arrays of a type: scalars, and dictionaries and runs with scalar values."""
     if isinstance(type_, t.Dictionary):
         return has_order(type_.value)
     if isinstance(type_, t.RunEndEncoded):
@@ -53,7 +49,7 @@ def has_order(type_: t.DataType) -> bool:
     return type(type_) in _RANKS
 
 
-@of_seen
+@tolerate_unseen
 def ranks(array: Array) -> _Slots:
     """Return the rank of each slot among all slots, from 0 on; -1 for null. O(n log n), in numpy.
 
@@ -64,15 +60,14 @@ def ranks(array: Array) -> _Slots:
     return _RANKS[type(array.type)](array)
 
 
-def sorted_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
+def sort_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
     """Return the positions of rows in the order of columns, the first one first; equal rows keep their order.
 
-    Null is before all values, or after them if the order is descending. UnsupportedError if a type has no order. O(n
-    log n), in numpy.
+    Null is before all values, or after them if `descending`. UnsupportedError if a type has no order. O(n log n).
     """
     keys = [key for column in columns for key in _sort_keys(column)]
     if descending:
-        keys = [~key for key in keys]
+        keys = [~key for key in keys]  # reverses the order of all integers, and cannot overflow as a negation can
     positions = _sort_as_one(keys)
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False) if positions is None else positions
 
@@ -81,13 +76,13 @@ def _sort_keys(column: Array) -> list[_Numbers]:
     """Return integers in the order of the slots, the most significant first."""
     if (
         not has_order(column.type)
-        or _RANKS[type(column.type)] is not _fixed
+        or _RANKS[type(column.type)] is not _primitive
         or isinstance(column.type, t.FixedSizeBinary)
     ):
         return [ranks(column)]
     keys = _keys(array_data.data_values(column))
     valid = array_data.validity_mask(column)
-    # What lies under a null is not compared.
+    # The content of a null slot is not compared.
     return keys if valid is None else [valid.view(np.int8), *(key * valid for key in keys)]
 
 
@@ -117,14 +112,13 @@ def sort_batches(
 ) -> Iterator[RecordBatch]:
     """Yield the rows of all batches in the order of some columns, the first one first, `rows` at a time.
 
-    All are in memory: at least one, of one schema. If `descending`, nulls come last. UnsupportedError if the type of a
-    column has no order, or all rows do not fit value offsets of 32 bits.
+    UnsupportedError if the type of a column has no order, or all rows do not fit value offsets of 32 bits.
     """
     try:
         joined = concat_batches(batches)
     except ValueError as error:
         raise UnsupportedError(f"the rows cannot be sorted together: {error}; split them first") from error
-    order = sorted_rows([joined.columns[i] for i in columns], descending=descending)
+    order = sort_rows([joined.columns[i] for i in columns], descending=descending)
     for start in range(0, max(joined.num_rows, 1), rows):
         yield take_rows(joined, order[start : start + rows])
 
@@ -136,7 +130,7 @@ def distinct(array: Array) -> Array:
 
 
 class Matches(NamedTuple):
-    """Rows of two tables by their keys: those of both, in pairs, and those that one side has alone; all rising."""
+    """Rows of two tables by their keys: pairs of rows in both, and rows of one side only; all rising."""
 
     in_a: _Slots
     in_b: _Slots
@@ -155,15 +149,16 @@ def match_rows(a: Sequence[Array], b: Sequence[Array]) -> Matches:
     sides = together[:length], together[length:]
     times = [_occurrences(keys) for keys in sides]
     most = 1 + max((int(side.max()) for side in times if len(side)), default=0)
+    # A key and its occurrence as one number, so that equal keys match in order.
     codes = [keys * most + time for keys, time in zip(sides, times, strict=True)]
     _, in_a, in_b = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
     order = np.argsort(in_a)
-    only = [np.setdiff1d(np.arange(len(c)), found) for c, found in zip(codes, (in_a, in_b), strict=True)]
+    only = [np.setdiff1d(np.arange(len(c)), matched) for c, matched in zip(codes, (in_a, in_b), strict=True)]
     return Matches(in_a[order], in_b[order], *only)
 
 
 def _occurrences(keys: _Slots) -> _Slots:
-    """Return for each key how many equal ones come before it."""
+    """Return for each key the number of equal ones before it."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
@@ -173,7 +168,7 @@ def _occurrences(keys: _Slots) -> _Slots:
     return counts
 
 
-def _of_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
+def _rank_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
     """Return the ranks of the slots that are not null, and -1 for the others."""
     valid = array_data.validity_mask(array)
     if valid is None:
@@ -199,7 +194,7 @@ def _dense(keys: Sequence[_Numbers]) -> _Slots:
 
 
 def dense_ranks(keys: _Numbers) -> _Slots:
-    """Return the rank of each key among the different ones: from 0 on, int64. Keys are whole numbers or booleans."""
+    """Return the rank of each key among the distinct ones: from 0 on, int64. Keys are integers or booleans."""
     if not len(keys):
         return np.zeros(0, np.int64)
     keys = keys.view(np.uint8) if keys.dtype == np.bool_ else keys
@@ -215,46 +210,35 @@ def dense_ranks(keys: _Numbers) -> _Slots:
     return ranked
 
 
-def _null(array: Array) -> _Slots:
-    return np.full(array.length, -1, np.int64)
-
-
-def _bits(array: Array) -> _Slots:
+def _primitive(array: Array) -> _Slots:
     values = array_data.data_values(array)
-    return _of_valid(array, lambda slots: _dense([values[slots]]))
-
-
-def _fixed(array: Array) -> _Slots:
     if isinstance(array.type, t.FixedSizeBinary):
-        return _of_valid(array, lambda slots: _fixed_bytes(array, slots))
-    values = array_data.data_values(array)
-    return _of_valid(array, lambda slots: _dense(_keys(values[slots])))
+        width = array.type.byte_width
+        return _rank_valid(
+            array, lambda slots: _strings(values.reshape(-1), slots * width, np.full(len(slots), width, np.int64))
+        )
+    return _rank_valid(array, lambda slots: _dense(_keys(values[slots])))
 
 
 def _keys(values: _Numbers) -> list[_Numbers]:
     """Return integers in the order of numbers: one array, or one for each word."""
     names = values.dtype.names
-    if names is not None:  # words of a decimal from the highest on; the parts of an interval as they stand
+    if names is not None:  # words of a decimal from the highest on; the parts of an interval in their order
         words = sorted(names, reverse=True) if names[0].startswith("w") else names
         return [values[name] for name in words]
     if values.dtype.kind != "f":
         return [values]
     width = values.dtype.itemsize
     bits = array_data.comparable_floats(values).view(f"i{width}")
+    # The bits of floats are in order once the bits of negative numbers, except the sign, are inverted.
     sign = np.array(8 * width - 1, bits.dtype)
     return [bits ^ ((bits >> sign) & np.array(np.iinfo(bits.dtype).max, bits.dtype))]
-
-
-def _fixed_bytes(array: Array, slots: _Slots) -> _Slots:
-    rows = array_data.data_values(array)
-    width = rows.shape[1]
-    return _strings(rows.reshape(-1), slots * width, np.full(len(slots), width, np.int64))
 
 
 def _binary(array: Array) -> _Slots:
     offsets = array_data.value_offsets(array).astype(np.int64, copy=False)
     region = array_data.value_bytes(array)
-    return _of_valid(array, lambda slots: _strings(region, offsets[slots], offsets[slots + 1] - offsets[slots]))
+    return _rank_valid(array, lambda slots: _strings(region, offsets[slots], offsets[slots + 1] - offsets[slots]))
 
 
 def _views(array: Array) -> _Slots:
@@ -269,12 +253,12 @@ def _views(array: Array) -> _Slots:
         starts = np.where(is_long, begins[np.where(is_long, views["index"], 0)] + views["offset"], starts)
         return _strings(np.concatenate(regions), starts, lengths)
 
-    return _of_valid(array, key)
+    return _rank_valid(array, key)
 
 
 def _strings(region: _Numbers, starts: _Slots, lengths: _Slots) -> _Slots:
-    """Return the ranks of strings in a region of bytes. O(n log n) a round; a round costs what is still equal."""
-    ranks = np.zeros(len(starts), np.int64)  # the number of strings that are less, as far as it is known
+    """Return the ranks of strings in a region of bytes. O(n log n) a round, for the strings that are still equal."""
+    ranks = np.zeros(len(starts), np.int64)  # the number of strings that are less, by the bytes compared so far
     pending = np.arange(len(starts))
     padded = np.concatenate([region, np.zeros(_KEY_NBYTES, np.uint8)])
     windows = np.ndarray(len(padded) - _KEY_NBYTES + 1, "V8", padded.data, 0, strides=(1,))
@@ -282,7 +266,8 @@ def _strings(region: _Numbers, starts: _Slots, lengths: _Slots) -> _Slots:
     while len(pending):
         lengths_here = np.clip(lengths[pending] - done, 0, _KEY_NBYTES)
         where = np.where(lengths_here > 0, starts[pending] + done, 0)
-        keys = windows[where].view("<u8").byteswap()
+        keys = windows[where].view("<u8").byteswap()  # big-endian words are in the order of their bytes
+        # Bytes after the end of a string become zeros; a length less than another one decides between "a" and "a\0".
         unused = (8 * (_KEY_NBYTES - lengths_here)).astype(np.uint64)
         keys = np.where(lengths_here > 0, keys >> unused % 64 << unused % 64, 0)
         order = np.lexsort((lengths_here, keys, ranks[pending]))
@@ -305,7 +290,7 @@ def _dictionary(array: Array) -> _Slots:
     assert array.dictionary is not None
     of_values = ranks(array.dictionary)
     indices = array_data.data_values(array)
-    return _of_valid(array, lambda slots: of_values[indices[slots]])
+    return _rank_valid(array, lambda slots: of_values[indices[slots]])
 
 
 def _runs(array: Array) -> _Slots:
@@ -314,30 +299,30 @@ def _runs(array: Array) -> _Slots:
     return ranks(array.children[1])[run]
 
 
+# One function for each layout family whose values have an order
 _RANKS: Final[Mapping[type[t.DataType], Callable[[Array], _Slots]]] = by_type(
     {
-        Family.NULL: _null,
-        Family.BITS: _bits,
-        Family.FIXED_WIDTH: _fixed,
+        Family.NULL: lambda array: np.full(array.length, -1, np.int64),
+        Family.BITS: lambda array: _rank_valid(array, lambda slots: _dense([array_data.data_values(array)[slots]])),
+        Family.FIXED_WIDTH: _primitive,
         Family.BINARY: _binary,
         Family.VIEW: _views,
         Family.DICTIONARY: _dictionary,
         Family.RUN_END_ENCODED: _runs,
     }
 )
-"""One function for each layout family whose values have an order."""
 
 
 class DistinctValues:
-    """The distinct values of several arrays of one type, up to a number. Memory: O(most) values."""
+    """The distinct values of several arrays of one type, up to a maximum number. Memory: O(most) values."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: Array | None = None
-        self.count: int | None = 0  # distinct values so far; None once there are more than `most`
+        self.count: int | None = 0  # distinct values so far; None for more than `most`
 
     def add(self, array: Array) -> None:
-        """Add the values of an array, if there are not too many yet; UnsupportedError if the type has no order."""
+        """Add the values of an array, unless it has too many already; UnsupportedError if the type has no order."""
         for start in range(0, array.length, _AT_ONCE):
             if self.count is None:
                 return

@@ -1,10 +1,10 @@
 """Split, join and compact record batches, within budgets of rows and bytes.
 
-Strategy
---------
+How it works
+------------
 Splitting never copies: a part is a slice, with its offsets. Joining copies once, and only the rows that have to be
 joined. For a budget of bytes `measure` gives the bytes of any range of rows, and the longest part that fits is
-searched with a few dozen candidates at a time, so a part costs a few numpy calls, however many rows it has.
+searched with a few dozen candidates at a time, so a part of any size costs a few numpy calls.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from spark_arrow_ipc.arrow.measure import MOST, Measure, buffers_nbytes, measure
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import LimitError
 
-_CANDIDATES = 64
-"""Stops of a part that one round of the search tries."""
+_CANDIDATES = 64  # stops of a part that one round of the search tries
 
 
 def batch_nbytes(batch: RecordBatch) -> int:
@@ -33,8 +32,8 @@ class MostNbytes(NamedTuple):
     """The most decoded bytes that rows may take; more are a LimitError."""
 
     row: int | None = None  # a single row
-    # All rows together, beside the prices of slots once for each row: rows that share memory may stand for any number of
-    # bytes, and a reader of the slices would find no end.
+    # All rows together, without the price of one slot for each row: rows that share memory may stand for any number of
+    # bytes, and a reader of the slices would never reach the end.
     all: int | None = None
 
 
@@ -52,13 +51,12 @@ def split_rows(
 ) -> Iterator[RecordBatch]:
     """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
 
-    By default bytes are those of decoded values: dictionaries and runs count as the values that they stand for, so that
-    strings and binary values of a slice, converted in any way, fit 32-bit value offsets if `max_nbytes` does. Memory
-    that slots share counts for each, so slices of views and list-views may be smaller than the budget allows, never
-    larger. A batch within the budgets is yielded as it is. If not `decoded`, bytes are those of `batch_nbytes`, where a
-    slot of a dictionary is its index.
+    By default dictionaries and runs count as the values that they stand for, so that strings and binary values of a
+    slice, converted in any way, fit 32-bit value offsets if `max_nbytes` does. Memory that slots share counts for each,
+    so slices of views and list-views may be smaller than the budget allows, never larger. A batch within the budgets is
+    yielded unchanged. If not `decoded`, bytes are counted as in `batch_nbytes`, where a slot of a dictionary is its index.
 
-    `slot_nbytes` are for each column the bytes that a decoded slot costs, at every depth, beside those of its value.
+    `slot_nbytes` are for each column the bytes that a decoded slot costs, at every depth, in addition to its value.
     LimitError if rows take more than `most`; the rows before a single one are yielded first. ValueError if a budget is
     not positive.
     """
@@ -73,8 +71,9 @@ def split_rows(
     start = 0
     while start < batch.num_rows:
         stop = _longest(measures, start, min(start + max_rows, batch.num_rows), max_nbytes)
-        if most.row is not None and stop == start + 1:
-            _check_row(batch, measures, start, most.row)
+        if most.row is not None and stop == start + 1:  # a longer part is within `max_nbytes`, and so are its rows
+            row_nbytes = [_nbytes_of([of_column], start, stop) for of_column in measures]
+            _check(batch, row_nbytes, most.row, f"row {start:,} takes", "a row")
         yield _rows(batch, start, stop - start)
         start = stop
     if batch.num_rows == 0:
@@ -82,18 +81,13 @@ def split_rows(
 
 
 def _check_all(batch: RecordBatch, measures: list[Measure], prices: Sequence[int], most: int) -> None:
-    """Raise if all rows, decoded, take more than `most` bytes. How many rows there are does not matter."""
+    """Raise LimitError if all rows, decoded, take more than `most` bytes."""
+    # Without the price of a slot for each row: many rows are not refused for their number.
     rows = batch.num_rows
     excess_nbytes = [
         _nbytes_of([of_column], 0, rows) - rows * price for of_column, price in zip(measures, prices, strict=True)
     ]
     _check(batch, excess_nbytes, most, f"the {rows:,} rows take", "all rows of a batch")
-
-
-def _check_row(batch: RecordBatch, measures: list[Measure], row: int, most: int) -> None:
-    """Raise if a single row, decoded, takes more than `most` bytes."""
-    row_nbytes = [_nbytes_of([of_column], row, row + 1) for of_column in measures]
-    _check(batch, row_nbytes, most, f"row {row:,} takes", "a row")
 
 
 def _check(batch: RecordBatch, column_nbytes: list[int], most: int, subject: str, whose: str) -> None:
@@ -104,17 +98,18 @@ def _check(batch: RecordBatch, column_nbytes: list[int], most: int, subject: str
             f"{subject} {shown} once runs, dictionaries and shared elements are decoded, the budget of {whose} is "
             f"{most:,} (in Spark the option maxBatchBytes sets it); leave the column out, or raise it where this file is "
             "trusted",
-            field_path=batch.schema.names[column_nbytes.index(max(column_nbytes))],
+            field_path=batch.schema.names[column_nbytes.index(max(column_nbytes))],  # the one to leave out
         )
 
 
 def _rows(batch: RecordBatch, start: int, length: int) -> RecordBatch:
-    """Return a slice, or the batch itself if the slice is all of it."""
+    """Return a slice, or the batch itself for all of its rows."""
     return batch if length == batch.num_rows else batch.slice(start, length)
 
 
 def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) -> int:
     """Return the stop of the longest part from `start` on that is within `max_nbytes`; at most `most`."""
+    # All rows first, which most often fit; then the gap between what fits and what does not shrinks to a 64th each time.
     fits, candidates = start + 1, np.array([most])
     while True:
         starts = np.full(len(candidates), start)
@@ -133,12 +128,12 @@ def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) ->
 def rechunk(
     batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | None, joined_nbytes: int | None = None
 ) -> Iterator[RecordBatch]:
-    """Yield the rows of all batches, in order, in batches of a given size.
+    """Yield the rows of all batches, in order, in batches of a size.
 
     With only `rows`, every batch has exactly this number of rows, except for the last; batches that have more bytes
     than `joined_nbytes` together, used or not, are not joined to reach it. With `nbytes`, no batch has more decoded
     bytes (a single row may), nor more than `rows` rows, if given, which it has wherever the bytes allow. With neither,
-    batches are yielded as they are. A batch of the right size is not copied. Empty batches are dropped, unless all are
+    batches are yielded unchanged. A batch of the right size is not copied. Empty batches are dropped, unless all are
     empty: then the first is yielded.
 
     ValueError if a size is not positive, or batches cannot be joined (see `concat_batches`).
@@ -162,13 +157,14 @@ def rechunk(
 def _by_rows(
     batches: Iterable[RecordBatch], rows: int | None, joined_nbytes: int | None
 ) -> Iterator[list[RecordBatch]]:
-    """Yield lists of slices that have `rows` rows together; the last list, and one of too many bytes, may have fewer."""
+    """Yield lists of slices with `rows` rows together; the last list, and one with too many bytes, may have fewer."""
     if rows is None:
         yield from ([batch] for batch in batches)
         return
     parts: list[RecordBatch] = []
     held_rows = held = 0
     for batch in batches:
+        # The bytes of its buffers, used or not: they stay in memory until the parts are joined.
         size = 0 if joined_nbytes is None else sum(map(buffers_nbytes, batch.columns))
         if parts and joined_nbytes is not None and held + size > joined_nbytes:
             yield parts
@@ -182,7 +178,7 @@ def _by_rows(
             start += rows_to_take
             if held_rows == rows:
                 yield parts
-                parts, held_rows, held = [], 0, size
+                parts, held_rows, held = [], 0, size  # the rest of this batch still has all of its buffers
     if parts:
         yield parts
 

@@ -1,10 +1,10 @@
 """Take slots of an array by position, in any order.
 
-Strategy
---------
+How it works
+------------
 `take` has one function for each layout family. Slots of fixed width are one gather. With value offsets the slots are
-expanded to the elements or bytes that they cover, a megabyte of positions at a time. Of views and list-views
-only the views, or positions and sizes, are taken, and dictionaries stay whole (`with_used_values` cuts them).
+expanded to the elements or bytes that they cover, a megabyte of positions at a time. For views and list-views only the
+views, or positions and sizes, are gathered, and dictionaries stay complete (`with_used_values` cuts them).
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.array_data import Buffer
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+from spark_arrow_ipc.arrow.array_data import Buffer, as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import InvalidBodyError
 
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
 
+# Bytes of values that are gathered at once: each needs eight bytes of positions, which then fit a processor's cache
 _PIECE_NBYTES = 1 << 17
-"""Bytes of values that are gathered at once: each needs eight bytes of positions meanwhile, which a processor's cache holds."""
 
 
-@of_seen
+@tolerate_unseen
 def take(array: Array, slots: Slots) -> Array:
     """Return some slots of an array, in their order and as often as they occur, as a compact array. O(bytes).
 
@@ -43,7 +42,7 @@ def take(array: Array, slots: Slots) -> Array:
 
 
 def take_rows(batch: RecordBatch, rows: Slots) -> RecordBatch:
-    """Return the given rows of a batch, in that order, with its schema and custom metadata; ValueError as of `take`."""
+    """Return some rows of a batch, in their order, with its schema and custom metadata; ValueError as of `take`."""
     columns = tuple(take(column, rows) for column in batch.columns)
     return RecordBatch(batch.schema, columns, len(rows), batch.custom_metadata)
 
@@ -52,12 +51,13 @@ def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
     """Return ``start, start + 1, ...`` of each run, one run after another."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    # One `arange` plus the shift of each run, and not a call for each run
     positions = np.repeat(starts - (ends - lengths), lengths)
     positions += np.arange(total)
     return positions
 
 
-@of_seen
+@tolerate_unseen
 def with_used_values(array: Array) -> Array:
     """Return an array whose dictionaries, nested ones too, have only values in use, in their old order."""
     if array.children:
@@ -71,6 +71,7 @@ def with_used_values(array: Array) -> Array:
     used, inverse = np.unique(indices if mask is None else indices[mask], return_inverse=True)
     if len(used) == array.dictionary.length:
         return array
+    # Zeros under nulls
     moved = np.zeros(array.length, indices.dtype)
     moved[slice(None) if mask is None else mask] = inverse
     return replace(
@@ -88,14 +89,10 @@ def _validity(array: Array, slots: Slots) -> tuple[Buffer | None, int]:
         return None, 0
     bits = mask[slots]
     nulls = len(slots) - int(np.count_nonzero(bits))
-    return (array_data.pack_bits(bits) if nulls else None), nulls
+    return (array_data.pack_bits(bits) if nulls else None), nulls  # the format allows to leave it out
 
 
-def _null(array: Array, slots: Slots) -> Array:
-    return Array(array.type, len(slots), len(slots), ())
-
-
-def _fixed(array: Array, slots: Slots) -> Array:
+def _primitive(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     data = as_buffer(array_data.data_values(array)[slots])
     return Array(array.type, len(slots), nulls, (validity, data), (), array.dictionary)
@@ -112,7 +109,7 @@ def _runs(array: Array, slots: Slots, end: int) -> tuple[Slots, Slots, Buffer]:
     starts, stops = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
     lengths = stops - starts
     if min(starts.min(initial=0), lengths.min(initial=0)) < 0 or stops.max(initial=0) > end:
-        # They would be taken for memory to ask for.
+        # Their differences would become sizes of memory.
         expected = f"value offsets from 0 up to {end} that do not fall"
         raise InvalidBodyError(expected=expected, found="others, in an array that was not validated")
     new_offsets = np.zeros(len(slots) + 1, np.int64)
@@ -130,7 +127,7 @@ def _bytes(array: Array, slots: Slots) -> Array:
     gathered = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     start = done = 0
     while start < len(slots):
-        stop = max(int(np.searchsorted(ends, done + _PIECE_NBYTES, "right")), start + 1)
+        stop = max(int(np.searchsorted(ends, done + _PIECE_NBYTES, "right")), start + 1)  # one slot at least
         piece = slice(start, stop)
         gathered[done : ends[stop - 1]] = data[positions_of_runs(starts[piece], lengths[piece])]
         start, done = stop, int(ends[stop - 1])
@@ -193,6 +190,7 @@ def _run_end_encoded(array: Array, slots: Slots) -> Array:
     run_ends, values = array.children
     ends = array_data.data_values(run_ends)
     run = np.searchsorted(ends, slots + array.offset, "right")
+    # Neighbours of one run stay a run: the last slot of each ends it.
     last = np.flatnonzero(np.append(run[1:] != run[:-1], [True] * bool(len(run))))
     taken_ends = Array(run_ends.type, len(last), 0, (None, as_buffer((last + 1).astype(ends.dtype))))
     return Array(array.type, len(slots), 0, (), (taken_ends, take(values, run[last].astype(np.int64))))
@@ -200,9 +198,9 @@ def _run_end_encoded(array: Array, slots: Slots) -> Array:
 
 TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = by_type(
     {
-        Family.NULL: _null,
+        Family.NULL: lambda array, slots: Array(array.type, len(slots), len(slots), ()),
         Family.BITS: _bits,
-        Family.FIXED_WIDTH: _fixed,
+        Family.FIXED_WIDTH: _primitive,
         Family.BINARY: _bytes,
         Family.VIEW: _views,
         Family.LIST: _list,
@@ -212,7 +210,7 @@ TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = by_type(
         Family.SPARSE_UNION: _sparse_union,
         Family.DENSE_UNION: _dense_union,
         Family.RUN_END_ENCODED: _run_end_encoded,
-        Family.DICTIONARY: _fixed,
+        Family.DICTIONARY: _primitive,
     }
 )
 """One function for each layout family; a test proves that none is missing."""

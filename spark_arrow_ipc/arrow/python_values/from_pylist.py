@@ -1,11 +1,11 @@
 """Build arrays of Python values: the inverse of ``to_pylist``.
 
-Strategy
---------
-`BUILDERS` has one function for each type class: those of types without children are in `from_pylist_leaves`, those
-of nested types here, which build their children from flattened lists. They take the values that ``to_pylist``
-gives, and those that pyarrow's ``pa.array`` takes, with three differences: nothing is cut off silently (a fraction,
-a digit, a microsecond that the type cannot hold is a ValueError), unions can be built, and nanoseconds may be ints.
+How it works
+------------
+`BUILDERS` has one function for each type class: types without children are in `from_pylist_leaves`, nested types here,
+with children built from flattened lists. They take the values of ``to_pylist`` and of pyarrow's ``pa.array``, with three
+differences: nothing is cut off silently (a fraction, digit or microsecond that the type cannot hold is a ValueError),
+unions can be built, and nanoseconds may be ints.
 
 Null slots and padding bits are zero, validity is None without nulls, and null counts are exact.
 """
@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import (
     LEAVES,
     NATURAL_LEAVES,
     as_buffer,
-    signed_buffer,
+    offset_buffer,
     validity_of,
 )
 from spark_arrow_ipc.errors import unfit
@@ -41,8 +41,8 @@ def array(values: Sequence[Any], type_: t.DataType) -> Array:
     - Structs take a mapping (an absent key is a null), a tuple by position, or a list of (name, value) pairs;
       maps take a mapping or (key, value) pairs; lists any iterable except str, bytes and mappings.
     - Unions take ``(type_id, value)`` where the child of that id accepts the value. Any other value goes to the first
-      child whose ``to_pylist`` gives values of exactly its Python type, else to the first that accepts it; None
-      to the first nullable child. Use ``(type_id, value)`` wherever a value could be mistaken.
+      child whose ``to_pylist`` gives values of exactly its Python type, otherwise to the first that accepts it; None
+      to the first nullable child. Use ``(type_id, value)`` where several children accept a value.
     - Dictionaries have the distinct values in the order in which they first occur; None is a null index.
 
     Raises
@@ -59,6 +59,7 @@ _Values = list[Any]
 
 
 def _list(value: object, type_: t.DataType) -> list[Any]:
+    # Iterable, but never meant as a list
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable):
         raise TypeError(unfit("a list", type_, value))
     return list(value)
@@ -69,13 +70,8 @@ def _lists(values: _Values, type_: t.DataType) -> tuple[list[list[Any]], Array]:
     return lists, array([element for elements in lists for element in elements], type_.children[0].type)
 
 
-def _offset_list(values: _Values, type_: t.DataType) -> Array:
-    lists, child = _lists(values, type_)
-    return _with_offsets(values, type_, lists, child)
-
-
 def _with_offsets(values: _Values, type_: t.DataType, lists: list[list[Any]], child: Array) -> Array:
-    offsets = signed_buffer(accumulate(map(len, lists), initial=0), LAYOUTS[type(type_)].buffers[1].bit_width)
+    offsets = offset_buffer(accumulate(map(len, lists), initial=0), LAYOUTS[type(type_)].buffers[1].bit_width)
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, offsets), (child,))
 
@@ -84,8 +80,9 @@ def _list_view(values: _Values, type_: t.DataType) -> Array:
     lists, child = _lists(values, type_)
     bit_width = LAYOUTS[type(type_)].buffers[1].bit_width
     begins = accumulate(map(len, lists[:-1]), initial=0)
+    # Zeros under nulls: equal values give equal bytes
     positions = [0 if value is None else begin for value, begin in zip(values, begins, strict=False)]
-    buffers = (signed_buffer(positions, bit_width), signed_buffer(map(len, lists), bit_width))
+    buffers = (offset_buffer(positions, bit_width), offset_buffer(map(len, lists), bit_width))
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, *buffers), (child,))
 
@@ -145,11 +142,11 @@ def _pairs(value: object, type_: t.Map) -> list[Any]:
     return pairs
 
 
+# The Python type of the values from ``to_pylist``; types that stand for another type have no row
 _NATURAL: Mapping[type[t.DataType], type] = {
     **NATURAL_LEAVES,
     **by_type({Family.LIST: list, Family.LIST_VIEW: list, Family.FIXED_SIZE_LIST: list, Family.STRUCT: dict}),
 }
-"""The Python type of the values that ``to_pylist`` gives; no row for types that stand for another type."""
 
 
 def _natural(type_: t.DataType) -> type | None:
@@ -160,14 +157,14 @@ def _natural(type_: t.DataType) -> type | None:
 
 def _accepts(type_: t.DataType, value: object) -> bool:
     try:
-        array([value], type_)
+        array([value], type_)  # the builder itself: a second set of rules could differ from it
     except (TypeError, ValueError, OverflowError):
         return False
     return True
 
 
-def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
-    """Return the number of the child that takes a value, and the value for it."""
+def _choose_member(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
+    """Return the number of the child for a value of a union, and the child's value."""
     fields = type_.fields
     if value is None:
         return next((i for i, field in enumerate(fields) if field.nullable), 0), None
@@ -175,6 +172,7 @@ def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, An
         child = type_.type_ids.index(value[0])
         if _accepts(fields[child].type, value[1]):
             return child, value[1]
+    # A stable sort: of equally natural children the first one is tried first
     order = sorted(range(len(fields)), key=lambda i: _natural(fields[i].type) is not type(value))
     for child in order:
         if _accepts(fields[child].type, value):
@@ -185,7 +183,7 @@ def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, An
 def _union(values: _Values, type_: t.SparseUnion | t.DenseUnion) -> tuple[list[tuple[int, Any]], memoryview]:
     if values and not type_.fields:
         raise ValueError(unfit("no values", type_, values[0]))
-    chosen = [_chosen(value, type_) for value in values]
+    chosen = [_choose_member(value, type_) for value in values]
     return chosen, as_buffer(np.array([type_.type_ids[child] for child, _ in chosen], np.int8))
 
 
@@ -208,17 +206,19 @@ def _dense_union(values: _Values, type_: t.DataType) -> Array:
         positions.append(len(values_by_member[child]))
         values_by_member[child].append(value)
     children = tuple(array(slots, field.type) for slots, field in zip(values_by_member, type_.fields, strict=True))
-    return Array(type_, len(values), 0, (type_ids, signed_buffer(positions, 32)), children)
+    return Array(type_, len(values), 0, (type_ids, offset_buffer(positions, 32)), children)
 
 
 def _dictionary(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Dictionary)
     present = [value for value in values if value is not None]
+    # Compared in Arrow, and not in Python, where 1 == True and NaN differs from itself.
     first = first_equal(array(present, type_.value))
     distinct = np.flatnonzero(first == np.arange(len(present)))
     most = 2 ** (type_.index.bit_width - type_.index.signed)
     if len(distinct) > most:
         raise ValueError(f"expected at most {most:,} different values for {type_}, found {len(distinct):,}")
+    # The first occurrences rise, so that their ranks are the indices
     numbers = iter(np.searchsorted(distinct, first).tolist())
     slots = array([None if value is None else next(numbers) for value in values], type_.index)
     dictionary = array([present[i] for i in distinct], type_.value)
@@ -227,7 +227,7 @@ def _dictionary(values: _Values, type_: t.DataType) -> Array:
 
 def _run_end_encoded(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.RunEndEncoded)
-    slots = as_bits(array(values, type_.values.type))
+    slots = as_bits(array(values, type_.values.type))  # runs of equal bits: 0.0 and -0.0 must stay
     before = np.arange(max(len(values) - 1, 0))
     last = np.append(differ(slots, before, slots, before + 1), [True] * bool(values)).nonzero()[0]
     runs = array([int(i) + 1 for i in last], type_.run_ends.type), array([values[i] for i in last], type_.values.type)
@@ -238,7 +238,7 @@ BUILDERS: Mapping[type[t.DataType], Callable[[_Values, Any], Array]] = {
     **LEAVES,
     **by_type(
         {
-            Family.LIST: _offset_list,
+            Family.LIST: lambda values, type_: _with_offsets(values, type_, *_lists(values, type_)),
             Family.LIST_VIEW: _list_view,
             Family.FIXED_SIZE_LIST: _fixed_size_list,
             Family.STRUCT: _struct,

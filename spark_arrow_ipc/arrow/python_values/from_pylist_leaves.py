@@ -1,7 +1,5 @@
 """Build arrays of the types without children from Python values.
 
-Strategy
---------
 `LEAVES` has one function for each type class; `from_pylist.array` calls them. The values are a list with None for
 null; a null slot becomes zeros, so that equal values give equal bytes.
 """
@@ -37,10 +35,10 @@ def as_buffer(values: npt.NDArray[Any]) -> memoryview:
     return memoryview(values.tobytes())
 
 
-def signed_buffer(values: Iterable[int], bit_width: int) -> memoryview:
+def offset_buffer(values: Iterable[int], bit_width: int) -> memoryview:
     """Return signed integers of a bit width as a buffer.
 
-    ValueError if a number does not fit: for example, all elements together are too many for 32-bit value offsets.
+    ValueError if a number does not fit: all elements together are too many for 32-bit value offsets.
     """
     numbers = list(values)
     most = MAX_OFFSET[bit_width]
@@ -56,7 +54,7 @@ def validity_of(values: _Values) -> tuple[memoryview | None, int]:
     return (array_data.pack_bits(valid) if null_count else None), null_count
 
 
-def _fixed(values: _Values, type_: t.DataType, data: memoryview) -> Array:
+def _primitive(values: _Values, type_: t.DataType, data: memoryview) -> Array:
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, data))
 
@@ -72,14 +70,15 @@ def _bool(values: _Values, type_: t.DataType) -> Array:
     for value in values:
         if value is not None and not isinstance(value, (bool, np.bool_)):
             raise TypeError(unfit("a bool", type_, value))
-    return _fixed(values, type_, array_data.pack_bits([bool(value) for value in values]))
+    return _primitive(values, type_, array_data.pack_bits([bool(value) for value in values]))
 
 
 def _whole(value: object, type_: t.DataType) -> int:
-    """Return the integer of any integer type, or of a float or Decimal without a fraction."""
-    if isinstance(value, (bool, np.bool_)):
+    """Return the value of any integer type, or of a float or Decimal without a fraction, as an int."""
+    if isinstance(value, (bool, np.bool_)):  # an int to Python, and here most often a mistake
         raise TypeError(unfit("an integer", type_, value))
     if isinstance(value, (float, np.floating, Decimal)):
+        # Before `int`, which raises other errors for infinity and NaN
         if not np.isfinite(float(value)) or value != (number := int(value)):
             raise ValueError(unfit("a whole number", type_, value))
         return number
@@ -90,7 +89,7 @@ def _whole(value: object, type_: t.DataType) -> int:
 
 
 def _int(values: _Values, type_: t.DataType) -> Array:
-    return _fixed(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), _whole))
+    return _primitive(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), _whole))
 
 
 def _int_buffer(
@@ -105,18 +104,19 @@ def _int_buffer(
 
 
 def _temporal(convert: Callable[[Any, Any], int]) -> Callable[[_Values, t.DataType], Array]:
+    # An int is a raw count, so that values survive that `datetime` cannot hold.
     def units(value: object, type_: t.DataType) -> int:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             return int(value)
         return convert(value, type_)
 
     def build(values: _Values, type_: t.DataType) -> Array:
-        return _fixed(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), units))
+        return _primitive(values, type_, _int_buffer(values, type_, array_data.dtype_of(type_), units))
 
     return build
 
 
-_MANTISSA_BITS = (11, 24, 53)
+_MANTISSA_BITS = (11, 24, 53)  # by precision: larger ints would be rounded
 
 
 def _float(values: _Values, type_: t.DataType) -> Array:
@@ -124,7 +124,7 @@ def _float(values: _Values, type_: t.DataType) -> Array:
     numbers = [0.0 if value is None else _real(value, type_) for value in values]
     # A number above the largest one of the type becomes infinity, as in pyarrow and C.
     with np.errstate(over="ignore"):
-        return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(array_data.dtype_of(type_))))
+        return _primitive(values, type_, as_buffer(np.array(numbers, np.float64).astype(array_data.dtype_of(type_))))
 
 
 def _real(value: object, type_: t.FloatingPoint) -> float:
@@ -141,9 +141,10 @@ def _real(value: object, type_: t.FloatingPoint) -> float:
 def _decimal(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Decimal)
     nbytes = type_.bit_width // 8
-    numbers = (0 if value is None else scalars.unscaled(value, type_) for value in values)
+    numbers = (0 if value is None else scalars.to_unscaled_int(value, type_) for value in values)
+    # Arrays in memory have the byte order of this machine
     data = b"".join(number.to_bytes(nbytes, sys.byteorder, signed=True) for number in numbers)
-    return _fixed(values, type_, memoryview(data))
+    return _primitive(values, type_, memoryview(data))
 
 
 def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
@@ -159,7 +160,7 @@ def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
         for i, name in enumerate(names):
             column = [(zero if value is None else value)[i] for value in values]
             data[name] = np.frombuffer(_int_buffer(column, type_, dtype[name], _whole), dtype[name], len(column))
-        return _fixed(values, type_, as_buffer(data))
+        return _primitive(values, type_, as_buffer(data))
 
     return build
 
@@ -175,7 +176,7 @@ def text_bytes(value: object, type_: t.DataType) -> bytes:
         if isinstance(value, (bytes, bytearray, memoryview)):
             raw = bytes(value)
             if type(type_) in t.UTF8_CLASSES:
-                raw.decode("utf-8")
+                raw.decode("utf-8")  # only to refuse other bytes
             return raw
     except UnicodeError as error:
         raise ValueError(unfit("a string that UTF-8 can hold", type_, value)) from error
@@ -185,7 +186,7 @@ def text_bytes(value: object, type_: t.DataType) -> bytes:
 def _binary(values: _Values, type_: t.DataType) -> Array:
     parts = [b"" if value is None else text_bytes(value, type_) for value in values]
     bit_width = next(b.bit_width for b in LAYOUTS[type(type_)].buffers if b.role is Role.OFFSETS)
-    offsets = signed_buffer(accumulate(map(len, parts), initial=0), bit_width)
+    offsets = offset_buffer(accumulate(map(len, parts), initial=0), bit_width)
     validity, null_count = validity_of(values)
     return Array(type_, len(values), null_count, (validity, offsets, memoryview(b"".join(parts))))
 
@@ -197,11 +198,11 @@ def _fixed_size_binary(values: _Values, type_: t.DataType) -> Array:
     for part in parts:
         if len(part) != width:
             raise ValueError(unfit(f"{width} bytes", type_, part))
-    return _fixed(values, type_, memoryview(b"".join(parts)))
+    return _primitive(values, type_, memoryview(b"".join(parts)))
 
 
 def _binary_view(values: _Values, type_: t.DataType) -> Array:
-    """Build views; values longer than 12 bytes are joined in variadic buffers of up to 2 GiB."""
+    """Build views, with values longer than 12 bytes in variadic buffers of up to 2 GiB."""
     views = np.zeros(len(values), array_data.VIEW)
     # The 12 bytes of a view after its size: the inline value, or prefix, index and offset.
     rest = views.view([("size", np.int32), ("inline", f"V{array_data.VIEW_INLINE_NBYTES}")])["inline"]
@@ -215,7 +216,7 @@ def _binary_view(values: _Values, type_: t.DataType) -> Array:
             continue
         if len(part) > MAX_OFFSET[32]:
             raise ValueError(unfit(f"at most {MAX_OFFSET[32]:,} bytes", type_, f"{len(part):,} bytes"))
-        if len(part) > room:
+        if len(part) > room:  # an offset in a view has 31 bits
             buffers.append([])
             room = MAX_OFFSET[32]
         views[i] = (len(part), part[:4], len(buffers) - 1, MAX_OFFSET[32] - room)
@@ -259,4 +260,4 @@ NATURAL_LEAVES: Mapping[type[t.DataType], type] = {
     **by_type({Family.BINARY: bytes, Family.VIEW: bytes}),
     **dict.fromkeys(t.UTF8_CLASSES, str),
 }
-"""The Python type of the values that ``to_pylist`` gives for a type class without children."""
+"""The Python type of the values from ``to_pylist`` by type class, for classes without children."""

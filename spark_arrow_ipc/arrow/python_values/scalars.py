@@ -1,11 +1,8 @@
 """Convert dates, times, timestamps, durations and decimals from and to Python values.
 
-Strategy
---------
-To Python, no value raises and none is lost: one that `datetime` cannot hold (a year outside 1 to 9999, a time
+To Python, no value raises and none is lost: a value that `datetime` cannot hold (a year outside 1 to 9999, a time
 outside the day, nanoseconds between two microseconds) becomes the raw count, an `int`. To Arrow, every value is exact
-or a ValueError, and an `int` is taken as the raw count, so every value survives both ways. Decimals of 32 to
-256 bits are exact.
+or a ValueError, and an `int` is a raw count, so every value survives both ways. Decimals of 32 to 256 bits are exact.
 """
 
 from __future__ import annotations
@@ -38,19 +35,18 @@ _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 
 
 def zone(name: str) -> tzinfo:
-    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for an unknown one.
-
-    UTC keeps the instant, which is what the file holds; the zone is only for showing it.
-    """
+    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for an unknown one."""
+    # UTC preserves the instant, which the file holds: the zone only affects its display.
     fixed = _FIXED_OFFSET.fullmatch(name)
     if fixed is not None:
         sign, hours, minutes = fixed.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        # `timezone` takes less than a day
         return timezone(-offset if sign == "-" else offset) if offset < timedelta(days=1) else UTC
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # The name comes from a file: it may be no zone, an impossible path, or a directory of the zone database.
+        # The name comes from a file: it may be any text, an impossible path, or a directory of the zone database.
         return UTC
 
 
@@ -66,9 +62,9 @@ def _or_raw(
 
 
 def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
-    """Return dates; the day that contains a date64; the raw count outside the years 1 to 9999."""
+    """Return dates, for a date64 its day; the raw count outside the years 1 to 9999."""
     per_day = 1 if type_.unit is DateUnit.DAY else _DAY_MILLISECONDS
-    days = values // per_day
+    days = values // per_day  # floor division: a moment before 1970 belongs to the day before
 
     def convert(fitting: _Int64s) -> list[Any]:
         return list((fitting // per_day).astype("M8[D]").tolist())
@@ -79,7 +75,7 @@ def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
 def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
     """Return times of day; the raw count outside the day or between two microseconds."""
     per_second = type_.unit.per_second
-    wide = values.astype(np.int64)
+    wide = values.astype(np.int64)  # the product of a fraction and 1,000,000 needs 64 bits
 
     def convert(fitting: _Int64s) -> list[Any]:
         seconds, fraction = np.divmod(fitting, per_second)
@@ -93,10 +89,7 @@ def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
 
 
 def timestamps(values: npt.NDArray[Any], type_: Timestamp) -> list[datetime | int]:
-    """Return datetimes, aware in the type's zone if it has one.
-
-    The raw count between two microseconds or, in that zone, outside the years 1 to 9999.
-    """
+    """Return datetimes, aware in any zone; the raw count between two microseconds or outside the years 1 to 9999."""
     per_second = type_.unit.per_second
 
     def convert(fitting: _Int64s) -> list[Any]:
@@ -117,7 +110,7 @@ def _aware(naive: list[Any], values: npt.NDArray[Any], tz: tzinfo) -> list[datet
             is_datetime = isinstance(value, datetime)
             aware.append(value.replace(tzinfo=UTC).astimezone(tz) if is_datetime else value)
         except OverflowError:
-            # In UTC the year is 1 to 9999, in the zone it is not.
+            # The year is 1 to 9999 in UTC only.
             aware.append(int(values[i]))
     return aware
 
@@ -185,11 +178,11 @@ def _exact(microseconds: int, value: object, type_: Time | Timestamp | Duration)
     return units
 
 
+# Never rounds, whatever the decimal context of the thread is
 _EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-"""Never rounds, whatever the decimal context of the thread is."""
 
 
-def unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
+def to_unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
     """Return the DATA slots of a decimal, or any integers, as Python integers; ``w0`` is the lowest word."""
     if words.dtype.names is None:
         return list(words.tolist())
@@ -204,10 +197,10 @@ def unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
 def decimals(words: npt.NDArray[Any], type_: t.Decimal) -> list[Decimal]:
     """Return ``unscaled * 10**-scale`` for each slot, exactly, with the type's scale as its exponent."""
     exponent = Decimal(-type_.scale)
-    return [_EXACT.scaleb(Decimal(value), exponent) for value in unscaled_ints(words)]
+    return [_EXACT.scaleb(Decimal(value), exponent) for value in to_unscaled_ints(words)]
 
 
-def unscaled(value: object, type_: t.Decimal) -> int:
+def to_unscaled_int(value: object, type_: t.Decimal) -> int:
     """Return the unscaled integer of a Decimal or int; TypeError for any other value.
 
     ValueError if the value has more decimals than the scale or more digits than the precision, or is not finite.
@@ -219,14 +212,15 @@ def unscaled(value: object, type_: t.Decimal) -> int:
         raise ValueError(unfit("a finite number", type_, value))
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    if not number:
+    if not number:  # a zero may have any exponent
         return 0
     shift = exponent + type_.scale
-    # Checked before a power of ten is computed: an exponent may be of any size.
+    # Before a power of ten is computed: an exponent may be of any size.
     if len(digits) + shift > type_.precision:
         raise ValueError(unfit(f"at most {type_.precision} digits", type_, value))
     significant = int("".join(map(str, digits)))
     if shift < 0:
+        # Bounded for the same reason: a higher power leaves a remainder as well.
         power: int = 10 ** min(-shift, len(digits) + 1)
         significant, rest = divmod(significant, power)
         if rest:

@@ -1,14 +1,14 @@
 """Convert arrays to lists of Python values, like pyarrow's ``to_pylist``.
 
-Strategy
---------
-`TO_PYLIST` has one function for each layout family or, where the meaning of a value counts, for a type class. Each
-converts whole buffers at once where numpy can, and each child once, only in the range that the slots of its parent
-use. A null slot is None whatever the buffers hold under it.
+How it works
+------------
+`TO_PYLIST` has one function for each layout family or, where the meaning of a value matters, for a type class. Each
+converts complete buffers at once where numpy can, and each child once, only in the range that the slots of its parent
+use. A null slot is None, whatever the buffers hold under it.
 
-Where pyarrow raises or loses a value, this gives one: a value that `datetime` cannot hold is an int of raw units
-(`scalars`), and a struct with a name that occurs twice keeps its last field. The array need not have been
-validated: a position outside its target, or a string that is not UTF-8, is an InvalidBodyError.
+pyarrow raises or loses some values that are returned here: a value that `datetime` cannot hold is an int of raw units
+(`scalars`), and a struct with a name that occurs twice has its last field. The array need not be validated: a position
+outside its target, or a string that is not UTF-8, is an InvalidBodyError.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
 from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import scalars
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converters], list[Any]]]"
 """One function a type class, from an array and all these functions (for its children) to values."""
 
 
-@of_seen
+@tolerate_unseen
 def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[Any]:
     """Return the slots as Python values. Costs Python time a slot.
 
-    `converters` replaces functions of `TO_PYLIST` (`to_text` does); without it, values are these:
+    `converters` replaces `TO_PYLIST`, as in `to_text`; without it, values are these:
 
     ======================================== =====================================================
     Null, Bool, Int, FloatingPoint           None, bool, int, float
@@ -63,10 +63,6 @@ def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[An
     return converters[type(array.type)](array, converters)
 
 
-def _nulls(array: ArrayData, _: Converters) -> list[Any]:
-    return [None] * array.length
-
-
 def _with_nulls(array: ArrayData, values: list[Any]) -> list[Any]:
     mask = array_data.validity_mask(array)
     if mask is not None:
@@ -88,6 +84,7 @@ def leaves(convert: Callable[[array_data.NDArray, Any], list[Any]]) -> Callable[
     """Return the converter of a fixed-width type, by a function from its raw values."""
 
     def to_values(array: ArrayData, _: Converters) -> list[Any]:
+        # Null slots are converted too: a few wrong values cost less than a gather
         return _with_nulls(array, convert(array_data.data_values(array), array.type))
 
     return to_values
@@ -104,7 +101,7 @@ def _range(low: int, high: int, length: int, what: str) -> None:
 
 
 def _ranges(array: ArrayData, available: int) -> tuple[int, int, Iterator[tuple[int, int, bool]]]:
-    """Return the range of bytes or elements of all slots; the range of each slot in it, and its validity."""
+    """Return the start and stop of the bytes or elements of all slots, and for each slot its range in them and validity."""
     offsets = array_data.value_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
     _range(first, last, available, "value_offsets")
@@ -130,13 +127,14 @@ def _binary(array: ArrayData, _: Converters) -> list[Any]:
 
 def _utf8(array: ArrayData, _: Converters) -> list[Any]:
     region, ranges = _byte_region(array)
+    # In ASCII value offsets count characters too: one call decodes all strings.
     if region.isascii():
         characters = region.decode("ascii")
         return [characters[begin:end] if valid else None for begin, end, valid in ranges]
-    return _decoded([region[begin:end] if valid else None for begin, end, valid in ranges])
+    return _decode_utf8([region[begin:end] if valid else None for begin, end, valid in ranges])
 
 
-def _decoded(values: list[bytes | None]) -> list[Any]:
+def _decode_utf8(values: list[bytes | None]) -> list[Any]:
     try:
         return [None if value is None else value.decode("utf-8") for value in values]
     except UnicodeDecodeError as error:
@@ -163,20 +161,16 @@ def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
 
 
 def _check_view_nbytes(array: ArrayData, raw: bytes, buffers: list[memoryview]) -> None:
-    """Refuse views that share bytes so much that copies of all of them would take far more memory than they do."""
+    """Refuse views that share bytes so much that copies would take far more memory than the views."""
     nbytes = int(measure(array, decoded=False)(np.array([0]), np.array([array.length]))[0])
     most = max(_FREE_VIEW_NBYTES, _VIEWS_A_BYTE * (len(raw) + sum(buffer.nbytes for buffer in buffers)))
     if nbytes > most:
         raise LimitError(f"views that share bytes stand for {nbytes:,} bytes, the budget is {most:,}; read fewer rows")
 
 
+# Bytes that all views of an array may point at: the first number at least, and the second for each byte of the array
 _FREE_VIEW_NBYTES = 1 << 28
 _VIEWS_A_BYTE = 8
-"""Bytes that all views of an array may point at: these at least, and these for each byte of the array."""
-
-
-def _utf8_view(array: ArrayData, _: Converters) -> list[Any]:
-    return _decoded(_binary_view(array, _))
 
 
 def _list(array: ArrayData, converters: Converters) -> list[Any]:
@@ -197,12 +191,13 @@ def _list_view(array: ArrayData, converters: Converters) -> list[Any]:
     # As Python integers: the sum of two offsets of a file may not fit 64 bits.
     high = max(map(sum, zip(begins[used].tolist(), counts[used].tolist(), strict=True)), default=low)
     _range(low, high, child.length, "list-view elements")
+    # One range if most of its elements are in use, otherwise only the ranges in use.
     if high - low <= _DENSE * int(counts[used].sum()):
         elements = to_pylist(child.slice(low, high - low), converters)
         begins = begins - low
     elif used.any():
         starts, stops = _join_ranges(begins[used], begins[used] + counts[used])
-        elements = _of_ranges(child, starts, stops, converters)
+        elements = _convert_ranges(child, starts, stops, converters)
         before = np.cumsum(stops - starts) - (stops - starts)
         number = np.maximum(np.searchsorted(starts, begins, "right") - 1, 0)
         begins = begins - starts[number] + before[number]
@@ -230,7 +225,7 @@ def _columns(array: ArrayData, converters: Converters) -> list[list[Any]]:
 
 def _struct(array: ArrayData, converters: Converters) -> list[Any]:
     names = [field.name for field in array.type.children]
-    if not names:
+    if not names:  # `zip` of no columns would give no rows
         return _with_nulls(array, [{} for _ in range(array.length)])
     rows = zip(*_columns(array, converters), strict=True)
     return _with_nulls(array, [dict(zip(names, row, strict=True)) for row in rows])
@@ -256,7 +251,7 @@ def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
     for number, child in enumerate(array.children):
         slots = np.flatnonzero(chosen == number)
         for i, value in zip(
-            slots.tolist(), _taken(child, begins[slots], "dense union positions", converters), strict=True
+            slots.tolist(), _take_values(child, begins[slots], "dense union positions", converters), strict=True
         ):
             values[i] = value
     return values
@@ -264,7 +259,7 @@ def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
 
 def _members(array: ArrayData) -> array_data.NDArray:
     assert isinstance(array.type, (t.SparseUnion, t.DenseUnion))
-    children = np.full(256, -1, np.int16)
+    children = np.full(256, -1, np.int16)  # for every byte: an unknown type id has a row too, and is refused below
     children[list(array.type.type_ids)] = range(len(array.type.type_ids))
     type_ids = array_data.type_ids(array)
     chosen: array_data.NDArray = children[type_ids.view(np.uint8)]
@@ -274,8 +269,8 @@ def _members(array: ArrayData) -> array_data.NDArray:
     return chosen
 
 
-def _taken(array: ArrayData, indices: array_data.NDArray, what: str, converters: Converters) -> list[Any]:
-    """Return the values at the given positions; converts hardly more than those."""
+def _take_values(array: ArrayData, indices: array_data.NDArray, what: str, converters: Converters) -> list[Any]:
+    """Return the values at some positions, converting few others."""
     if not len(indices):
         return []
     low, high = int(indices.min()), int(indices.max()) + 1
@@ -285,31 +280,30 @@ def _taken(array: ArrayData, indices: array_data.NDArray, what: str, converters:
         return [values[i - low] for i in indices.tolist()]
     used = np.unique(indices.astype(np.int64))
     starts, stops = _join_ranges(used, used + 1)
-    values = _of_ranges(array, starts, stops, converters)
-    # The place of each position in the values, which lie range after range.
+    values = _convert_ranges(array, starts, stops, converters)
+    # The position of each index in the values, which follow one another range by range.
     before = np.cumsum(stops - starts) - (stops - starts)
     number = np.searchsorted(starts, indices, "right") - 1
     return [values[i] for i in (before[number] + indices - starts[number]).tolist()]
 
 
-_DENSE = 8
-"""Elements that are converted for each one in use, rather than looking for those in use."""
+_DENSE = 8  # elements converted for each one in use: with more, a search for the ones in use is faster
 
 
 def _join_ranges(
     starts: array_data.NDArray, stops: array_data.NDArray
 ) -> tuple[array_data.NDArray, array_data.NDArray]:
-    """Return disjoint ranges that cover the given ones, ascending; ranges that nearly touch are one."""
+    """Return ascending, disjoint ranges that cover others; ranges that nearly touch become one."""
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(stops[order])
     apart = np.flatnonzero(starts[1:] > reach[:-1] + _DENSE) + 1
     return starts[np.append(0, apart)], reach[np.append(apart - 1, len(reach) - 1)]
 
 
-def _of_ranges(
+def _convert_ranges(
     array: ArrayData, starts: array_data.NDArray, stops: array_data.NDArray, converters: Converters
 ) -> list[Any]:
-    """Return the values of ranges, one after the other."""
+    """Return the values of ranges, in their order."""
     values: list[Any] = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         values += to_pylist(array.slice(start, stop - start), converters)
@@ -320,17 +314,18 @@ def _run_end_encoded(array: ArrayData, converters: Converters) -> list[Any]:
     run_ends, values = array.children
     ends = array_data.data_values(run_ends)
     runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
-    return _taken(values, runs, "run ends that reach", converters)
+    return _take_values(values, runs, "run ends that reach", converters)
 
 
 def _dictionary(array: ArrayData, converters: Converters) -> list[Any]:
     assert array.dictionary is not None
     indices, mask = array_data.data_values(array), array_data.validity_mask(array)
     if mask is None:
-        return _taken(array.dictionary, indices, "dictionary indices", converters)
+        return _take_values(array.dictionary, indices, "dictionary indices", converters)
     values: list[Any] = [None] * array.length
-    taken = _taken(array.dictionary, indices[mask], "dictionary indices", converters)
-    for i, value in zip(np.flatnonzero(mask).tolist(), taken, strict=True):
+    # Indices under nulls may be anything
+    valid_values = _take_values(array.dictionary, indices[mask], "dictionary indices", converters)
+    for i, value in zip(np.flatnonzero(mask).tolist(), valid_values, strict=True):
         values[i] = value
     return values
 
@@ -338,7 +333,7 @@ def _dictionary(array: ArrayData, converters: Converters) -> list[Any]:
 TO_PYLIST: Converters = {
     **by_type(
         {
-            Family.NULL: _nulls,
+            Family.NULL: lambda array, _: [None] * array.length,
             Family.BITS: _plain,
             Family.BINARY: _binary,
             Family.VIEW: _binary_view,
@@ -365,7 +360,7 @@ TO_PYLIST: Converters = {
     t.FixedSizeBinary: leaves(_fixed_bytes),
     t.Utf8: _utf8,
     t.LargeUtf8: _utf8,
-    t.Utf8View: _utf8_view,
+    t.Utf8View: lambda array, converters: _decode_utf8(_binary_view(array, converters)),
     t.Map: _map,
 }
 """One function for each layout family, and for each type class with values of its own meaning."""

@@ -1,16 +1,15 @@
-"""Convert arrays to Python values for people, and batches to HTML: dates, times, timestamps and durations are text, all else as `to_pylist`.
+"""Convert arrays to Python values for people, with temporal values as text, and batches to HTML.
 
-Strategy
---------
-`to_pylist` gives some values of a temporal type as `datetime` objects and others, which those cannot hold, as raw
-counts: right for programs that write them back, and unreadable side by side in one column. Here every value of a
-column has one form. Nanoseconds always have nine digits; other units have six or none, as Python writes them. Years
-outside 1 to 9999 and times outside a day are written by the same rules, with more digits or a sign; where a zone's
-calendar does not reach (years outside 1 to 9999), an instant is written in UTC.
+How it works
+------------
+`to_pylist` returns `datetime` objects, and raw counts for values that they cannot hold: right for programs that write them
+back, and unreadable in one column. Here every value of a column has one form. Nanoseconds always have nine digits; other
+units have six or none, as in Python. Years outside 1 to 9999 and times outside a day follow the same rules, with more
+digits or a sign. Outside these years zones have no offsets, and an instant is written in UTC.
 
-HTML of schemas and record batches for notebooks is small whatever they hold. Names, types and values come from files, so
-nothing of them is believed: all is escaped, characters that change the direction of text or do not print are shown as
-escapes, and what is long or large is cut before it is turned into text.
+HTML of schemas and record batches for notebooks has a bounded size. Names, types and values come from files and are not
+trusted: all text is escaped, characters that change the direction of text or do not print become escapes, and long or large
+values are cut before they become text.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.arrow.python_values.to_pylist import TO_PYLIST, Converters, leaves, to_pylist
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType, Dictionary, Field
-from spark_arrow_ipc.arrow.unseen import of_seen
+from spark_arrow_ipc.arrow.unseen import tolerate_unseen
 from spark_arrow_ipc.errors import ArrowIpcError, printable
 
 _DAY_SECONDS: Final = 86_400
+# Digits after the second
 _DIGITS: Final[Mapping[t.TimeUnit, int]] = {
     t.TimeUnit.SECOND: 0,
     t.TimeUnit.MILLISECOND: 6,
     t.TimeUnit.MICROSECOND: 6,
     t.TimeUnit.NANOSECOND: 9,
 }
-"""Digits after the second, if there are any."""
 
 
-@of_seen
+@tolerate_unseen
 def to_text(array: ArrayData, *, separator: str = " ") -> list[Any]:
-    """Return the slots as `to_pylist` does, with text for dates, times, timestamps and durations, at every depth.
+    """Return the values of `to_pylist` with text for dates, times, timestamps and durations, at every depth.
 
     The separator is between the date and the time of a timestamp: a blank for people, ``T`` for ISO 8601.
     """
@@ -53,14 +52,13 @@ def to_text(array: ArrayData, *, separator: str = " ") -> list[Any]:
 
 @cache
 def _converters(separator: str) -> Converters:
-    def timestamps(values: NDArray, type_: t.Timestamp) -> list[str]:
-        return _timestamps(values, type_, separator)
-
     return {
         **TO_PYLIST,
         t.Date: leaves(_dates),
-        t.Time: leaves(_times),
-        t.Timestamp: leaves(timestamps),
+        t.Time: leaves(
+            lambda values, type_: [("-" if n < 0 else "") + _clock(abs(n), type_.unit) for n in values.tolist()]
+        ),
+        t.Timestamp: leaves(lambda values, type_: _timestamps(values, type_, separator)),
         t.Duration: leaves(_durations),
     }
 
@@ -75,12 +73,8 @@ def _days(days: NDArray) -> list[str]:
     return dates
 
 
-def _times(values: NDArray, type_: t.Time) -> list[str]:
-    return [("-" if units < 0 else "") + _clock(abs(units), type_.unit) for units in values.tolist()]
-
-
 def _clock(units: int, unit: t.TimeUnit, hour_digits: int = 2) -> str:
-    """Return ``HH:MM:SS`` and the fraction of a count that is not negative."""
+    """Return a count of at least 0 as ``HH:MM:SS`` and a fraction."""
     seconds, fraction = divmod(units, unit.per_second)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -113,7 +107,7 @@ def _zone_offsets(values: NDArray, type_: t.Timestamp, name: str) -> tuple[NDArr
     # An int is an instant outside the years of `datetime`.
     deltas = [None if isinstance(moment, int) else moment.utcoffset() for moment in moments]
     offsets = [0 if delta is None else int(delta.total_seconds()) for delta in deltas]
-    texts = {offset: _offset(offset) for offset in set(offsets)}
+    texts = {offset: _offset(offset) for offset in set(offsets)}  # a column has few offsets
     return np.array(offsets, np.int64), [texts[offset] for offset in offsets]
 
 
@@ -134,20 +128,17 @@ def _durations(values: NDArray, type_: t.Duration) -> list[str]:
 
 
 _ROWS: Final = 10
-_COLUMNS: Final = 20
-"""Columns of a batch that are shown, from the first on."""
-_FIELDS: Final = 100
-"""Fields of a schema that are shown, nested ones counted."""
+_COLUMNS: Final = 20  # columns of a batch that are shown, from the first on
+_FIELDS: Final = 100  # fields of a schema that are shown, nested ones counted
 _PAIRS: Final = 10
 _DEPTH: Final = 6
 _CHARACTERS: Final = 60
 _TITLE_CHARACTERS: Final = 500
+# A value that takes more memory, counted with 8 bytes for each slot, does not become text
 _VALUE_NBYTES: Final = 10_000
-"""A value that takes more memory, counted with 8 bytes for each slot, is not turned into text."""
 
 
-_UNSOUND: Final = (ArrowIpcError, ValueError, IndexError, OverflowError)
-"""The errors of values that were not checked."""
+_UNSOUND: Final = (ArrowIpcError, ValueError, IndexError, OverflowError)  # the errors of unvalidated values
 
 
 def schema_html(fields: Sequence[Field], custom_metadata: CustomMetadata = ()) -> str:
@@ -167,7 +158,7 @@ def reader_html(title: str, fields: Sequence[Field], custom_metadata: CustomMeta
 
 
 def batch_html(fields: Sequence[Field], columns: Sequence[ArrayData], num_rows: int) -> str:
-    """Return the first rows of a record batch as a table. Decodes no other columns than it shows."""
+    """Return the first rows of a record batch as a table, decoding only the visible columns."""
     shown = min(len(fields), _COLUMNS)
     rows = min(num_rows, _ROWS)
     cells = [_cells(columns[i].slice(0, rows)) for i in range(shown)]
@@ -199,7 +190,8 @@ def _add_field(field: Field, number: str, depth: int, rows: list[str]) -> None:
 
 
 def _brief(type_: DataType) -> str:
-    """Return a type as text, without its children: these have rows of their own, and there may be thousands."""
+    """Return a type as text, without its children."""
+    # Children have rows of their own, and a type may have thousands.
     if isinstance(type_, Dictionary):
         return f"dictionary<{type_.index}, {_brief(type_.value)}>"
     if not type_.children:
@@ -208,7 +200,7 @@ def _brief(type_: DataType) -> str:
 
 
 def _cells(column: ArrayData) -> list[str]:
-    """Return the values of a column as cells; what is large, or cannot be shown, is said in words."""
+    """Return the values of a column as cells, with words for large or broken values."""
     if not column.length:
         return []
     starts = np.arange(column.length)
@@ -251,7 +243,7 @@ def _count(count: int, what: str, more: str = "") -> str:
 
 
 def _cut(text: Any, characters: int = _CHARACTERS) -> str:
-    """Return text on one line, cut where it is long, and escaped."""
+    """Return text on one line, escaped, and cut if it is long."""
     text = str(text)
     cut = text if len(text) <= characters else f"{text[: characters - 1]}…"
     return html.escape(printable(cut))

@@ -1,17 +1,16 @@
 """Check arrays against their type: first the sizes, then the values.
 
-Strategy
---------
-`check_sizes` checks that buffers and children exist and are long enough, so that no read goes outside.
-`check_values` relies on that, and checks the bytes: null counts, value offsets, UTF-8, views, dictionary indices,
-union type ids, run ends, list-views, map keys. Decoding a file checks the sizes itself, from the plan, and calls
-only `check_values`; batches that users build or slice go through `check`.
+How it works
+------------
+`check_sizes` checks that buffers and children exist and are long enough, so that no read goes outside. After it,
+`check_values` checks the bytes: null counts, value offsets, UTF-8, views, dictionary indices, union type ids, run ends,
+list-views, map keys. Decoding a file checks the sizes itself, by the plan, and calls only `check_values`; batches that
+users build or slice go through `check`.
 
-Tables keyed by layout family have the checks of each type; recursion into children is written once. Children are
-checked in full, by their own validity. Only if that fails, which sound arrays never do, the slots that no row can see are
-made harmless (`arrow.unseen`) and the rest is checked again: what is refused then is what a row can see, or what the format
-demands of null slots too. The ranges of decimals, times and dates are not checked: valid files exceed them, and readers
-agree on the values.
+Tables keyed by layout family have the checks of each type. Children are checked in full, by their own validity. Only if a
+check fails, which sound arrays never do, slots that no row can see are made harmless (`arrow.unseen`) and the array is
+checked again: then only values that a row can see are refused, and values that the format demands of null slots too. The
+ranges of decimals, times and dates are not checked: valid files exceed them, and readers agree on the values.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Doubt
 from spark_arrow_ipc.arrow.column_path import child_path
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, least_nbytes
 from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, Bools, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.views import check_views
@@ -58,9 +57,9 @@ def check(array: ArrayData, path: str, *, full: bool = True) -> None:
 
 
 def with_sound_values(array: _A, path: str, *, dictionaries: bool = True) -> _A:
-    """Return an array after `check_values`, its unseen slots harmless if one of them is wrong.
+    """Return an array after `check_values`, with harmless unseen slots if one was wrong.
 
-    Raises InvalidBodyError if a slot that a row can see is wrong.
+    Raises InvalidBodyError for a wrong slot that a row can see.
     """
     try:
         check_values(array, path, dictionaries=dictionaries)
@@ -72,23 +71,23 @@ def with_sound_values(array: _A, path: str, *, dictionaries: bool = True) -> _A:
 
 
 def check_sizes(array: ArrayData, path: str) -> None:
-    """Raise InvalidBodyError unless buffers and children are there, and long enough for the slots. O(buffers)."""
+    """Raise InvalidBodyError unless buffers and children exist and are long enough for the slots. O(buffers)."""
     layout = LAYOUTS[type(array.type)]
     _check_lengths(array, path)
     _check_buffers(array, path, layout)
     _check_children(array, path)
     if isinstance(array.type, t.Dictionary):
         if array.dictionary is None or array.dictionary.type != array.type.value:
-            found = "none" if array.dictionary is None else f"one of {array.dictionary.type}"
-            raise body_error(path, f"a dictionary of {array.type.value}", found, _DICTIONARY)
+            actual = "none" if array.dictionary is None else f"one of {array.dictionary.type}"
+            raise body_error(path, f"a dictionary of {array.type.value}", actual, _DICTIONARY)
         check_sizes(array.dictionary, _dictionary_path(path))
 
 
 def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> None:
     """Raise InvalidBodyError with the first wrong slot of an array whose sizes are already checked.
 
-    O(bytes), vectorised, in bounded memory. A reader that shares one dictionary among many batches checks it once, and
-    passes False for `dictionaries`, which are checked at every depth.
+    O(bytes), vectorised, in bounded memory. `dictionaries` are checked at every depth, unless a reader that shares them
+    among batches has checked them before.
     """
     validity = array.validity
     if validity is not None and array.null_count != NOT_COUNTED:
@@ -97,7 +96,7 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
         VALUE_CHECKS[type(array.type)](array, path)
     if array.children:
         for field, child in zip(array.type.children, array.children, strict=True):
-            # Of others the path alone would take longer than to see that there is nothing to check.
+            # Numbers without nulls have nothing to check, and for wide structs even their paths take time.
             if type(child.type) not in _NUMBERS or child.buffers[0] is not None:
                 check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
     values = array.dictionary
@@ -109,7 +108,7 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
 
 
 def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries: bool) -> None:
-    """Check a dictionary again of which a value is wrong, or was before it was cleared."""
+    """Check a dictionary with a doubt again, after its unused values were cleared."""
     doubt.spend(values)
     try:
         check_values(values, _dictionary_path(path), dictionaries=dictionaries)
@@ -118,7 +117,7 @@ def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries:
 
 
 def sound_columns(columns: Sequence[_A], fields: Sequence[t.Field], *, dictionaries: bool = True) -> tuple[_A, ...]:
-    """Return columns, each after `with_sound_values`. Of numbers without nulls there is nothing to check."""
+    """Return columns, each after `with_sound_values` unless it has numbers without nulls."""
     return tuple(
         with_sound_values(column, field.name, dictionaries=dictionaries)
         if type(column.type) not in _NUMBERS or column.buffers[0] is not None
@@ -136,32 +135,33 @@ def _dictionary_path(path: str) -> str:
 
 def _check_lengths(array: ArrayData, path: str) -> None:
     if array.length < 0 or array.offset < 0:
-        found = f"a length of {array.length} from offset {array.offset} on"
-        raise body_error(path, "a length and an offset of at least 0", found, _LENGTHS)
+        actual = f"a length of {array.length} from offset {array.offset} on"
+        raise body_error(path, "a length and an offset of at least 0", actual, _LENGTHS)
     if not NOT_COUNTED <= array.null_count <= array.length:
         raise body_error(path, f"a null count from 0 to {array.length}", str(array.null_count), _NULL_COUNT)
 
 
 def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
-    count, fixed = len(array.buffers), layout.fixed_buffers
+    count, fixed = len(array.buffers), layout.num_fixed_buffers
     if count < fixed or (count > fixed and not layout.is_variadic):
         expected = f"{'at least ' if layout.is_variadic else ''}{fixed} buffers for {array.type}"
         raise body_error(path, expected, str(count), _BUFFERS)
     if layout.has_validity and array.null_count > 0 and array.buffers[0] is None:
         expected = f"a validity bitmap for {array.null_count} nulls"
         raise body_error(path, expected, "none", _VALIDITY)
+    # Variadic buffers, after the rows, have no least size
     for number, (buffer, row) in enumerate(zip(array.buffers, layout.buffers, strict=False)):
         if buffer is None:
             if number == 0 and layout.has_validity:
                 continue
             raise body_error(path, f"a buffer of {_role(row.role)}", "none", _BUFFERS)
-        needed = needed_nbytes(array.type, row, array.offset + array.length)
+        needed = least_nbytes(array.type, row, array.offset + array.length)
         if buffer.nbytes < needed:
             raise body_error(path, f"{_role(row.role)} of at least {needed} bytes", str(buffer.nbytes), _BUFFERS)
 
 
+# The words of the specification where they differ from the name of the role
 _ROLES = {Role.OFFSETS: "value offsets", Role.POSITIONS: "value offsets", Role.VALIDITY: "a validity bitmap"}
-"""The words of the specification where they differ from the name of the role."""
 
 
 def _role(role: Role) -> str:
@@ -186,10 +186,10 @@ def _check_children(array: ArrayData, path: str) -> None:
         check_sizes(child, where)
 
 
+# The sections of the specification for families with a fixed number of child slots for each slot
 _CHILD_SPECS = by_type(
     {Family.STRUCT: _STRUCT, Family.SPARSE_UNION: _SPARSE_UNION, Family.FIXED_SIZE_LIST: _FIXED_SIZE_LIST}
 )
-"""The sections of the specification for families with a fixed number of child slots for each slot."""
 
 
 # Values
@@ -203,7 +203,7 @@ def _check_null_count(array: ArrayData, path: str, validity: memoryview) -> None
 
 
 def _sound(_: ArrayData, __: str) -> None:
-    """Accept any bytes: all are values of the type."""
+    """Accept all bytes, because each is a value of the type."""
 
 
 def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) -> None:
@@ -212,20 +212,21 @@ def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) 
         raise body_error(path, "value offsets from 0 on", f"{offsets[0]} in slot 0", spec)
     slot = first_failure(array.length, lambda i, j: offsets[i + 1 : j + 1] >= offsets[i:j])
     if slot is not None:
-        found = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
-        raise body_error(path, "value offsets that do not fall", found, spec)
+        actual = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
+        raise body_error(path, "value offsets that do not fall", actual, spec)
     if offsets[-1] > end:
+        # In their own type: numpy would widen all offsets
         slot = int(np.searchsorted(offsets, offsets.dtype.type(end), "right")) - 1
         raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
 
 
+# Up to so many slots and bytes Python's own integers and bytes are faster than numpy (measured)
 _FEW_SLOTS = 64
 _FEW_NBYTES = 1 << 12
-"""Up to so many slots and bytes Python's own integers and bytes are faster than numpy (measured)."""
 
 
 def _are_few_sound(array: ArrayData) -> bool:
-    """Return True if a few strings or binary values are proven to be sound, the strings as ASCII."""
+    """Return True for a few strings or binary values that are sound, the strings in ASCII."""
     if array.length > _FEW_SLOTS:
         return False
     offsets, data = array.buffers[1:]
@@ -254,7 +255,7 @@ def _check_list(array: ArrayData, path: str) -> None:
 
 
 def _check_map(array: ArrayData, path: str) -> None:
-    """Check that no entry or key of a valid map is null; entries outside valid maps may be anything."""
+    """Check that valid maps have no null entry or key."""
     _check_list(array, path)
     offsets = array_data.value_offsets(array)
     start, stop = int(offsets[0]), int(offsets[-1])
@@ -266,6 +267,7 @@ def _check_map(array: ArrayData, path: str) -> None:
     entries = array.children[0].slice(start, stop - start)
     keys = array.children[0].children[0].slice(entries.offset, entries.length)
     valid = array_data.validity_mask(array)
+    # Entries outside of all valid maps may be null.
     for begin in range(0, entries.length, CHUNK_SLOTS):
         end = min(begin + CHUNK_SLOTS, entries.length)
         for what, values in (("entries", entries), ("keys", keys)):
@@ -281,7 +283,8 @@ def _check_map(array: ArrayData, path: str) -> None:
 
 
 def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) -> None:
-    """Check that no valid map has an entry, where keys are of type null. Takes no memory for each entry."""
+    """Check that valid maps with keys of type null have no entries."""
+    # By the offsets: entries of type null may be more than fit in memory.
     some = np.diff(offsets) > 0
     valid = array_data.validity_mask(array)
     bad = some if valid is None else some & valid
@@ -290,21 +293,22 @@ def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) ->
 
 
 def _check_list_view(array: ArrayData, path: str) -> None:
-    """Check every slot, null ones too: "every list-view value, including null values" has to be in range."""
+    """Check positions and sizes of every slot."""
+    # Null ones too: "every list-view value, including null values" has to be in range.
     positions, sizes = array_data.positions(array), array_data.sizes(array)
     end = np.int64(array.children[0].length)
 
     def within(i: int, j: int) -> Bools:
         start, size = positions[i:j], sizes[i:j]
-        # A subtraction, because a sum of two int64 may overflow; negative sizes have a condition of their own.
+        # A subtraction, because a sum of two int64 may overflow.
         ok: Bools = (start >= 0) & (size >= 0) & (start <= end - size)
         return ok
 
     slot = first_failure(array.length, within)
     if slot is not None:
         expected = f"list-views within the {end} slots of the child array"
-        found = f"{sizes[slot]} slots from {positions[slot]} on in slot {slot}"
-        raise body_error(path, expected, found, _LIST_VIEW)
+        actual = f"{sizes[slot]} slots from {positions[slot]} on in slot {slot}"
+        raise body_error(path, expected, actual, _LIST_VIEW)
 
 
 def _check_dictionary(array: ArrayData, path: str) -> None:
@@ -322,7 +326,7 @@ def _check_dictionary(array: ArrayData, path: str) -> None:
 def _check_type_ids(array: ArrayData, path: str) -> None:
     assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
     type_ids = array_data.type_ids(array)
-    is_type_id = np.zeros(256, np.bool_)
+    is_type_id = np.zeros(256, np.bool_)  # for every byte: negative ids have an entry too
     is_type_id[list(array.type.type_ids)] = True
     unsigned = type_ids.view(np.uint8)
     slot = first_failure(array.length, lambda i, j: is_type_id[unsigned[i:j]])
@@ -335,7 +339,7 @@ def _check_dense_union(array: ArrayData, path: str) -> None:
     _check_type_ids(array, path)
     assert isinstance(array.type, t.DenseUnion)
     type_ids, positions = array_data.type_ids(array), array_data.positions(array)
-    present = np.bincount(type_ids, minlength=128)
+    present = np.bincount(type_ids, minlength=128)  # children without slots need no pass over all type ids
     for type_id, child, field in zip(array.type.type_ids, array.children, array.type.fields, strict=True):
         if not present[type_id]:
             continue
@@ -350,8 +354,8 @@ def _check_dense_union(array: ArrayData, path: str) -> None:
         falls = member_positions[1:] < member_positions[:-1]
         if falls.any():
             i = int(falls.argmax())
-            found = f"{member_positions[i]} and then {member_positions[i + 1]} in slot {slots[i + 1]}"
-            raise body_error(where, "value offsets that do not fall", found, _DENSE_UNION)
+            actual = f"{member_positions[i]} and then {member_positions[i + 1]} in slot {slots[i + 1]}"
+            raise body_error(where, "value offsets that do not fall", actual, _DENSE_UNION)
 
 
 def _check_runs(array: ArrayData, path: str) -> None:
@@ -395,5 +399,5 @@ VALUE_CHECKS: Mapping[type[t.DataType], Callable[[ArrayData, str], None]] = {
 }
 """Checks values beyond their null count, by layout family; for arrays of at least one slot."""
 
+# The types of slots of a fixed width, booleans among them
 _NUMBERS = frozenset(by_type(dict.fromkeys((Family.BITS, Family.FIXED_WIDTH), True)))
-"""The types of slots of a fixed width, booleans among them."""

@@ -1,9 +1,9 @@
 """Check strings for UTF-8, and search for the first bad slot in chunks.
 
-Strategy
---------
-Bytes are checked to be UTF-8 a whole region at a time (`invalid_utf8`), and slots to begin and end between code
-points. Bytes under null slots are undefined (Columnar.rst), so a region that fails is checked again with those
+How it works
+------------
+A region of many strings is checked for UTF-8 at once (`invalid_utf8`); then slots have to begin and end between code
+points. Bytes under null slots are undefined (Columnar.rst), so a region that fails is checked again with these bytes
 zeroed.
 
 All checks run in chunks, so that temporary memory does not grow with the array. Slot numbers in errors count from
@@ -28,26 +28,24 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 CHUNK_NBYTES: Final = 1 << 20
 """Bytes of text checked at once."""
 
+# Bytes proven at once: with their temporaries they stay in the cache of the processor (measured)
 _PROVEN_NBYTES: Final = 1 << 18
-"""Bytes proven at once: with their temporaries they stay in the cache of the processor (measured)."""
 
-_DECODED_NBYTES: Final = 1 << 13
-"""Below this many bytes the decoder is faster."""
+_DECODED_NBYTES: Final = 1 << 13  # below this many bytes the decoder is faster
 
+# One byte in this many is sampled for ASCII; with more than about one other byte in 200 the decoder is slower
 _SAMPLED: Final = 509
-"""One byte in this many is sampled for being ASCII; the decoder is slower from about one in 200 others on."""
 
+# As signed numbers, exactly the bytes that continue a code point (``10xxxxxx``) are below this
 _CONTINUES_BELOW: Final = -0x40
-"""Bytes that continue a code point (``10xxxxxx``), as signed numbers, are those below this."""
 
+# The least first byte of code points of two, three and four bytes, and the greatest of all
 _TWO, _THREE, _FOUR, _LAST = 0xC0, 0xE0, 0xF0, 0xF4
-"""The least first byte of code points of two, three and four bytes, and the greatest of all."""
 
-_TOO_SHORT = (b"\xc0", b"\xc1")
-"""First bytes of two that would encode ASCII, which is not well-formed."""
+_TOO_SHORT = (b"\xc0", b"\xc1")  # first bytes of two that would encode ASCII, which is not well-formed
 
+# First bytes that limit their second byte: the first byte, the least and the greatest second one
 _SECOND_BYTES = ((0xE0, 0xA0, 0xFF), (0xED, 0x00, 0x9F), (0xF0, 0x90, 0xFF), (0xF4, 0x00, 0x8F))
-"""First bytes that limit their second byte: the first byte, the least and the greatest second one."""
 
 
 def is_ascii(data: Bytes) -> bool:
@@ -91,23 +89,23 @@ def invalid_utf8(data: Bytes) -> int | None:
 
 
 def _code_point_start(data: Bytes, start: int, stop: int) -> int:
-    """Return the last position up to `stop` where a code point begins, so that none is cut in two."""
+    """Return the last position up to `stop` where a code point begins."""
     if stop == len(data):
         return stop
     for cut in range(stop, max(start, stop - 4), -1):
         if data[cut] & 0xC0 != 0x80:
             return cut
-    return stop  # five continuation bytes: invalid wherever they are cut
+    return stop  # continuation bytes only: invalid wherever they are cut
 
 
 class _Proof:
-    """Proves that chunks are UTF-8, reusing its memory. A chunk that it does not prove may still be UTF-8."""
+    """Proves that chunks are UTF-8, reusing its memory; a chunk without a proof may still be UTF-8."""
 
     def __init__(self, most_nbytes: int) -> None:
         self._scratch = np.empty((3, most_nbytes), np.bool_)
 
     def holds(self, chunk: Bytes) -> bool:
-        """Return True if a chunk, of at least one byte, is proven to be UTF-8."""
+        """Return True if a chunk of at least one byte is proven to be UTF-8."""
         greatest = _greatest(chunk)
         if greatest < 0x80:
             return True
@@ -126,9 +124,9 @@ class _Proof:
         )
 
     def _is_complete(self, chunk: Bytes, greatest: int) -> bool:
-        """Return True if exactly those bytes continue a code point that bytes before them require to."""
+        """Return True if exactly the required bytes continue a code point."""
         required, longer, actual = self._scratch[:, : len(chunk)]
-        # required[i]: byte i, or one before it, requires byte i + 1 to continue it. The last byte must not.
+        # required[i]: byte i, or one before it, requires byte i + 1 to continue it. The last byte must require none.
         np.greater_equal(chunk, _TWO, out=required)
         for lead, before in ((_THREE, 1), (_FOUR, 2)):
             if greatest >= lead:
@@ -138,7 +136,7 @@ class _Proof:
         return not (required[-1] or actual[0]) and required[:-1].tobytes() == actual[1:].tobytes()
 
     def _is_within(self, chunk: Bytes, lead: int, least: int, most: int) -> bool:
-        """Return True if the second byte of each code point that begins with `lead` is within bounds."""
+        """Return True if the second byte of each code point with the first byte `lead` is within bounds."""
         begins, outside, _ = self._scratch[:, : len(chunk)]
         np.equal(chunk, lead, out=begins)
         (np.less if least else np.greater)(chunk, least or most, out=outside)
@@ -152,19 +150,16 @@ BINARY_SPEC = 'Columnar.rst "Variable-size Binary Layout"'
 NOT_UTF8 = "bytes that are not UTF-8"
 
 
-def body_error(path: str, expected: str, found: str, spec: str) -> InvalidBodyError:
+def body_error(path: str, expected: str, actual: str, spec: str) -> InvalidBodyError:
     """Return the error for a broken value."""
-    return InvalidBodyError(expected=expected, found=found, field_path=path, spec=spec)
+    return InvalidBodyError(expected=expected, found=actual, field_path=path, spec=spec)
 
 
 def first_failure(
     length: int, test: Callable[[int, int], Bools], *, skip_nulls_of: ArrayData | None = None
 ) -> int | None:
-    """Return the first slot that fails `test`, or None. Runs in chunks.
-
-    `test` takes a half-open range of slots, and returns True for each one that passes. Null slots of `skip_nulls_of`
-    always pass.
-    """
+    """Return the first slot that fails `test`, a function of half-open ranges, or None; null slots may be skipped."""
+    # In chunks, so that the temporaries of a test do not grow with the array.
     for start in range(0, length, CHUNK_SLOTS):
         stop = min(start + CHUNK_SLOTS, length)
         passes = test(start, stop)
@@ -187,7 +182,7 @@ def check_text(array: ArrayData, path: str) -> None:
         return
     start = 0
     while start < array.length:
-        # In the type of the offsets: otherwise numpy widens all of them for each search.
+        # In the type of the offsets: otherwise numpy widens all offsets for each search.
         reach = offsets.dtype.type(min(int(offsets[start]) + CHUNK_NBYTES, int(offsets[-1])))
         stop = int(np.searchsorted(offsets, reach, "right")) - 1
         stop = min(max(stop, start + 1), array.length)
@@ -216,7 +211,7 @@ def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
     ``(slots + 1,)``, from 0 to ``len(text)``.
     """
     bad_byte = invalid_utf8(text)
-    inner = starts[: np.searchsorted(starts[:-1], starts[-1], "left")]  # those that have a first byte
+    inner = starts[: np.searchsorted(starts[:-1], starts[-1], "left")]  # without empty slots at the end
     first_bytes = text.take(inner)
     slots = []
     if bad_byte is not None:

@@ -1,11 +1,10 @@
 """Check views of 16 bytes (Columnar.rst, "Variable-size Binary View Layout").
 
-Strategy
---------
+How it works
+------------
 Views are checked in chunks of slots, each view as two 64-bit words. Null slots may hold anything. UTF-8 is checked
-separately: inline bytes as rows of twelve (the padding is already checked to be zero, which is UTF-8), bytes in
-variadic buffers once each, however many views share them, because views that overlap must not cost more than the
-bytes that exist. Small variadic buffers are joined for that.
+separately: inline bytes as rows of twelve (their padding is zero by then, which is UTF-8), bytes in variadic buffers once
+each, because views that overlap must not cost more than the bytes that exist. Small variadic buffers are joined for it.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from spark_arrow_ipc.arrow.validate.text import (
 INLINE = 12
 """Longest value, in bytes, that is in the view itself."""
 
+# Bytes of variadic buffers that are joined: other libraries write buffers of 32 KiB, and each call costs
 _JOINED_NBYTES = 1 << 24
-"""Bytes of variadic buffers that are joined: other libraries write buffers of 32 KiB, and each call costs."""
 
 _SPEC = 'Columnar.rst "Variable-size Binary View Layout"'
 
@@ -45,19 +44,19 @@ def _padding_masks() -> npt.NDArray[np.uint64]:
     """Return masks of the padding in the two words of a view, by inline size: shape ``(2, 13)``."""
     padding = np.zeros((INLINE + 1, 16), np.uint8)
     for size in range(INLINE + 1):
-        padding[size, 4 + size :] = 0xFF
+        padding[size, 4 + size :] = 0xFF  # after the size, of 4 bytes, and the value
     return np.ascontiguousarray(padding.view(np.uint64).T)
 
 
 _PADDING = _padding_masks()
+# The high bit of each inline byte, in the two words of a view: not zero beyond ASCII
 _TEXT_BITS = np.frombuffer(bytes(4) + b"\x80" * 12, np.uint64)
-"""The high bit of each inline byte, in the two words of a view: not zero beyond ASCII."""
 
 
 def check_views(array: ArrayData, path: str, *, contents: bool = True) -> None:
     """Raise InvalidBodyError with the first view whose size, padding, buffer, offset, prefix or UTF-8 is broken.
 
-    Without `contents` only sizes, buffers and offsets are checked, which is what keeps a reader inside the memory.
+    Without `contents` only sizes, buffers and offsets are checked, which keeps readers inside the memory.
     """
     views = array_data.views(array)
     words = views.view(np.uint64).reshape(-1, 2)
@@ -85,7 +84,7 @@ def check_views(array: ArrayData, path: str, *, contents: bool = True) -> None:
             rows = slice(None) if short == 0 else ~inline
             _check_bounds(path, slots[rows], chunk[rows].view(array_data.VIEW).ravel(), nbytes)
             has_long = True
-    if has_long and contents:
+    if has_long and contents:  # once for all chunks, because views of several chunks share buffers
         _check_pointed_at(array, path, views, buffers, is_text=is_text)
 
 
@@ -123,15 +122,15 @@ def _check_bounds(
     outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > buffer_nbytes)
     if outside.any():
         i = int(outside.argmax())
-        found = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
+        actual = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
         expected = f"a view in slot {slots[i]} within the {buffer_nbytes[i]} bytes of variadic buffer {index[i]}"
-        raise body_error(path, expected, found, _SPEC)
+        raise body_error(path, expected, actual, _SPEC)
 
 
 def _check_pointed_at(
     array: ArrayData, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool
 ) -> None:
-    """Check prefixes and UTF-8 of long views, each of which is already checked to be inside its buffer."""
+    """Check prefixes and UTF-8 of long views, after `_check_bounds`."""
     valid = array_data.validity_mask(array)
     long = views["size"] > INLINE
     slots = np.flatnonzero(long if valid is None else long & valid)
@@ -161,7 +160,7 @@ def _check_pointed_at(
 
 
 def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield half-open ranges of buffers to check together, within a budget of bytes or of one buffer."""
+    """Yield half-open ranges of buffers to check together: one, or several within a budget of bytes."""
     start = total = 0
     for number, buffer_nbytes in enumerate(nbytes):
         if number > start and total + buffer_nbytes > _JOINED_NBYTES:
@@ -172,7 +171,8 @@ def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _join_buffers(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
-    """Return the bytes of several buffers, and the start of each; a zero byte separates them."""
+    """Return the bytes of several buffers and the start of each, with a zero byte between them."""
+    # The zero ends a code point that a buffer cuts, so that the next buffer cannot complete it.
     if len(buffers) == 1:
         return buffers[0], np.zeros(1, np.int64)
     ends = np.cumsum([len(buffer) + 1 for buffer in buffers], dtype=np.int64)
@@ -181,10 +181,8 @@ def _join_buffers(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
 
 
 def _overlapping_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
-    """Return a range whose bytes are not UTF-8, or None. Checks every byte at most once.
-
-    Ranges that overlap are valid exactly when their union is and each starts and ends between code points.
-    """
+    """Return the number of a range whose bytes are not UTF-8, or None; checks every byte at most once."""
+    # Ranges that overlap are valid exactly when their union is valid and each begins and ends between code points.
     order = None  # already sorted, as writers write them
     if not (starts[1:] >= starts[:-1]).all():
         order = np.argsort(starts, kind="stable")
@@ -219,7 +217,7 @@ def _union_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray
     while start < len(starts):
         stop = int(np.searchsorted(total, total[start] + CHUNK_NBYTES, "right")) - 1
         stop = max(stop, start + 1)
-        # The bytes between ranges, if any, are mostly UTF-8 too: then no bytes have to be gathered.
+        # Any bytes between ranges are mostly UTF-8 too: then no bytes have to be gathered.
         span = data[int(starts[start]) : int(ends[stop - 1])]
         cuts = ends[start : stop - 1] - starts[start]
         if continues(span[cuts]).any() or invalid_utf8(span) is not None:

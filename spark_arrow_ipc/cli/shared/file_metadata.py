@@ -21,7 +21,7 @@ from spark_arrow_ipc.cli.shared.files import Input
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.columns.batch_layout import ROLES, ColumnBuffers
-from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, output_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format, Int64s, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
@@ -58,7 +58,7 @@ class BatchMetadata:
     # True if it extends a dictionary
     is_delta: bool = False
     # All buffers of a compressed body, without padding; None if it is not compressed, not measured, or broken
-    uncompressed_nbytes: int | None = None
+    output_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class FileMetadata:
     def sizes_of_measured(self) -> tuple[int, int, int]:
         """Number, body bytes and uncompressed bytes of the measured batches."""
         every = (*self.record_batches, *self.dictionaries)
-        sizes = [(b.block.body_nbytes, b.uncompressed_nbytes) for b in every if b.uncompressed_nbytes is not None]
+        sizes = [(b.block.body_nbytes, b.output_nbytes) for b in every if b.output_nbytes is not None]
         return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
 
@@ -154,7 +154,7 @@ def buffer_sizes(source: ByteSource, header: RecordBatchHeader, block: Block) ->
         else:
             # The length is in the first 8 bytes of the buffer itself, so that each costs a read.
             prefix = source.read_at(body_offset + start, min(nbytes, PREFIX_NBYTES))
-            declared = uncompressed_nbytes(prefix)  # first, as it refuses a shorter prefix
+            declared = output_nbytes(prefix)  # first, as it refuses a shorter prefix
             is_raw = int.from_bytes(prefix, "little", signed=True) == RAW_BUFFER
             yield nbytes - PREFIX_NBYTES if is_raw else declared
 

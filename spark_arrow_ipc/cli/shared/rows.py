@@ -35,7 +35,7 @@ from spark_arrow_ipc.cli.shared.terminal import count_rows
 from spark_arrow_ipc.dataset.scan.file_range import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.dataset.table_pairs import fit_pairs
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.ipc.dissociated.connect import DissociatedReader
@@ -227,7 +227,7 @@ def read_schema(source: Input) -> Schema:
     if source.is_served:
         with Chosen().open_rows(source) as rows:
             return rows.schema
-    with ipc.open(source.openable(), columns=known_columns) as reader:
+    with ipc.open(source.openable(), columns=select_known_columns) as reader:
         return PartitionColumns(reader.file_schema, source.fields, source.values).schema
 
 

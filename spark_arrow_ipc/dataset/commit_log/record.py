@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     tally_after,
 )
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, InvalidFramingError, cut_repr, printable
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import Format
 
 WITHDRAWN: Final = "withdrawn"
@@ -335,7 +335,7 @@ def decode_schema(text: str, path: str) -> Schema | None:
         data = inflated.decompress(base64.b64decode(text, validate=True), _MOST_NBYTES)
         if not inflated.eof:
             raise InvalidFramingError(expected="a whole schema", found=f"one that goes on after {len(data):,} bytes")
-        with ipc.open_stream(data, columns=known_columns) as reader:
+        with ipc.open_stream(data, columns=select_known_columns) as reader:
             return reader.file_schema
     except (ValueError, zlib.error, ArrowIpcError) as error:
         _log.warning(

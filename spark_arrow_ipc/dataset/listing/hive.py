@@ -29,8 +29,8 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
 )
 from spark_arrow_ipc.dataset.listing.tree import Tree
 from spark_arrow_ipc.dataset.time_zones import zone
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, listed
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, join_texts
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -113,7 +113,7 @@ def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
     """Raise if the files have a column with the name of the split column, which would replace it."""
     first = next(file for file in files if file.path in tree.splits)
     try:
-        with ipc.open(first.open(tree.storage), columns=known_columns) as reader:
+        with ipc.open(first.open(tree.storage), columns=select_known_columns) as reader:
             names = reader.file_schema.names
     except (ArrowIpcError, OSError):
         return  # the task that reads the file raises its error
@@ -225,7 +225,7 @@ def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Strings, dict[str, S
     if len({table.lower() for table in tables}) > 1:
         raise SchemaMismatchError(
             "conflicting directory structures: partitions must begin in one directory, and here they begin in "
-            f"{listed(sorted(tables))}. If these are partitions of one table, give its directory as the option basePath; "
+            f"{join_texts(sorted(tables))}. If these are partitions of one table, give its directory as the option basePath; "
             "if they are several tables, load them one by one and unite them",
             path=min(tables),
         )

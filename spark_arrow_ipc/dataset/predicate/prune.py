@@ -125,7 +125,7 @@ _RAW: Final[Mapping[type[t.DataType], Callable[[Any, Any], Raw | None]]] = {
     t.Bool: lambda value, _: int(value),
     t.Int: lambda value, _: int(value),
     t.FloatingPoint: lambda value, _: float(value),
-    t.Decimal: lambda value, type_: scalars.unscaled(value if isinstance(value, Decimal) else int(value), type_),
+    t.Decimal: lambda value, type_: scalars.to_unscaled_int(value if isinstance(value, Decimal) else int(value), type_),
     t.Utf8: lambda value, _: str(value).encode("utf-8", "surrogatepass"),
     t.Binary: lambda value, _: bytes(value),
     t.Date: lambda value, _: (

@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statis
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.batch_reader import with_headers
 from spark_arrow_ipc.ipc.bytes.source import keep_ends
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.options import DEFAULT_READ
 from spark_arrow_ipc.ipc.recovery import open_recovered
@@ -108,7 +108,7 @@ def _metadata_of(source: ByteSource, file: DataFile, options: MetadataOptions) -
         return FileMetadata(tensors.schema, tensors.block_nbytes)
     try:
         # Columns of types that this package cannot read do not matter to a plan that does not read them.
-        columns = None if options.read.columns is None else known_columns
+        columns = None if options.read.columns is None else select_known_columns
         reader = ipc.open(source, replace(options.read, columns=columns))
     except InvalidArrowError as error:
         return FileMetadata(_recover_schema(source, options) if options.recover else None, error=error)

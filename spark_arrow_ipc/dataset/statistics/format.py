@@ -192,7 +192,7 @@ def raws_of(array: Array) -> list[Raw | None]:
         return [value.encode() if isinstance(value, str) else value for value in array.to_pylist()]
     values = array_data.data_values(array)
     raws: list[Raw | None] = []
-    raws += scalars.unscaled_ints(values) if isinstance(array.type, t.Decimal) else values.tolist()
+    raws += scalars.to_unscaled_ints(values) if isinstance(array.type, t.Decimal) else values.tolist()
     valid = array_data.validity_mask(array)
     if isinstance(array.type, t.Bool):
         raws = [int(bool(raw)) for raw in raws]

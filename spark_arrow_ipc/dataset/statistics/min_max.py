@@ -127,7 +127,9 @@ def _decimals(array: Array, valid: Mask) -> _Bounds:
     if values.dtype.names is None:
         return _numbers(array, valid)
     words = values if valid is None else values[valid]
-    least, greatest = scalars.unscaled_ints(np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype))
+    least, greatest = scalars.to_unscaled_ints(
+        np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype)
+    )
     return least, greatest
 
 

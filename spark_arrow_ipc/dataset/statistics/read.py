@@ -53,7 +53,7 @@ from spark_arrow_ipc.dataset.statistics.format import (
 )
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 from spark_arrow_ipc.ipc.bytes.source import Openable
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.messages.footer import Block
@@ -246,7 +246,7 @@ def file_blocks(
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
 ) -> Iterator[FileBlock]:
     """Yield the record batches of a file or stream, in order."""
-    reader = ipc.open(source, columns=known_columns, limits=limits, concatenated_streams=concatenated_streams)
+    reader = ipc.open(source, columns=select_known_columns, limits=limits, concatenated_streams=concatenated_streams)
     with reader, error_context(path=reader.path):
         statistics = file_statistics(reader) if reader.is_numbered else None
         summaries = None if statistics is None else _summaries(statistics)
@@ -354,7 +354,7 @@ def statistics(source: Openable, *, storage: Mapping[str, str] | None = None) ->
     ArrowIpcError
         The file is broken, or not an Arrow file.
     """
-    with ipc.open(source, columns=known_columns, storage=storage) as reader:
+    with ipc.open(source, columns=select_known_columns, storage=storage) as reader:
         stored = file_statistics(reader) if reader.is_numbered else None
         schema = reader.file_schema
     return None if stored is None else _of_file(schema, stored)

@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.write.existing_files import (
 )
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
-from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, listed
+from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, join_texts
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 
 Fits: TypeAlias = Callable[[DataFile], bool]
@@ -200,7 +200,7 @@ def _path(file: LiveFile) -> str:
 
 
 def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
-    return listed(sorted({file.path for file in files}))
+    return join_texts(sorted({file.path for file in files}))
 
 
 Key = tuple[tuple[str, object], ...]

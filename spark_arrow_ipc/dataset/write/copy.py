@@ -65,7 +65,7 @@ from spark_arrow_ipc.errors import (
     OptionError,
     cut_repr,
     error_context,
-    listed,
+    join_texts,
 )
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, parent, relative
@@ -178,7 +178,7 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory) -> None:
     target.check()
     files = list_tree([escape(target.root)], storage=target.storage.inside(None)).all_files()
     if files:
-        names = listed([relative(file.path, target.root) for file in files])
+        names = join_texts([relative(file.path, target.root) for file in files])
         raise CommitError(
             f"the target holds {count_noun(len(files), 'file')} ({names}), and a copy replaces nothing; give a directory that is "
             "not there yet, or remove this one",

@@ -42,7 +42,7 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
     error_context,
 )
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.messages.message import read_head, sniff
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
@@ -228,7 +228,7 @@ def existing_schema(existing: ExistingFile, dataset: DatasetDirectory, record: R
         with (
             error_context(path=path),
             closing(existing.file.open(dataset.storage)) as source,
-            ipc.open(source, columns=known_columns) as reader,
+            ipc.open(source, columns=select_known_columns) as reader,
         ):
             return ExistingSchema(reader.file_schema, path)
     except (ArrowIpcError, OSError) as error:

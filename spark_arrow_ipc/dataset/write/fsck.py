@@ -41,7 +41,7 @@ from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import latest
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError, listed
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError, join_texts
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -230,7 +230,9 @@ def _mixed(inventory: Inventory, state: State | None) -> Finding:
     )
     if state is None:
         return Finding("", f"{words}; nor is it that of another record, whatever is left out", _restore(inventory))
-    others = f"without {count_noun(len(state.others), 'file')} ({listed(state.others)})" if state.others else "as it is"
+    others = (
+        f"without {count_noun(len(state.others), 'file')} ({join_texts(state.others)})" if state.others else "as it is"
+    )
     if state.record is newest:
         return Finding("", f"{words}; {others} it is", _command(inventory, "fsck --repair"))
     words += f"; {others} it is the state of record {state.record.seq}: it was copied while jobs ran"
@@ -306,10 +308,10 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
         yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
     foreign = sorted(path for path in inventory.files.keys() - copies - {*DOCUMENTS} if not has_own_name(path))
     if foreign and inventory.head.seq:
-        words = f"{count_noun(len(foreign), 'file')} of other programs, which readers read: {listed(foreign)}"
+        words = f"{count_noun(len(foreign), 'file')} of other programs, which readers read: {join_texts(foreign)}"
         yield Finding("", words, is_note=True)
     if inventory.links:
-        yield Finding("", f"links, which are not looked into: {listed(inventory.links)}", is_note=True)
+        yield Finding("", f"links, which are not looked into: {join_texts(inventory.links)}", is_note=True)
 
 
 def _of_jobs(inventory: Inventory) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ from spark_arrow_ipc.dataset.listing.hugging_face import (
 from spark_arrow_ipc.dataset.write.publisher import may_come_late
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
-from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -128,7 +128,7 @@ def _check_features(dataset: DatasetDirectory, features: object, first: Any) -> 
         with (
             suppress(ArrowIpcError, OSError, ValueError),
             closing(first.open(dataset.storage)) as source,
-            ipc.open(source, columns=known_columns) as reader,
+            ipc.open(source, columns=select_known_columns) as reader,
         ):
             pair = parse_json(dict(reader.file_schema.custom_metadata).get(METADATA_KEY, "null"))
     info = pair.get("info") if isinstance(pair, dict) else None

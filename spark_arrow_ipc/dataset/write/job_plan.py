@@ -34,7 +34,7 @@ from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_be
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
 from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, keep_room
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, listed
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, join_texts
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import above, parent
@@ -224,7 +224,7 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
         return files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
-            f"the directory holds {count_noun(len(files), 'file')} ({listed([file.path for file in files])}), and ifExists is error; "
+            f"the directory holds {count_noun(len(files), 'file')} ({join_texts([file.path for file in files])}), and ifExists is error; "
             "nothing is written",
             path=dataset.root,
         )

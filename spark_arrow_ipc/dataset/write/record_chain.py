@@ -26,7 +26,7 @@ from spark_arrow_ipc.errors import (
     LimitError,
     UnsupportedError,
     error_context,
-    listed,
+    join_texts,
     printable,
 )
 from spark_arrow_ipc.storage import failpoint
@@ -256,7 +256,7 @@ def check_old_files(dataset: DatasetDirectory, record: Record) -> None:
         new = sum(dataset.storage.status(path) is not None for path in paths)
         raise CommitError(
             f"the job {record.jobid} cannot be taken back: {len(gone)} of {len(record.removes)} old files are gone "
-            f"already ({listed(gone)}), and {new} of {len(record.adds)} new files have their names. Mend what stops it; "
+            f"already ({join_texts(gone)}), and {new} of {len(record.adds)} new files have their names. Mend what stops it; "
             f"then 'arrowipc vacuum {dataset.root}' brings it to its end",
             path=dataset.root,
         )

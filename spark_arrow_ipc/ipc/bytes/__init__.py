@@ -1,1 +1,1 @@
-"""Bytes of files: sources, regions of bodies, reading ahead, and sinks; nothing here knows a message."""
+"""Bytes of files: sources, regions of bodies, reading ahead, and sinks; all independent of messages."""

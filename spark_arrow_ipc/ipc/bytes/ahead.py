@@ -1,11 +1,13 @@
 """Ordered work ahead: jobs run in threads while the results of earlier ones are used.
 
-Results are taken in the order of the jobs, so an error comes with its batch or file, after all before it. `Ahead` runs
-functions, such as decoding a record batch: decompression and the larger part of the checks work without Python's global lock.
+How it works
+------------
+Results come in the order of the jobs, so an error comes with its batch or file, after all earlier ones. `Ahead` runs
+functions, such as decoding a record batch: decompression and most of the checks work without Python's global lock.
 
-`Prefetch` reads bytes where each read waits for a network. Its jobs are generators: each yields the byte ranges that it
-needs, gets their bytes, and may yield more of them, as a header says which columns to read. Ranges are read in pieces by a
-few threads; a job goes on in the thread that brings its last piece. `StreamAhead` reads a stream so.
+`Prefetch` reads bytes where each read waits for a network. Its jobs are generators: each yields byte ranges, is sent their
+bytes, and may yield more ranges, for example after it has decoded a header. Ranges are read in pieces by a few threads; a
+job goes on in the thread that reads its last piece. `StreamAhead` reads a stream in this way.
 """
 
 from __future__ import annotations
@@ -32,9 +34,8 @@ _Result = TypeVar("_Result")
 class Ahead(Generic[_Result]):
     """The results of jobs, in their order; later jobs run in threads while earlier results are used.
 
-    The threads begin with the first job, and end with the last one, with an error while iterating, and with `close`.
-    The next job is made in the thread that takes results; an error that making one raises comes in its turn.
-    If `waits` is True, `close` returns when the jobs under way have ended. `discard` takes the results that are left.
+    The threads start with the first job, and end with the last one, with an error while iterating, and with `close`.
+    If `waits` is True, `close` returns when all running jobs have ended. `discard` is called with unused results.
     """
 
     def __init__(
@@ -51,8 +52,8 @@ class Ahead(Generic[_Result]):
         self._under_way: deque[Future[_Result]] = deque()
         self._executor: ThreadPoolExecutor | None = None
         self._has_more = True
+        # The error that ended an iteration is raised again, so that no reader takes it for the end
         self._error: Exception | None = None
-        """The error that ended an iteration: it is raised again, so that no reader takes it for the end."""
         self._pid = os.getpid()
         self._lock = Lock()
 
@@ -60,7 +61,7 @@ class Ahead(Generic[_Result]):
         return self
 
     def __next__(self) -> _Result:
-        """Return the next result; raise the job's error, or that of making it, and from then on always the same."""
+        """Return the next result, or raise the error of the job or of making it, and then at each call the same."""
         if self._error is not None:
             raise self._error
         try:
@@ -86,8 +87,9 @@ class Ahead(Generic[_Result]):
         return None if future is None else future.result
 
     def _begin(self) -> None:
-        """Begin jobs, up to the number of threads."""
+        """Start jobs, up to the number of threads."""
         while self._has_more and len(self._under_way) < self._threads:
+            # In the thread of the reader: the iterator of jobs need not be safe for threads.
             try:
                 job = next(self._jobs, None)
             except Exception as error:  # noqa: BLE001 - raised in its turn
@@ -104,9 +106,9 @@ class Ahead(Generic[_Result]):
                 self._under_way.append(self._executor.submit(job))
 
     def close(self) -> None:
-        """Begin no more jobs. Those under way end by themselves, and their threads with them."""
+        """Start no more jobs; running ones end by themselves, and their threads with them."""
         if os.getpid() != self._pid:
-            return  # a fork, which has no such threads, and whose lock may be held by one of them for ever
+            return  # a fork has no threads, and its copy of the lock may be locked for ever
         with self._lock:
             executor, self._executor, self._has_more = self._executor, None, False
             left = list(self._under_way)
@@ -123,10 +125,10 @@ class Ahead(Generic[_Result]):
 
 
 PIECE_NBYTES: Final = 8 << 20
-"""Most bytes of one read. One connection of an object store gives 90 MB/s, so that several are needed."""
+"""Most bytes of one read. One connection of an object store gives 90 MB/s, so that several have to read."""
 
 AHEAD_NBYTES: Final = 64 << 20
-"""Most bytes of all jobs under way, unless the next one alone has more."""
+"""Most bytes of all running jobs, unless the next one has more."""
 
 THREADS: Final = 8
 
@@ -139,11 +141,12 @@ Fetch: TypeAlias = Generator[Ranges, Sequence[memoryview], _Result]
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[_Result]):
-    """A job under way. All fields are read and written under the lock of its `Prefetch`."""
+    """A running job."""
 
+    # All fields are read and written under the lock of its `Prefetch`.
     number: int
     fetch: Fetch[_Result]
-    wanted: Ranges | None = None
+    ranges: Ranges | None = None
     """Ranges that are not admitted yet."""
     parts: list[memoryview] = field(default_factory=list)
     pieces_left: int = 0
@@ -157,7 +160,7 @@ class _Job(Generic[_Result]):
 class Prefetch(Generic[_Result]):
     """The results of jobs with rising numbers, in their order; later ones are fetched while earlier ones are used.
 
-    At most `ahead` jobs are under way: `source` may be read by several threads at once.
+    At most `ahead` jobs run, whose threads read `source` at the same time.
     """
 
     def __init__(
@@ -176,11 +179,8 @@ class Prefetch(Generic[_Result]):
             self._begin()
 
     def take(self, number: int) -> _Result | None:
-        """Return the result of a job, and drop the jobs before it.
-
-        None if there is no such job any more, and if its bytes are broken: a read without this object then raises the
-        error that names their place.
-        """
+        """Return the result of a job, and drop the jobs before it; None if it has no result any more."""
+        # None also for broken bytes: a read without this object then raises the error with their byte offset.
         if os.getpid() != self._pid:
             raise UnsupportedError("a file is being read by a process of which this one is a fork; open it again")
         with self._changed:
@@ -192,7 +192,7 @@ class Prefetch(Generic[_Result]):
             if not self._jobs or self._jobs[0].number != number:
                 return None
             job = self._jobs[0]
-            self._admit()
+            self._admit()  # the first job may exceed the budget
             while not job.is_done:
                 self._changed.wait()
                 if self._is_closed:
@@ -204,9 +204,9 @@ class Prefetch(Generic[_Result]):
         return job.result
 
     def close(self) -> None:
-        """Begin no more reads. Those under way end by themselves, and their threads with them."""
+        """Start no more reads; running ones end by themselves, and their threads with them."""
         if os.getpid() != self._pid:
-            return  # a fork, which has no such threads, and whose lock may be held by one of them for ever
+            return  # a fork has no threads, and its copy of the lock may be locked for ever
         with self._changed:
             self._is_closed = True
             self._jobs.clear()
@@ -216,7 +216,7 @@ class Prefetch(Generic[_Result]):
             executor.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
-        """Begin jobs, up to the most; the lock is held."""
+        """Start jobs, up to the maximum; the caller holds the lock."""
         while len(self._jobs) < self._ahead and not self._is_closed:
             entry = next(self._waiting, None)
             if entry is None:
@@ -231,24 +231,25 @@ class Prefetch(Generic[_Result]):
         self._nbytes -= job.nbytes
 
     def _admit(self) -> None:
-        """Read the ranges that fit into the budget, in the order of the jobs; the lock is held."""
-        # In order, so that the next job is never kept waiting by a later one; it alone may exceed the budget. A job that
-        # waits holds no thread: a reader that nobody closes must not keep the interpreter from ending.
+        """Read the ranges that fit into the budget, in the order of the jobs; the caller holds the lock."""
+        # In order, so that no later job delays the first one, which may exceed the budget. A waiting job holds no thread: a
+        # reader that is never closed must not keep the interpreter from ending.
         for i, job in enumerate(self._jobs):
-            if job.wanted is None:
+            if job.ranges is None:
                 continue
-            nbytes = sum(size for _, size in job.wanted)
+            nbytes = sum(size for _, size in job.ranges)
             if i and self._nbytes + nbytes > AHEAD_NBYTES:
                 return
             job.nbytes += nbytes
             self._nbytes += nbytes
-            self._read(job, job.wanted)
+            self._read(job, job.ranges)
 
     def _read(self, job: _Job[_Result], ranges: Ranges) -> None:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(THREADS, "arrow-ipc-read")
-        job.wanted = None
+        job.ranges = None
         job.parts = [NO_BYTES if nbytes <= PIECE_NBYTES else new_buffer(nbytes) for _, nbytes in ranges]
+        # A range of one piece gets the bytes of its read, without a copy.
         pieces = [(i, start, stop - start) for i, (_, nbytes) in enumerate(ranges) for start, stop in _cut(nbytes)]
         assert pieces, "a job wants bytes"
         job.pieces_left = len(pieces)
@@ -257,10 +258,7 @@ class Prefetch(Generic[_Result]):
             self._executor.submit(self._read_piece, job, i, ranges[i][0] + start, nbytes, into)
 
     def _read_piece(self, job: _Job[_Result], part: int, byte_offset: int, nbytes: int, into: memoryview) -> None:
-        """Read one piece, in a thread; the last one of a job lets it go on.
-
-        `into` is the piece's place in the bytes of its range; empty if the piece is all of them.
-        """
+        """Read one piece into its part of the range, or the complete range if `into` is empty."""
         if job.is_dropped or self._is_closed or job.error is not None:
             return
         try:
@@ -279,14 +277,14 @@ class Prefetch(Generic[_Result]):
             job.pieces_left -= 1
             if job.pieces_left:
                 return
-        # Without the lock: a header is decoded meanwhile.
+        # The last piece of the job: it goes on without the lock, because it may decode a header.
         self._resume(job, [data.toreadonly() for data in job.parts])
         with self._changed:
             if not self._is_closed:
                 self._admit()
 
     def _resume(self, job: _Job[_Result], parts: Sequence[memoryview] | None) -> None:
-        """Let a job go on until it wants other ranges, or has ended."""
+        """Continue a job until it yields ranges, or ends."""
         try:
             ranges = next(job.fetch) if parts is None else job.fetch.send(parts)
         except StopIteration as end:
@@ -297,7 +295,7 @@ class Prefetch(Generic[_Result]):
             with self._changed:
                 job.parts = []
                 if not job.is_dropped:
-                    job.wanted = ranges
+                    job.ranges = ranges
 
     def _finish(self, job: _Job[_Result], *, result: _Result | None = None, error: BaseException | None = None) -> None:
         with self._changed:
@@ -308,29 +306,27 @@ class Prefetch(Generic[_Result]):
 
 
 def _cut(nbytes: int) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of pieces of about the same size: a short last one would leave its thread idle sooner."""
+    """Yield start and stop of pieces of about equal size."""
+    # A short last piece would leave its thread idle before the others.
     count = -(-nbytes // PIECE_NBYTES)
     return pairwise(i * nbytes // count for i in range(count + 1))
 
 
 PIECES_AHEAD: Final = 6
-"""With the one that is waited for 56 MiB."""
+"""56 MiB, with the piece that is read."""
 
 PIECES_AHEAD_OF_PART: Final = 2
-"""The same for a part of a stream: after its end they are read in vain."""
+"""The same for a part of a stream: pieces after its end are read in vain."""
 
 
 class StreamAhead(ExactReads):
-    """A `ByteSource` over another one that waits, read forward from an offset on; earlier bytes are read as they come.
+    """A `ByteSource` over another one that waits, read forward from an offset on; earlier bytes are read on demand.
 
-    Only the messages of a stream tell where the next one is, so it is fetched in pieces of one size, some ahead of the
-    message that is decoded. With a projection, too: to skip the other columns would be two waits a message, one after
-    the other.
-
-    Memory: at most `pieces_ahead` pieces after the one that is read, and two that were read. The one before the last is
-    kept because small messages are read together, and one that was cut is read again from its start. `source` is closed
-    with this one.
+    Memory: at most `pieces_ahead` pieces after the one in use, and two that were read. `close` closes `source` too.
     """
+
+    # Each message of a stream gives the position of the next one, so the stream is fetched in pieces of one size, some ahead
+    # of the decoded message. Also with a projection: to skip other columns would take two waits a message.
 
     def __init__(self, source: ByteSource, start: int, pieces_ahead: int = PIECES_AHEAD) -> None:
         assert source.nbytes is not None, "a source that waits knows its length"
@@ -340,8 +336,7 @@ class StreamAhead(ExactReads):
         pieces = ((i, partial(self._fetch, i)) for i in range(-(-(self._stop - start) // PIECE_NBYTES)))
         self._prefetch = Prefetch(source, pieces, ahead=1 + pieces_ahead)
         self._is_ended = False
-        self._kept: dict[int, memoryview] = {}
-        """The last piece that was read, and the one before it."""
+        self._kept: dict[int, memoryview] = {}  # the last piece, and the one before: a message may be read again
         self._last = 0
 
     def _fetch(self, i: int) -> Fetch[memoryview]:
@@ -372,11 +367,11 @@ class StreamAhead(ExactReads):
         return data[:done].toreadonly()
 
     def _take(self, number: int) -> memoryview:
-        """Return a piece that is kept, or a later one."""
+        """Return one of the last two pieces, or a later one."""
         piece = self._kept.get(number)
         if piece is None:
             piece = None if self._is_ended else self._prefetch.take(number)
-            if piece is None:  # it is read again where the error tells its place
+            if piece is None:  # this read raises any error with its byte offset
                 start = self._start + number * PIECE_NBYTES
                 piece = self._source.read_up_to(start, min(PIECE_NBYTES, self._stop - start))
             before = self._kept.get(number - 1)
@@ -385,11 +380,11 @@ class StreamAhead(ExactReads):
         return piece
 
     def end(self) -> None:
-        """Fetch no more; what is read after this is read as it comes."""
+        """Fetch no more pieces; later reads are on demand."""
         self._is_ended = True
         self._prefetch.close()
 
     def close(self) -> None:
-        """Fetch no more, and close the source."""
+        """Fetch no more pieces, and close the source."""
         self.end()
         self._source.close()

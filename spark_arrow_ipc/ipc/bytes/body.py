@@ -1,4 +1,4 @@
-"""The body of a message: all of it, or only the byte ranges that some columns need."""
+"""The body of a message: all bytes, or only the ranges that some columns need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAITING_GAP_NBYTES: Final = 1 << 20
 """The same of a source that waits: another read costs 30 ms, which are 2.7 MB of 90 MB/s."""
 
 WHOLE_SHARE: Final = 0.8
-"""A body of which more than this share is wanted is read whole."""
+"""A body is read at once if more than this share is needed."""
 
 
 class Body(Protocol):
@@ -25,29 +25,26 @@ class Body(Protocol):
 
     @property
     def byte_offset(self) -> int:
-        """The place of the first byte in the file or stream; 0 where it has none."""
+        """The position of the first byte in the file or stream; 0 for bodies in memory."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the whole body."""
+        """The bytes of the complete body."""
 
     def buffer(self, number: int, start: int, nbytes: int) -> memoryview:
-        """Return a view of the buffer `number`, which the metadata says has `nbytes` from `start` on."""
+        """Return a view of the buffer `number`, with `nbytes` from `start` on by the metadata."""
 
     def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
-        """Return views of all buffers, given (start, nbytes) of each."""
+        """Return views of all buffers, by (start, nbytes) of each."""
 
 
-# Named tuples, as of a tiny batch a frozen dataclass would take a part of the time.
+# Named tuples, because a frozen dataclass takes a noticeable part of the time of a tiny batch.
 class BodyRanges(NamedTuple):
-    """Byte ranges of a body, ascending and disjoint; usually one range of all bytes.
+    """Byte ranges of a body, ascending and disjoint; usually one range of all bytes."""
 
-    `starts` count from the body's first byte, which lies at `byte_offset` of the file or stream.
-    """
-
-    starts: tuple[int, ...]
+    starts: tuple[int, ...]  # from the body's first byte
     ranges: tuple[memoryview, ...]
-    byte_offset: int
+    byte_offset: int  # of the body's first byte in the file or stream
     nbytes: int
 
     @classmethod
@@ -56,31 +53,28 @@ class BodyRanges(NamedTuple):
         return cls((0,), (data,), byte_offset, len(data))
 
     def slice(self, start: int, nbytes: int) -> memoryview:
-        """Return a view of a buffer, which must lie inside the body and its ranges."""
+        """Return a view of a buffer inside the body and its ranges."""
         if len(self.ranges) == 1 and self.starts[0] == 0:
             return self.ranges[0][start : start + nbytes]
-        if not nbytes:
+        if not nbytes:  # an empty buffer may be in no range
             return NO_BYTES
         i = bisect_right(self.starts, start) - 1
         start -= self.starts[i]
         return self.ranges[i][start : start + nbytes]
 
     def buffer(self, _: int, start: int, nbytes: int) -> memoryview:
-        """Return a view of a buffer, which must lie inside the body and its ranges."""
+        """Return a view of a buffer inside the body and its ranges."""
         return self.slice(start, nbytes)
 
     def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
-        """Return views of all buffers of a body that is whole."""
+        """Return views of all buffers of a complete body."""
         data = self.ranges[0]
         return [data[start : start + nbytes] for start, nbytes in places]
 
 
 @dataclass(frozen=True, slots=True)
 class BufferList:
-    """A body whose buffers lie anywhere in memory, and not where the metadata says (Dissociated IPC).
-
-    Each has at least the bytes that the metadata says.
-    """
+    """A body whose buffers are anywhere in memory (Dissociated IPC), each as long as in the metadata or longer."""
 
     views: tuple[memoryview, ...]
     nbytes: int
@@ -91,7 +85,7 @@ class BufferList:
         return self.views[number][:nbytes]
 
     def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
-        """Return all buffers, each as long as the metadata says."""
+        """Return all buffers, each as long as in the metadata."""
         return [view[:nbytes] for view, (_, nbytes) in zip(self.views, places, strict=True)]
 
     def read(self, _: Sequence[tuple[int, int]] | None = None) -> Body:
@@ -115,7 +109,7 @@ class Window(ExactReads):
         self._data = data
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return a view of the bytes from `byte_offset` on, which must lie inside the window."""
+        """Return a view of the bytes from `byte_offset` on, inside the window."""
         start = byte_offset - self._byte_offset
         return self._data[start : start + nbytes]
 
@@ -130,13 +124,13 @@ class AnyPlace(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the whole body."""
+        """The bytes of the complete body."""
 
-    def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
-        """Return the body: all of it, or only the `wanted` (start, nbytes)."""
+    def read(self, extents: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Return the body: all bytes, or only the `extents` (start, nbytes)."""
 
     def held(self) -> AnyPlace:
-        """Return a place that is in memory, for bodies that are decoded later than the next ones are read."""
+        """Return a place in memory, for a body that is decoded after the next one is read."""
 
 
 class BodyPlace(NamedTuple):
@@ -146,37 +140,37 @@ class BodyPlace(NamedTuple):
     byte_offset: int
     nbytes: int
 
-    def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
-        """Read the body: all of it, or only the `wanted` (start, nbytes)."""
+    def read(self, extents: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Read the body: all bytes, or only the `extents` (start, nbytes)."""
         source, byte_offset, nbytes = self
-        if wanted is None:
+        if extents is None:
             return BodyRanges.whole(source.read_at(byte_offset, nbytes), byte_offset)
-        ranges = ranges_to_read(wanted, nbytes, gap_nbytes(source))
+        ranges = ranges_to_read(extents, nbytes, gap_nbytes(source))
         starts = tuple(start for start, _ in ranges)
         parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
         return BodyRanges(starts, tuple(parts), byte_offset, nbytes)
 
     def held(self) -> BodyPlace:
-        """Read the whole body; return its place in memory."""
+        """Read the complete body; return its place in memory."""
         data = self.source.read_at(self.byte_offset, self.nbytes)
         return BodyPlace(Window(self.source, self.byte_offset, data), self.byte_offset, self.nbytes)
 
 
 def gap_nbytes(source: ByteSource) -> int:
-    """Return the most bytes of a gap between ranges of a source that are read as one."""
+    """Return the most bytes between two ranges of a source that one read includes."""
     return WAITING_GAP_NBYTES if source.waits else GAP_NBYTES
 
 
-def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int, gap: int) -> list[tuple[int, int]]:
-    """Return the (start, stop) ranges to read of a body of `nbytes` for the wanted ones, joined across gaps."""
-    ranges = join_ranges(wanted, gap)
+def ranges_to_read(extents: Sequence[tuple[int, int]], nbytes: int, gap: int) -> list[tuple[int, int]]:
+    """Return the (start, stop) ranges to read in a body of `nbytes` for some extents, joined across gaps."""
+    ranges = join_ranges(extents, gap)
     return [(0, nbytes)] if sum(stop - start for start, stop in ranges) > WHOLE_SHARE * nbytes else ranges
 
 
-def join_ranges(wanted: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """Return (start, stop) ranges that cover `wanted` (start, nbytes), joined across gaps of at most `gap` bytes."""
+def join_ranges(extents: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """Return (start, stop) ranges that cover `extents` (start, nbytes), joined across gaps of at most `gap` bytes."""
     joined: list[tuple[int, int]] = []
-    for start, nbytes in sorted(wanted):
+    for start, nbytes in sorted(extents):  # the columns of a selection, and their buffers, come in any order
         if not nbytes:
             continue
         if joined and start - joined[-1][1] <= gap:
@@ -187,7 +181,7 @@ def join_ranges(wanted: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, 
 
 
 class Fetched(ExactReads):
-    """A `ByteSource` over ranges of another one that are in memory; what lies in none is read from it."""
+    """A `ByteSource` over another one with ranges in memory; other bytes are read from it."""
 
     waits = True
 
@@ -196,12 +190,12 @@ class Fetched(ExactReads):
         self._source, self._starts, self._parts = source, starts, parts
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return a view of the bytes from `byte_offset` on, or read them."""
+        """Return a view of the bytes from `byte_offset` on, or a read."""
         held = self.held(byte_offset, nbytes)
         return self._source.read_up_to(byte_offset, nbytes) if held is None else held
 
     def held(self, byte_offset: int, nbytes: int) -> memoryview | None:
-        """Return a view of bytes that are in memory, or None."""
+        """Return a view of bytes in memory, or None."""
         last = bisect_right(self._starts, byte_offset) - 1
         for i in (last, 0)[: len(self._starts)]:
             start = byte_offset - self._starts[i]

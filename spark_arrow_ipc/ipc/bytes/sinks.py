@@ -1,4 +1,4 @@
-"""Destinations of a writer: a local file or an object that gets its name when finished, or a file object."""
+"""Destinations of a writer: a local file or an object that gets its name at the end, or a file object."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, check_local, is_remote, join, name_of, parent
 from spark_arrow_ipc.storage.storage import Storage, discard
 
-_IN_MEMORY_NBYTES: Final = 16 << 20
-"""Bytes that wait in memory; more of them wait in a temporary file."""
+_IN_MEMORY_NBYTES: Final = 16 << 20  # bytes that wait in memory; more bytes wait in a temporary file
 
 _COPIED_NBYTES: Final = 1 << 20
 
 
 class WaitingBytes:
-    """Bytes that stand behind others which are not known yet: in memory, and if they are many in a temporary file.
-
-    The file has no name, so that nothing is left of it when the process ends, however it ends.
-    """
+    """Bytes that follow other bytes not written yet: in memory, or if they are many in a temporary file."""
 
     def __init__(self) -> None:
         self._file: BinaryIO = io.BytesIO()
@@ -38,6 +34,7 @@ class WaitingBytes:
         """Append bytes."""
         with _advise_while_writing():
             if self._is_in_memory and self.nbytes + len(data) > _IN_MEMORY_NBYTES:
+                # A file without a name, so that nothing remains when the process is killed.
                 held, self._file = self._file, LOCAL.scratch_file(tempfile.gettempdir())
                 self._is_in_memory = False
                 held.seek(0)
@@ -46,7 +43,7 @@ class WaitingBytes:
         self.nbytes += len(data)
 
     def take(self) -> Iterator[bytes]:
-        """Yield all bytes, in pieces; they are gone then. Raises as `write`."""
+        """Yield and drop all bytes, in pieces."""
         with _advise_while_writing():
             self._file.seek(0)
         while data := self._file.read(_COPIED_NBYTES):
@@ -56,7 +53,7 @@ class WaitingBytes:
 
     def close(self) -> None:
         """Drop the bytes."""
-        discard(self._file)  # to close it may fail again where the device is full
+        discard(self._file)  # which ignores errors: closing may fail again on a full device
 
 
 @contextmanager
@@ -72,18 +69,20 @@ def _advise_while_writing() -> Iterator[None]:
 
 
 class PathSink:
-    """A local file that gets its name when it is finished."""
+    """A local file that gets its name at the end."""
 
     def __init__(self, path: str) -> None:
         self._target = path
+        # A pipe or device cannot be replaced by a rename.
         self._direct = os.path.exists(path) and not os.path.isfile(path)
         directory, name = os.path.split(path)
         self._staged = path if self._direct else os.path.join(directory, f".{name}.{uuid.uuid4().hex}.staged")
         new = os.O_TRUNC if self._direct else os.O_CREAT | os.O_EXCL
+        # The mode of `open`, in which the umask decides; processes that a task starts must not inherit the file
         self.file: BinaryIO = open_named(os.open(self._staged, os.O_WRONLY | os.O_CLOEXEC | new, 0o666), path)
 
     def finish(self, prove: Callable[[ByteSource], None]) -> None:
-        """Close the file, call `prove` on what it holds, and rename it over any file of its name."""
+        """Close the file, call `prove` on its bytes, and rename it over any file of its name."""
         self.file.close()
         if not self._direct:
             with closing(FileSource.open(self._staged)) as written:
@@ -92,14 +91,14 @@ class PathSink:
 
     def discard(self) -> None:
         """Close and remove the file; a file of the target's name stays."""
-        discard(self.file)  # to close it may fail again where the device is full
+        discard(self.file)  # which ignores errors: closing may fail again on a full device
         if not self._direct:
             with suppress(FileNotFoundError):
                 os.unlink(self._staged)
 
 
 class StoredSink:
-    """A file of an object store that gets its name when it is finished, by a copy inside the store."""
+    """A file of an object store that gets its name at the end, by a copy inside the store."""
 
     def __init__(self, storage: Storage, path: str) -> None:
         self._storage = storage
@@ -108,7 +107,7 @@ class StoredSink:
         self.file: BinaryIO = storage.create(self._staged)
 
     def finish(self, prove: Callable[[ByteSource], None]) -> None:
-        """Close the file, call `prove` on what it holds, and put it in place of any file of its name."""
+        """Close the file, call `prove` on its bytes, and publish it in place of any file of its name."""
         self.file.close()
         with closing(self._storage.open(self._staged)) as written:
             prove(written)
@@ -122,7 +121,7 @@ class StoredSink:
 
 
 def prove_ends(written: ByteSource, *, nbytes: int, head: bytes, tail: bytes = b"") -> None:
-    """Compare the length, the first and the last bytes of a written file with those that were written."""
+    """Compare the length, the first and the last bytes of a file with the written ones."""
     ends = [(0, len(head)), (nbytes - len(tail), len(tail))]
     if written.nbytes != nbytes or written.read_ranges(ends) != [head, tail]:
         raise OSError(f"{written.path}: what was written is not what is there; the disk or its file system is at fault")

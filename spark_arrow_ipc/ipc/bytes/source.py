@@ -1,8 +1,8 @@
-"""Open a path, bytes or a file object as a `ByteSource`, from which the codec reads, and save reads of it.
+"""Open a path, bytes or a file object as a `ByteSource`, from which the codec reads, with few reads.
 
-A `ByteSource` (``storage/byte_source.py``) gives exact ranges, or an error with the place where the bytes end. `KeptEnds`
-and `ReadAhead` are sources over another one: the former keeps both ends of a file whose reads wait, the latter reads small
-neighbours together, one read of a piece instead of four for every small message.
+A `ByteSource` (``storage/byte_source.py``) returns exact ranges, or raises an error with the position where the bytes end.
+`KeptEnds` and `ReadAhead` are sources over another one: the former retains both ends of a file whose reads wait, the latter
+reads small neighbours together, one read of a piece instead of four for every small message.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from spark_arrow_ipc.storage.base import StorageOptions
 
-_PIECE_NBYTES: Final = 64 << 20
-"""The most bytes in one read of a file object."""
+_PIECE_NBYTES: Final = 64 << 20  # the most bytes in one read of a file object
 
 Openable: TypeAlias = "str | os.PathLike[str] | ReadableBuffer | BinaryIO | ByteSource"
 """A path, bytes or another buffer, a binary file object (seekable or not), or a `ByteSource`."""
@@ -52,7 +51,7 @@ class SeekableSource(ExactReads):
 
 
 class ForwardSource(ExactReads):
-    """A binary file object that cannot seek: ranges must come in ascending order. The caller closes it."""
+    """A binary file object that cannot seek: ranges have to ascend. The caller closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -62,7 +61,7 @@ class ForwardSource(ExactReads):
         self.nbytes: int | None = None
 
     def peek(self, nbytes: int) -> memoryview:
-        """Return the next bytes, at most `nbytes`, and keep them for the next read."""
+        """Return the next bytes, at most `nbytes`, which the next read returns again."""
         if len(self._ahead) < nbytes:
             more = _read_pieces(self._file.read, nbytes - len(self._ahead))
             self._ahead = memoryview(bytes(self._ahead) + bytes(more))
@@ -71,7 +70,7 @@ class ForwardSource(ExactReads):
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return at most `nbytes` from `byte_offset` on; earlier bytes are read and dropped."""
         assert byte_offset >= self._position, "an unseekable stream is read forward only"
-        while self._position < byte_offset:
+        while self._position < byte_offset:  # in pieces, because a gap may be larger than the memory
             skipped = self._next(min(byte_offset - self._position, _PIECE_NBYTES))
             if not skipped:
                 raise truncation_error(nbytes, 0, byte_offset, self._position)
@@ -91,7 +90,7 @@ class ForwardSource(ExactReads):
 
 
 class _Completed(ExactReads):
-    """A caller's source without `read_ranges` or `waits`: reads one range after another, and does not wait."""
+    """A caller's source without `read_ranges` or `waits`, which reads one range after another, and does not wait."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -107,7 +106,7 @@ class _Completed(ExactReads):
 
 def _read_pieces(read: Callable[[int], bytes | None], nbytes: int) -> memoryview:
     """Read up to `nbytes` from a file object whose reads may be short."""
-    # In pieces, because the length may be that of a damaged file: memory grows only with the bytes received.
+    # In pieces, because a damaged file may claim any length: memory grows only with the received bytes.
     start = read(min(nbytes, _PIECE_NBYTES)) or b""
     if len(start) == nbytes or not start:
         return memoryview(start)
@@ -124,25 +123,21 @@ def _read_pieces(read: Callable[[int], bytes | None], nbytes: int) -> memoryview
 
 def _name_of(file: BinaryIO) -> str | None:
     name = getattr(file, "path", None) or getattr(file, "name", None)
-    return name if isinstance(name, str) else None
+    return name if isinstance(name, str) else None  # a file from a descriptor has a number as its name
 
 
 def storage_options(options: Mapping[str, str] | None) -> StorageOptions:
-    """Return the options of an object store as `storage_of` takes them."""
+    """Return the options of an object store in the form for `storage_of`."""
     return tuple(sorted((options or {}).items()))
 
 
-def _open_object(url: str, options: Mapping[str, str] | None) -> ByteSource:
-    storage, path = storage_of(url, storage_options(options))
-    return storage.open(path)
-
-
 def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> ByteSource:
-    """Return a `ByteSource` of a path or URL, bytes or another buffer, or a binary file object; or the given source."""
+    """Return a `ByteSource` of a path or URL, bytes or another buffer, or a binary file object; a source is returned itself."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if is_remote(path):
-            return _open_object(path, storage)
+            opened, path = storage_of(path, storage_options(storage))
+            return opened.open(path)
         check_local(path)
         return FileSource.open(path)
     if isinstance(cast("object", source), io.TextIOBase):
@@ -162,29 +157,27 @@ def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> B
 
 
 def _view_of(source: object) -> memoryview | None:
-    """Return the bytes of a buffer of any library, such as that of `pyarrow.py_buffer`; None if it lends none.
-
-    A map of memory is a file object too, and cannot be asked whether it can seek before Python 3.13.
-    """
+    """Return the bytes of an object with the buffer protocol of Python, such as `pyarrow.Buffer`; None for others."""
+    # Before file objects: a memory map is one too, but has no `seekable` before Python 3.13.
     try:
         view = memoryview(cast("ReadableBuffer", source))
     except TypeError:
         return None
     if not view.c_contiguous:
         raise TypeError(f"expected bytes one after the other, found {type(source).__name__} with gaps between them")
-    return view.toreadonly().cast("B")
+    return view.toreadonly().cast("B")  # arrays share this memory, and must not change it
 
 
 END_NBYTES: Final = 64 << 10
-"""Bytes of each end: more than the footers of most files, and 0.7 ms of 90 MB/s."""
+"""Bytes of each end: more than the footers of most files, and 0.7 ms at 90 MB/s."""
 
 
 class KeptEnds(ExactReads):
-    """A `ByteSource` that keeps the ends of another one that waits, and closes it. Several threads may read it."""
+    """A `ByteSource` that retains the ends of another one that waits, and closes it. Several threads may read it."""
 
-    # A reader asks for a few bytes at both ends of a file, one after the other: the magic, the length of the footer, the
-    # footer, the schema message. Over a network each would wait as long as a read of 64 KiB does, so the first that lies in
-    # an end reads all of that end. A file of at most this length is read once.
+    # A reader reads a few bytes at both ends of a file, one after the other: the magic, the length of the footer, the
+    # footer, the schema message. Over a network each would wait as long as a read of 64 KiB, so the first one inside an
+    # end reads all of that end. A file of at most this length is read once.
     waits = True
 
     def __init__(self, source: ByteSource) -> None:
@@ -199,7 +192,7 @@ class KeptEnds(ExactReads):
 
     @property
     def is_small(self) -> bool:
-        """True if one read of the tail brings all bytes."""
+        """True if one read of the tail returns all bytes."""
         return not self._tail_start
 
     def ends_with(self, suffix: bytes) -> bool:
@@ -215,14 +208,14 @@ class KeptEnds(ExactReads):
         return self._source.read_up_to(byte_offset, nbytes)
 
     def read_into(self, byte_offset: int, into: memoryview) -> None:
-        """Fill `into` with the bytes from `byte_offset` on, as the source does where they lie in no end."""
+        """Fill `into` with the bytes from `byte_offset` on, from an end or by the source."""
         if byte_offset >= self._tail_start or byte_offset + len(into) <= END_NBYTES:
             super().read_into(byte_offset, into)
         else:
             self._source.read_into(byte_offset, into)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each (byte offset, nbytes); those that lie in no end as the source reads several at once."""
+        """Return each (byte offset, nbytes), with one call of the source for all ranges outside both ends."""
         far = [each for each in ranges if each[0] < self._tail_start and sum(each) > END_NBYTES]
         parts = dict(zip(far, self._source.read_ranges(far), strict=True)) if far else {}
         return [parts[each] if each in parts else self.read_at(*each) for each in ranges]
@@ -245,7 +238,7 @@ class KeptEnds(ExactReads):
 
 
 def keep_ends(source: ByteSource) -> ByteSource:
-    """Return a source that keeps its ends, if its reads wait."""
+    """Return a source that retains its ends, if its reads wait."""
     return KeptEnds(source) if source.waits and not isinstance(source, KeptEnds) else source
 
 
@@ -253,18 +246,18 @@ HEADERS_NBYTES: Final = 8 << 10
 """A piece that contains the metadata of most messages, for a walk that skips the bodies."""
 
 WAITING_NBYTES: Final = 256 << 10
-"""The same where each read waits: smaller messages cost no wait of their own, and larger ones 3 ms more."""
+"""The same where each read waits: small messages share a wait, and larger ones take 3 ms more."""
 
 _LEAST_GROWN_NBYTES: Final = 64 << 10
 MOST_NBYTES: Final = 1 << 20
 """Pieces of small messages grow from the first size to this one."""
 
 SMALL_NBYTES: Final = 256 << 10
-"""Larger messages are read alone."""
+"""Larger messages have a read of their own."""
 
 
 class ReadAhead:
-    """A `ByteSource` that reads another one in pieces of at least `piece_nbytes`, and closes it. It keeps one piece."""
+    """A `ByteSource` that reads another one in pieces of at least `piece_nbytes`, and closes it. It holds one piece."""
 
     def __init__(self, source: ByteSource, piece_nbytes: int = HEADERS_NBYTES) -> None:
         self.path = source.path
@@ -300,7 +293,7 @@ class ReadAhead:
         self._source.read_into(byte_offset, into)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each (byte offset, bytes): from the piece if it has them all, else from the source."""
+        """Return each (byte offset, bytes), from the piece if it has them all, otherwise from the source."""
         if all(len(self.held(byte_offset)) >= nbytes for byte_offset, nbytes in ranges):
             return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
         return self._source.read_ranges(ranges)
@@ -311,7 +304,7 @@ class ReadAhead:
         return self._piece[start:] if 0 <= start < len(self._piece) else memoryview(b"")
 
     def refill(self, byte_offset: int) -> memoryview:
-        """Return the bytes held from `byte_offset` on, after another read if it gives more."""
+        """Return the bytes held from `byte_offset` on, after another read if it may return more."""
         held = self.held(byte_offset)
         if len(held) < self._piece_nbytes and (self._start != byte_offset or not held):
             self._piece = self._source.read_up_to(byte_offset, self._piece_nbytes)
@@ -325,11 +318,8 @@ class ReadAhead:
         return self._piece_nbytes > HEADERS_NBYTES
 
     def adapt(self, message_nbytes: int) -> None:
-        """Set the size of the next piece after a message of `message_nbytes`.
-
-        Small messages make it grow. After a large one it is the size of headers: a caller that stops there, or skips
-        the next body, has read nothing in vain.
-        """
+        """Set the size of the next piece after a message of `message_nbytes`."""
+        # After a large message a header only: a caller that stops, or skips the next body, then has read nothing in vain.
         if message_nbytes > SMALL_NBYTES:
             self._piece_nbytes = HEADERS_NBYTES
         elif self._piece_nbytes < MOST_NBYTES:
@@ -342,5 +332,5 @@ class ReadAhead:
 
 
 def read_ahead(source: ByteSource) -> ByteSource:
-    """Make a source read ahead, if that saves reads and cannot wait for bytes that never come."""
+    """Make a source read ahead, if this saves reads and cannot wait for bytes that never come."""
     return ReadAhead(source) if isinstance(source, FileSource | SeekableSource) else source

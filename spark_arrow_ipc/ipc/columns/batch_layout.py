@@ -1,7 +1,7 @@
 """The nodes and buffers of one batch: its header, checked against the plan and the body; and the column of each buffer.
 
-A few nodes and buffers are checked one after another; many are checked at once by numpy, and stay arrays until somebody
-asks for their numbers. A check of many that fails says only that: the loop then finds the first that is wrong.
+A few nodes and buffers are checked one after another; many are checked at once by numpy, and stay arrays until their first
+use. If the check of many fails, the loop finds the first wrong one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 
-_MANY_BUFFERS: Final = 200
-"""From this many buffers on, vectorised checks are faster than a Python loop."""
+_MANY_BUFFERS: Final = 200  # from this many buffers on, vectorised checks are faster than a Python loop
 
-_NONE_BEFORE: Final = (0,)
-"""`BatchLayout.variadic_before` where there are no views."""
+_NONE_BEFORE: Final = (0,)  # `BatchLayout.variadic_before` without views; compared by identity
 
+# Buffers that share bytes are copied and checked once each, so each counts in full
 _ALL_BUFFERS: Final = "the buffers of a batch, which may share bytes,"
-"""Buffers that share bytes are copied and checked once each: together they count as if they did not."""
 
 _greatest: Final = np.maximum.reduce
 
@@ -37,7 +35,7 @@ _SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
 
 
 class _Rows(Sequence[Sequence[int]]):
-    """The rows of an array as lists, each made when it is asked for."""
+    """The rows of an array as lists, made on access."""
 
     __slots__ = ("_array",)
 
@@ -55,13 +53,10 @@ Pairs: TypeAlias = Sequence[Sequence[int]]
 
 
 class Fitted(NamedTuple):
-    """The slots of a batch for each step of a plan, from the last on; its buffers are large enough for them.
-
-    `slots` has the length, the null count, whether the validity bitmap is left out, and the numbers of the first buffer, and
-    of the one after the last.
-    """
+    """The slots of a batch for each step of a plan, from the last on, for which its buffers are large enough."""
 
     plan: Plan
+    # Length, null count, True if the validity bitmap is left out, and the numbers of the first and after the last buffer.
     slots: list[tuple[int, int, bool, int, int]]
 
 
@@ -73,9 +68,9 @@ class BatchLayout:
     def __init__(self, nodes: Pairs | None, buffers: Pairs | None, variadic_before: tuple[int, ...]) -> None:
         self._nodes, self._buffers = nodes, buffers
         self.variadic_before = variadic_before  # before each view field, and at the end their sum
-        # Nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
+        # Many nodes and buffers, shape ``(n, 2)`` each: their lists are then made on first use.
         self.arrays: tuple[Int64s, Int64s] | None = None
-        # By `decode.fit`, if it is not compressed: batches with the same message have the same sizes.
+        # Set by `decode.fit` unless compressed: batches with the same message have the same sizes.
         self.fitted: Fitted | None = None
 
     @classmethod
@@ -102,7 +97,7 @@ class BatchLayout:
         return self._buffers
 
     def sparse(self) -> BatchLayout:
-        """Return the same layout for a few of its columns: it makes no lists of all numbers."""
+        """Return the same layout for a few columns, without lists of all numbers."""
         assert self.arrays is not None
         nodes, buffers = self.arrays
         return BatchLayout(_Rows(nodes), _Rows(buffers), self.variadic_before)
@@ -128,12 +123,12 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     _check_count("field nodes", plan.nodes, len(header.nodes))
     _check_count("variadic buffer counts", plan.variadics, len(header.variadic_counts))
     variadic_before = _variadic_before(header, limits) if plan.variadics else _NONE_BEFORE
-    listed = _without_validity_of_runs(header.buffers, plan, variadic_before)
+    listed = _drop_bitmaps_of_runs(header.buffers, plan, variadic_before)
     _check_count("buffers", plan.buffers + variadic_before[-1], len(listed))
-    if not plan.nodes:  # else the lengths of the columns are checked, and compared with this one
+    if not plan.nodes:  # otherwise the lengths of the columns are checked, and compared with this one
         limits.check("max_slots", header.length, "a batch without columns")
     if len(listed) >= _MANY_BUFFERS:
-        # Copies: the metadata may lie in a mapped file, and is not looked at again.
+        # Copies: the metadata may be in a mapped file, which can change after the check.
         nodes, buffers = header.nodes.copy(), listed.copy()
         if _are_sound(nodes, buffers, body_nbytes, limits):
             return BatchLayout.of_arrays(nodes, buffers, variadic_before)
@@ -163,26 +158,28 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     return layout
 
 
-def _without_validity_of_runs(buffers: Int64s, plan: Plan, variadic_before: tuple[int, ...]) -> Int64s:
-    """Return the buffers without those that Arrow C++ puts before run ends in metadata V4, if there are as many more."""
+def _drop_bitmaps_of_runs(buffers: Int64s, plan: Plan, variadic_before: tuple[int, ...]) -> Int64s:
+    """Return the buffers without the absent bitmaps that Arrow C++ writes before run ends in metadata V4."""
+    # Other writers leave them out: the number of buffers decides.
     if not plan.runs or len(buffers) != plan.buffers + variadic_before[-1] + len(plan.runs):
         return buffers
     more = [first + variadic_before[variadic] + i for i, (first, variadic) in enumerate(plan.runs)]
     return np.delete(buffers, more, axis=0)
 
 
-def with_null_counts(header: RecordBatchHeader, known: BatchLayout) -> BatchLayout | None:
-    """Return the layout of a header that differs from one before in its null counts alone, checked; else None."""
-    if known.arrays is None or known.variadic_before is not _NONE_BEFORE or len(header.variadic_counts):
+def with_null_counts(header: RecordBatchHeader, previous: BatchLayout) -> BatchLayout | None:
+    """Return the checked layout of a header that differs from the previous one only in null counts; otherwise None."""
+    # Buffers at the same places were checked before, so that only the nodes are left.
+    if previous.arrays is None or previous.variadic_before is not _NONE_BEFORE or len(header.variadic_counts):
         return None
-    nodes, (known_nodes, buffers) = header.nodes, known.arrays
-    if header.compression is not None or nodes.shape != known_nodes.shape or header.buffers.shape != buffers.shape:
+    nodes, (previous_nodes, buffers) = header.nodes, previous.arrays
+    if header.compression is not None or nodes.shape != previous_nodes.shape or header.buffers.shape != buffers.shape:
         return None
     if header.buffers.tobytes() != buffers.tobytes():
         return None
     nodes = nodes.copy()  # as in `check_header`
     length, null_count = nodes.view(np.uint64).T
-    if 0 in ((nodes[:, 0] == known_nodes[:, 0]) & (null_count <= length)).tobytes():
+    if 0 in ((nodes[:, 0] == previous_nodes[:, 0]) & (null_count <= length)).tobytes():
         return None
     return BatchLayout.of_arrays(nodes, buffers, _NONE_BEFORE)
 
@@ -190,7 +187,7 @@ def with_null_counts(header: RecordBatchHeader, known: BatchLayout) -> BatchLayo
 def _variadic_before(header: RecordBatchHeader, limits: Limits) -> tuple[int, ...]:
     """Return the number of variadic buffers before each view field, and at the end their sum."""
     counts = header.variadic_counts.tolist()
-    # Each count is bounded by itself, so that the sum cannot hide a negative one.
+    # Each count has its own bounds, so that the sum cannot hide a negative one.
     if min(counts) < 0 or max(counts) > len(header.buffers):
         raise InvalidMetadataError(
             expected=f"variadic buffer counts of 0 to {len(header.buffers)}", found=str(counts[:20])
@@ -202,7 +199,7 @@ def _variadic_before(header: RecordBatchHeader, limits: Limits) -> tuple[int, ..
 
 def _are_sound(nodes: Int64s, buffers: Int64s, body_nbytes: int, limits: Limits) -> bool:
     """Check all nodes and buffers at once, by the rules of `check_header`."""
-    # Taken for unsigned, a negative number is larger than any that is allowed: one comparison finds both.
+    # As unsigned, a negative number exceeds every bound: one comparison checks both.
     length, null_count = nodes.view(np.uint64).T
     start, nbytes = buffers.view(np.uint64).T
     if not len(nodes) or int(_greatest(length)) > limits.max_slots or 0 in (null_count <= length).tobytes():
@@ -216,7 +213,7 @@ def _are_sound(nodes: Int64s, buffers: Int64s, body_nbytes: int, limits: Limits)
     return True
 
 
-def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
+def buffer_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
     """Return (byte offset inside the body, nbytes) of every buffer that the plan's steps use."""
     buffers = layout.buffers
     return [(buffers[i][0], buffers[i][1]) for step in plan.steps for i in layout.numbers(step)]
@@ -228,7 +225,7 @@ def _check_count(what: str, expected: int, actual: int) -> None:
 
 
 def owner(plan: Plan, buffer_number: int, layout: BatchLayout) -> str | None:
-    """Return the path of the step that a buffer belongs to, or of the one before it."""
+    """Return the path of the step of a buffer, or of the step before it."""
     for step in reversed(plan.steps):
         if layout.first_buffer(step) <= buffer_number:
             return step.path
@@ -240,10 +237,9 @@ ROLES: Final = tuple(Role)
 
 
 class ColumnBuffers:
-    """The owners of the buffers in the record batches of a schema and a version of the metadata.
+    """The columns and roles of the buffers in the record batches of a schema and a version of the metadata."""
 
-    Unions of V4 have one buffer more, and run ends may have (`Plan.runs`).
-    """
+    # Unions of V4 have one buffer more, and run ends may have one (`Plan.runs`).
 
     def __init__(self, schema: Schema, version: MetadataVersion = MetadataVersion.V5) -> None:
         self._plan = compile_plan(schema.fields, number_dictionaries(schema).dictionary_ids, version)
@@ -272,7 +268,7 @@ class ColumnBuffers:
         counts = self._counts_of(header)
         ends = np.cumsum(counts)
         roles = np.full(len(header.buffers), ROLES.index(Role.VARIADIC), np.int64)
-        # A step's own buffers come first, its variadic ones after them.
+        # A step's fixed buffers come first, its variadic ones after them.
         numbers = np.repeat(ends - counts, self._counts) + (
             np.arange(len(self._roles)) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
         )
@@ -281,7 +277,7 @@ class ColumnBuffers:
         return roles
 
     def null_counts(self, header: RecordBatchHeader) -> Int64s:
-        """Return the nulls of each top-level column, as the header states them."""
+        """Return the nulls of each top-level column in the header."""
         if len(header.nodes) != self._plan.nodes:
             raise InvalidMetadataError(
                 expected=f"{self._plan.nodes} field nodes, as the schema implies", found=str(len(header.nodes))
@@ -292,7 +288,7 @@ class ColumnBuffers:
     def _counts_of(self, header: RecordBatchHeader) -> Int64s:
         variadic, fixed = header.variadic_counts, int(self._counts.sum())
         is_sound = len(variadic) == len(self._variadic) and bool(np.all(variadic >= 0))
-        # Each is bounded by itself, so that the sum cannot wrap around.
+        # Each has its own bounds, so that the sum cannot wrap around.
         is_sound = is_sound and bool(np.all(variadic <= len(header.buffers)))
         more = len(header.buffers) - fixed - int(variadic.sum()) if is_sound else 0
         if not is_sound or more not in (0, len(self._runs)):

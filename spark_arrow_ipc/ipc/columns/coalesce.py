@@ -1,14 +1,13 @@
 """Decode many small record batches as one.
 
-Strategy
---------
-The cost of small batches is the Python work for each of them, not their bytes. So a run of neighbours whose headers
-have one shape (`MessageShape`) is decoded as one batch: numpy checks the numbers of all headers at once, and the
-buffers of one column are concatenated. The result is laid out as one large batch, and decoded and validated as any
-other.
+How it works
+------------
+The cost of small batches is the Python work for each batch, not their bytes. So a run of neighbours whose headers have
+one shape (`MessageShape`) is decoded as one batch: numpy checks the numbers of all headers at once, and the buffers of
+one column are concatenated. The result has the layout of one large batch, and is decoded and validated like any other.
 
-A run that cannot be decoded so gives None; the caller reads it batch by batch, which raises any errors. All that is
-accepted here is accepted there too.
+If this fails, the result is None, and the caller reads batch by batch, which raises any errors. Batches that are accepted
+here are also accepted by that path.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from spark_arrow_ipc.ipc.messages.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.shape import Headers, MessageShape
 
+# Bytes that batches are joined to: their messages are in memory, and take a megabyte at most
 _MOST_NBYTES: Final = 64 << 20
-"""Bytes that batches are joined to: their messages are in memory, and take a megabyte at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,10 +48,7 @@ class Run:
 def coalesce(
     columns: SelectedColumns, run: Run, find_dictionary: FindDictionary, *, below_rows: int
 ) -> tuple[RecordBatch, tuple[int, ...]] | None:
-    """Decode the first batches of a run as one; return it and the rows of each, or None.
-
-    None means that they are to be read one by one.
-    """
+    """Decode the first batches of a run as one; return it and the rows of each, or None to read them one by one."""
     message = run.shape.message
     header = message.header
     assert isinstance(header, RecordBatchHeader)
@@ -106,7 +102,7 @@ def _is_sound(columns: SelectedColumns, run: Run, headers: Headers) -> bool:
 
 
 class _Unfit(Exception):  # noqa: N818 - no error: `coalesce` catches it
-    """The run must be read batch by batch."""
+    """The run has to be read batch by batch."""
 
 
 def _demand(condition: bool | np.bool_) -> None:
@@ -115,7 +111,7 @@ def _demand(condition: bool | np.bool_) -> None:
 
 
 class _Joining(SlotWalk[Int64s]):
-    """Joins the buffers of a run of sound headers; a step has one number of slots for each batch."""
+    """Joins the buffers of a run of sound headers; the slots of a step are a number for each batch."""
 
     def __init__(self, plan: Plan, run: Run, headers: Headers, decompressor: Decompressor | None) -> None:
         super().__init__(plan)
@@ -140,6 +136,7 @@ class _Joining(SlotWalk[Int64s]):
         needed = step.buffers[0].nbytes(slots)
         _demand(int(needed.sum()) <= self._left)
         pieces = self._pieces(number, np.where(absent, 0, needed))
+        # A bitmap that one batch leaves out becomes ones, because others have nulls.
         for i in np.flatnonzero(absent).tolist():
             pieces[i] = memoryview(b"\xff" * int(needed[i]))
         bits, counts = _join_bits(pieces, slots)
@@ -157,12 +154,13 @@ class _Joining(SlotWalk[Int64s]):
         offsets = np.frombuffer(b"".join(pieces), dtype)
         firsts = np.cumsum(lengths + 1) - lengths - 1
         ends[filled] = offsets[firsts + lengths]
+        # Offsets from 0 on only: others would need another cut of their bytes.
         _demand(not offsets[firsts].any() and ends.min() >= 0)
         total = int(ends.sum())
         _demand(total <= np.iinfo(dtype).max)
         before = (np.cumsum(ends[filled]) - ends[filled]).astype(dtype)
         joined = np.zeros(int(lengths.sum()) + 1, dtype)
-        if (lengths == lengths[0]).all():
+        if (lengths == lengths[0]).all():  # as one matrix, without positions for each slot
             by_batch = offsets.reshape(len(lengths), -1)
             np.add(by_batch[:, 1:], before[:, None], out=joined[1:].reshape(len(lengths), -1))
         else:
@@ -196,7 +194,7 @@ class _Joining(SlotWalk[Int64s]):
 
 
 def _join_bits(pieces: Sequence[memoryview], lengths: Int64s) -> tuple[memoryview, Int64s]:
-    """Join bitmaps, each of whole bytes; return the result and the set bits of each."""
+    """Join bitmaps, each of complete bytes; return the result and the set bits of each."""
     counts = np.zeros(len(lengths), np.int64)
     filled = np.flatnonzero(lengths)
     slots = lengths[filled]
@@ -205,7 +203,7 @@ def _join_bits(pieces: Sequence[memoryview], lengths: Int64s) -> tuple[memoryvie
     data = b"".join(pieces)
     nbytes = (slots + 7) // 8
     heads = np.cumsum(nbytes) - nbytes
-    if not (slots % 8).any():
+    if not (slots % 8).any():  # no bitmap begins inside a byte of the result
         counts[filled] = np.add.reduceat(np.bitwise_count(np.frombuffer(data, np.uint8)), heads, dtype=np.int64)
         return memoryview(data), counts
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")

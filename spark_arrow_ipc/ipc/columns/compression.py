@@ -1,8 +1,8 @@
 """Compressed buffers: an int64 uncompressed length, then one LZ4 frame or zstd frames (Message.fbs).
 
-A length of -1 means that the bytes after it are not compressed. The length bounds the output, and is bounded itself by
-the budget of the batch and, for LZ4, by the best ratio of its format. Frames of zstd are concatenated, and some are
-skippable (RFC 8878, 3): all of them together are the content. Another output, or other bytes after it, is an error.
+A length of -1 means that the bytes after it are not compressed. The length bounds the output; the budget of the batch and,
+for LZ4, the best ratio of its format bound the length. Frames of zstd are concatenated, and some are skippable (RFC 8878,
+3): together they are the content. Another output, or other bytes after it, is an error.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ PREFIX_NBYTES: Final = 8
 LZ4_MOST_RATIO: Final = 255
 """The most output bytes for each byte of an LZ4 sequence (LZ4 block format, "match length")."""
 
-_ARENA_NBYTES: Final = 256 << 20
-"""The largest single allocation for all buffers of a batch."""
+_ARENA_NBYTES: Final = 256 << 20  # the largest single allocation for all buffers of a batch
 
 _ARENA_ALIGNMENT: Final = 64
 
+# Memory is allocated in advance only for lengths up to this multiple of the compressed ones
 _BELIEVABLE_RATIO: Final = 255
-"""Memory is allocated in advance only for lengths up to this multiple of the compressed ones."""
 
 _ZSTD_BLOCK_HEADER_NBYTES: Final = 3
 _ZSTD_CHECKSUM_NBYTES: Final = 4
+# Type of a block of one repeated byte, whose header has the size of its output (RFC 8878, 3.1.1.2.2)
 _ZSTD_RLE_BLOCK: Final = 1
-"""Type of a block of one repeated byte, whose size is that of its output (RFC 8878, 3.1.1.2.2)."""
 
+# The magic of a skippable frame without its last 4 bits (RFC 8878, 3.1.2); the length of its content follows
 _ZSTD_SKIPPABLE: Final = 0x184D2A50
-"""The magic of a skippable frame but for its last 4 bits (RFC 8878, 3.1.2); the length of its content follows."""
 _ZSTD_SKIPPABLE_HEADER: Final = struct.Struct("<II")
 
 MOST_ZSTD_PARTS: Final = 1 << 18
@@ -51,7 +50,7 @@ _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
 
 
-def uncompressed_nbytes(data: memoryview) -> int:
+def output_nbytes(data: memoryview) -> int:
     """Return the bytes of output that the length prefix of a compressed buffer declares."""
     if len(data) < PREFIX_NBYTES:
         raise InvalidBodyError(
@@ -64,14 +63,13 @@ def uncompressed_nbytes(data: memoryview) -> int:
 
 
 class Decompressor:
-    """Decompresses the buffers of one batch, into one allocation if their sizes are known.
+    """Decompresses the buffers of one batch, with one allocation for the output of `buffers`.
 
-    The C library's allocator reuses one allocation a batch for the next batch; five large ones go back to the system
-    and cost more in page faults than LZ4 costs in work (measured: 0.8 against 0.3 ms for 2.5 MB).
-
-    `budget_nbytes` bounds the output of all buffers together. The size of the allocation is that of `buffers`; any
-    other buffer gets its own.
+    `budget_nbytes` bounds the output of all buffers together.
     """
+
+    # The C library's allocator reuses one allocation a batch for the next batch; five large ones go back to the system
+    # and cost more in page faults than LZ4 costs in work (measured: 0.8 against 0.3 ms for 2.5 MB).
 
     def __init__(self, compression: CompressionType, budget_nbytes: int, buffers: Iterable[memoryview] = ()) -> None:
         self._into = _INTO[compression]
@@ -83,8 +81,8 @@ class Decompressor:
             self._arena = np.empty(nbytes, np.uint8).data
 
     def decompress(self, data: memoryview) -> memoryview:
-        """Return the bytes of one compressed buffer: a view if they are stored raw, else new memory."""
-        nbytes = uncompressed_nbytes(data)
+        """Return the bytes of one compressed buffer: a view if they are stored raw, otherwise new memory."""
+        nbytes = output_nbytes(data)
         frame = data[PREFIX_NBYTES:]
         if nbytes > self._budget_nbytes:
             raise LimitError(
@@ -113,16 +111,15 @@ class Decompressor:
         return output
 
     def decompress_many(self, body: memoryview, places: Int64s) -> tuple[memoryview, Int64s] | None:
-        """Decompress many buffers into one memory; return it, and the place of each there.
-
-        None if they have to be decompressed one by one, which finds any errors, and copies no buffer that is stored raw:
-        one is broken, most bytes are stored raw, or they would not fit into one allocation. Takes nothing from the budget.
-        """
+        """Decompress many buffers into one memory; return it with their extents, or None to decompress them one by one."""
+        # None for a broken buffer, whose error that finds, for too many bytes, and if most are stored raw, which that does
+        # not copy. The budget does not change.
         starts, nbytes = places.T
         (some,) = nbytes.nonzero()
         starts, frames = starts[some], nbytes[some] - PREFIX_NBYTES
         if len(frames) and int(frames.min()) < 0:
             return None
+        # Buffers begin at multiples of 8, by `check_header`, so that their lengths are words of the body.
         declared = np.frombuffer(body[: len(body) & ~7], "<i8")[starts >> 3]
         is_raw = declared == RAW_BUFFER
         sizes = np.where(is_raw, frames, declared)
@@ -149,7 +146,7 @@ class Decompressor:
         return (memory, new_places) if is_sound else None
 
     def _all_into(self, body: memoryview, frames: Int64s, memory: memoryview, outputs: Int64s) -> bool:
-        """Decompress frames of `body` to their places in `memory`; return whether all are sound."""
+        """Decompress frames of `body` to their places in `memory`; return True if all are sound."""
         if self._zstd is None:
             return lz4_frame.decompress_all(body, frames, memory, outputs)
         try:
@@ -172,15 +169,11 @@ def _pad(nbytes: int) -> int:
 
 
 def _believable_nbytes(data: memoryview) -> int:
-    """Return the declared bytes of a buffer, or 0 if it needs no memory or cannot be sound."""
+    """Return the declared bytes of a buffer, or 0 if it needs no memory or is certainly broken."""
     if len(data) <= PREFIX_NBYTES:
         return 0
     declared: int = _INT64.unpack_from(data)[0]
     return declared if 0 < declared <= _BELIEVABLE_RATIO * len(data) else 0
-
-
-def _decompress_lz4(frame: memoryview, output: memoryview, _: object) -> None:
-    lz4_frame.decompress_into(frame, output)
 
 
 def _decompress_zstd(frames: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor | None) -> None:
@@ -203,9 +196,9 @@ def _decompress_zstd(frames: memoryview, output: memoryview, decompressor: zstan
 
 
 def _check_zstd_frames(frames: memoryview, nbytes: int) -> None:
-    """Refuse bytes that are not complete frames of zstd, or frames that tell another size of their content together."""
+    """Refuse bytes that are not complete frames of zstd, or frames whose declared sizes do not add up to `nbytes`."""
     content_nbytes = parts = 0
-    tells_size, frame = True, frames
+    tells_size, frame = True, frames  # a size is optional: -1 without one
     while len(frame):
         size = zstandard.frame_content_size(frame)
         frame_nbytes, parts = _zstd_frame_nbytes(frame, parts) if size else _empty_frame_nbytes(frame, parts)
@@ -223,7 +216,7 @@ def _check_zstd_frames(frames: memoryview, nbytes: int) -> None:
 
 
 def _empty_frame_nbytes(frame: memoryview, parts: int) -> tuple[int, int]:
-    """Return what `_zstd_frame_nbytes` does of a frame without content, which may be skippable."""
+    """Return the result of `_zstd_frame_nbytes` for a frame without content, which may be skippable."""
     if len(frame) >= _ZSTD_SKIPPABLE_HEADER.size:
         magic, nbytes = _ZSTD_SKIPPABLE_HEADER.unpack_from(frame)
         if magic & ~15 == _ZSTD_SKIPPABLE:
@@ -232,7 +225,7 @@ def _empty_frame_nbytes(frame: memoryview, parts: int) -> tuple[int, int]:
 
 
 def _zstd_frame_nbytes(frame: memoryview, parts: int) -> tuple[int, int]:
-    """Return the bytes of the frame at the start of `frame`, by its headers, and `parts` with it and its blocks added."""
+    """Return the bytes of the first frame, by its headers, and `parts` plus the number of the frame and its blocks."""
     end, stop = zstandard.frame_header_size(frame), len(frame)
     parts += 1
     is_last = False
@@ -242,13 +235,13 @@ def _zstd_frame_nbytes(frame: memoryview, parts: int) -> tuple[int, int]:
         end += _ZSTD_BLOCK_HEADER_NBYTES + (1 if kind == _ZSTD_RLE_BLOCK else nbytes)
         parts += 1
     if not is_last:
-        return max(end, stop + 1), parts
+        return max(end, stop + 1), parts  # more bytes than exist, which the caller refuses
     has_checksum = zstandard.get_frame_parameters(frame).has_checksum
     return end + (_ZSTD_CHECKSUM_NBYTES if has_checksum else 0), parts
 
 
 _INTO: Final[dict[CompressionType, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {
-    CompressionType.LZ4_FRAME: _decompress_lz4,
+    CompressionType.LZ4_FRAME: lambda frame, output, _: lz4_frame.decompress_into(frame, output),
     CompressionType.ZSTD: _decompress_zstd,
 }
 
@@ -264,15 +257,13 @@ def check_level(compression: CompressionType, level: int | None) -> None:
 
 
 class Compressor:
-    """Compresses buffers of one file with one codec and level; ValueError if the codec does not have this level.
-
-    Level None is the codec's default (lz4: 0, the fast mode; zstd: 1, as pyarrow).
-    """
+    """Compresses buffers of one file with one codec and level; ValueError if the codec lacks the level."""
 
     def __init__(self, compression: CompressionType, level: int | None = None) -> None:
         check_level(compression, level)
         self.compression = compression
         self._level = level
+        # The default levels are 0 for lz4, its fast mode, and 1 for zstd, as in pyarrow.
         self._zstd = zstandard.ZstdCompressor(level=1 if level is None else level)
 
     def compress(self, data: memoryview) -> tuple[bytes, bytes | memoryview]:
@@ -282,6 +273,6 @@ class Compressor:
             frame = self._zstd.compress(data)
         else:
             frame = lz4.frame.compress(data, compression_level=self._level or 0, store_size=False)
-        if len(frame) >= len(data):
+        if len(frame) >= len(data):  # raw bytes are smaller, and need no work to read
             return _INT64.pack(RAW_BUFFER), data
         return _INT64.pack(len(data)), frame

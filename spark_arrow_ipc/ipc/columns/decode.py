@@ -4,8 +4,8 @@ How it works
 ------------
 A plan (`ipc.columns.plan`) lists the fields of a schema in pre-order, one `Step` for each, and is compiled once.
 
-1. `batch_layout.check_header` has compared the header with the plan and the body: as many nodes and buffers as the
-   schema implies, and every buffer inside the body.
+1. `batch_layout.check_header` has compared the header with the plan and the body: the schema
+   implies the numbers of nodes and buffers, and every buffer is inside the body.
 2. `read_buffers` makes a view of each buffer, compares it with its checksum, and decompresses it.
 3. `fit` runs the steps backwards, so children come before their parents, and checks that the buffers and children of
    each step are large enough for its slots. The result depends on the sizes only and is reused for equal headers.
@@ -45,7 +45,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.bytes.body import Body
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, Fitted, owner
-from spark_arrow_ipc.ipc.columns.compression import Decompressor, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.compression import Decompressor, output_nbytes
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step, walk_arrays
 from spark_arrow_ipc.ipc.constants import NO_BYTES, Limits
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
@@ -55,15 +55,16 @@ from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 NATIVE: Final = Endianness.LITTLE if sys.byteorder == "little" else Endianness.BIG
 """This machine's byte order."""
 
+# The most bytes inside a view itself (Columnar.rst, "Variable-size Binary View Layout")
 _INLINE_MOST_NBYTES: Final = 12
-"""The most bytes inside a view itself (Columnar.rst, "Variable-size Binary View Layout")."""
 
 
 def _reverse_units(data: memoryview, *widths: int) -> memoryview:
-    """Return `data` with every unit reversed; a slot consists of units of `widths` bytes."""
+    """Return `data` with every unit reversed; a slot has units of `widths` bytes."""
     slot_nbytes = sum(widths)
     complete_nbytes = len(data) - len(data) % slot_nbytes
     swapped = np.frombuffer(data, np.uint8).copy()
+    # Writers may leave a part of a slot at the end, which no slot uses.
     slots = swapped[:complete_nbytes].reshape(-1, slot_nbytes)
     start = 0
     for width in widths:
@@ -93,24 +94,24 @@ SWAPS: Final[Mapping[Swap, Callable[[memoryview, int], memoryview]]] = {
     Swap.MONTH_DAY_NANO: lambda data, _: _reverse_units(data, 4, 4, 8),
     Swap.VIEWS: _swap_views,
 }
-"""By `Swap`: a function of bytes and the bit width of a slot that gives new bytes."""
+"""By `Swap`: a function from bytes and the bit width of a slot to new bytes."""
 
 SWAPS_FROM_NATIVE: Final[Mapping[Swap, Callable[[memoryview, int], memoryview]]] = {
     **SWAPS,
     Swap.VIEWS: partial(_swap_views, from_native=True),
 }
-"""The same for bytes in this machine's order: a view is long or not by its size."""
+"""The same for bytes in this machine's order, in which the size of a view is read before the swap."""
 
 
 FindDictionary = Callable[[int, Plan], Array | None]
-"""Returns the values of a dictionary id, given their plan; None if no dictionary batch has the id."""
+"""Returns the values of a dictionary id, by their plan; None if no dictionary batch has the id."""
 
 _VALIDITY: Final = Role.VALIDITY
 
 
 # Named tuples, because a tiny batch would notice the time that a frozen dataclass takes.
 class BatchBytes(NamedTuple):
-    """The bytes of one batch: its header, the layout of its body, as much of that as was read, and checksums by buffer."""
+    """One batch: its header, the layout of its body, the part of the body that was read, and checksums by buffer."""
 
     header: RecordBatchHeader
     layout: BatchLayout
@@ -119,7 +120,7 @@ class BatchBytes(NamedTuple):
 
 
 class Regions(NamedTuple):
-    """The decompressed buffers of one batch by number, of at least the bytes in its layout; errors count from `body_offset`."""
+    """The decompressed buffers of one batch by number; errors count byte offsets from `body_offset`."""
 
     layout: BatchLayout
     buffers: Sequence[memoryview]
@@ -129,7 +130,7 @@ class Regions(NamedTuple):
 def read_buffers(
     batch: BatchBytes, plan: Plan, compression: CompressionType | None, limits: Limits
 ) -> Sequence[memoryview]:
-    """Return the decompressed buffers by number, compared with their checksums; those that no step uses are empty."""
+    """Return the decompressed buffers by number, after a comparison with checksums; buffers without a step are empty."""
     layout, body = batch.layout, batch.body
     if compression is None and plan.is_whole:  # one call instead of one for each buffer
         all_buffers = body.buffers(layout.buffers)
@@ -140,7 +141,7 @@ def read_buffers(
     regions = [NO_BYTES] * len(buffers)
     for number, _ in planned:
         regions[number] = body.buffer(number, *buffers[number])
-    _check_buffers(regions, batch, plan)  # before decompression, because checksums are of the bytes as they are stored
+    _check_buffers(regions, batch, plan)  # before decompression, because checksums are of the stored bytes
     if compression is not None:
         decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in planned))
         for number, path in planned:
@@ -151,17 +152,17 @@ def read_buffers(
 
 
 def held_nbytes(batch: BatchBytes, plan: Plan, *, swaps: bool) -> int:
-    """Return the bytes that the columns of a batch keep in memory once they are decoded. Decompresses nothing."""
+    """Return the bytes that the decoded columns of a batch will keep in memory, without decompression."""
     layout, body = batch.layout, batch.body
     planned = [(number, *layout.buffers[number]) for step in plan.steps for number in layout.numbers(step)]
     if batch.header.compression is None:
         return body.nbytes + (sum(nbytes for _, _, nbytes in planned) if swaps else 0)
-    # A buffer that is stored raw is a view that keeps the whole body.
-    return body.nbytes + sum(uncompressed_nbytes(body.buffer(*place)) for place in planned if place[2])
+    # A buffer that is stored raw is a view that keeps all of the body.
+    return body.nbytes + sum(output_nbytes(body.buffer(*extent)) for extent in planned if extent[2])
 
 
 def _check_buffers(regions: Sequence[memoryview], batch: BatchBytes, plan: Plan) -> None:
-    """Compare the buffers that are not empty with their checksums, if there are any."""
+    """Compare the buffers that are not empty with any checksums."""
     if batch.checksums is None:
         return
     for number, (data, expected) in enumerate(zip(regions, batch.checksums, strict=False)):
@@ -186,25 +187,25 @@ _NOUNS = {
 }
 
 
+# The null count by length of types without a validity bitmap, whose nodes may have any
 _NULL_COUNTS: Final[Mapping[type[t.DataType], Callable[[int], int]]] = {
     t.Null: lambda length: length,
     t.SparseUnion: lambda _: 0,
     t.DenseUnion: lambda _: 0,
 }
-"""The null count by length of types without a validity bitmap, whose nodes may have any."""
 
 
 def decode_columns(
     batch: BatchBytes, plan: Plan, find_dictionary: FindDictionary, *, limits: Limits, swaps: bool
 ) -> tuple[Array, ...]:
-    """Decode the columns of one batch: views into its body, new memory if compressed or swapped.
+    """Decode the columns of one batch: views into its body, or new memory if compressed or swapped.
 
-    O(steps) Python, plus decompression. The buffers are compared with their checksums, if there are any.
+    O(steps) Python, plus decompression. Buffers are compared with any checksums.
     """
     header, layout = batch.header, batch.layout
     buffers = read_buffers(batch, plan, header.compression, limits)
     regions = Regions(layout, buffers, batch.body.byte_offset)
-    # Batches with equal headers share a layout. The sizes of decompressed buffers are in the body, so these are checked anew.
+    # Batches with equal headers share a layout. The sizes of decompressed buffers are in the body, and checked each time.
     fitted = layout.fitted
     if fitted is None or fitted.plan is not plan or header.compression is not None:
         fitted = layout.fitted = fit(header.length, plan, regions)
@@ -214,10 +215,7 @@ def decode_columns(
 def build_columns(
     num_rows: int, plan: Plan, regions: Regions, find_dictionary: FindDictionary, *, swaps: bool
 ) -> tuple[Array, ...]:
-    """Build the columns of one batch from its decompressed buffers.
-
-    O(steps). Raises what `decode_columns` raises, except for decompression.
-    """
+    """Build the columns of one batch from its decompressed buffers. O(steps)."""
     return _build(fit(num_rows, plan, regions), regions, find_dictionary, swaps=swaps)
 
 
@@ -264,7 +262,7 @@ def fit(num_rows: int, plan: Plan, regions: Regions) -> Fitted:
 
 
 def _add_place(error: ArrowIpcError, step: Step, regions: Regions) -> None:
-    """Add the field and the byte offset to an error that has none."""
+    """Add the field and the byte offset to an error without them."""
     error.field_path = error.field_path or step.path
     if error.byte_offset is None and step.buffers:
         layout = regions.layout
@@ -278,26 +276,28 @@ def _build(fitted: Fitted, regions: Regions, find_dictionary: FindDictionary, *,
     for step, (length, null_count, is_absent, start, stop) in zip(reversed(plan.steps), fitted.slots, strict=True):
         buffers = (None, *by_number[start:stop]) if is_absent else tuple(by_number[start:stop])
         if swaps:
-            buffers = _swap_buffers(step, buffers)
+            steps = zip(step.buffers, buffers, strict=False)
+            swapped = [data and SWAPS[buffer.swap](data, buffer.bit_width) for buffer, data in steps]
+            buffers = (*swapped, *buffers[len(swapped) :])  # variadic ones are bytes, without an order
         children = tuple([done.pop() for _ in range(step.children)]) if step.children else ()
         dictionary = None
         if step.dictionary_id is not None:
             try:
-                dictionary = _dictionary_of(step, plan, find_dictionary)
+                dictionary = _find_values(step, plan, find_dictionary)
                 if dictionary is None:
-                    dictionary = _no_values(step, plan, absent, is_used=null_count != length)
+                    dictionary = _make_empty_values(step, plan, absent, is_used=null_count != length)
             except (InvalidArrowError, UnsupportedError) as error:
                 _add_place(error, step, regions)
                 raise
         done.append(Array(step.type, length, null_count, buffers, children, dictionary))
     columns = tuple(reversed(done))
-    return _without_absent(columns, plan, regions, absent) if absent else columns
+    return _clear_absent(columns, plan, regions, absent) if absent else columns
 
 
-def _without_absent(
+def _clear_absent(
     columns: tuple[Array, ...], plan: Plan, regions: Regions, absent: Mapping[int, InvalidDictionaryError]
 ) -> tuple[Array, ...]:
-    """Return columns without indices into dictionaries that are absent, none of which a row can see."""
+    """Return columns without indices into absent dictionaries; raise the error of an index that a row can see."""
     seen = tuple(clear_unseen(column, dictionaries=False) for column in columns)
     for step, array in walk_arrays(plan, seen):
         error = absent.get(id(array.dictionary))
@@ -307,14 +307,7 @@ def _without_absent(
     return seen
 
 
-def _swap_buffers(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
-    """Return the buffers in this machine's byte order; variadic ones are bytes and stay."""
-    steps = zip(step.buffers, buffers, strict=False)
-    swapped = [data and SWAPS[buffer.swap](data, buffer.bit_width) for buffer, data in steps]
-    return (*swapped, *buffers[len(swapped) :])
-
-
-def _dictionary_of(step: Step, plan: Plan, find_dictionary: FindDictionary) -> Array | None:
+def _find_values(step: Step, plan: Plan, find_dictionary: FindDictionary) -> Array | None:
     assert step.dictionary_id is not None
     assert isinstance(step.type, t.Dictionary)
     values = find_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id])
@@ -325,10 +318,10 @@ def _dictionary_of(step: Step, plan: Plan, find_dictionary: FindDictionary) -> A
     return values
 
 
-def _no_values(step: Step, plan: Plan, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
-    """Return the values of an absent dictionary; where slots refer to it, note the error of those that a row can see."""
+def _make_empty_values(step: Step, plan: Plan, absent: dict[int, InvalidDictionaryError], *, is_used: bool) -> Array:
+    """Return empty values for an absent dictionary; if slots refer to it, put the error into `absent`, or raise it."""
     assert isinstance(step.type, t.Dictionary)
-    # It need not precede a batch in which no row has a value of it (Columnar.rst, "Dictionary messages").
+    # It need not precede a batch in which no row uses its values (Columnar.rst, "Dictionary messages").
     values = plan.no_values.get(step.node)
     if values is None:
         values = plan.no_values[step.node] = from_pylist.array([], step.type.value)
@@ -338,15 +331,15 @@ def _no_values(step: Step, plan: Plan, absent: dict[int, InvalidDictionaryError]
             found="none",
             spec='Columnar.rst "Dictionary Messages"',
         )
-        if step.is_top:
+        if step.is_top:  # rows see all of its slots; a nested one may be below nulls
             raise error
     return values
 
 
 def _check_children(step: Step, length: int, lengths: Sequence[int]) -> None:
-    """Check that children are long enough for the parent; value offsets are checked later."""
+    """Check that children are long enough for their parent."""
     if step.child_slots is None:
-        return
+        return  # value offsets, which are checked later, give the slots
     needed = length * step.child_slots
     for actual, field in zip(lengths, step.type.children, strict=True):
         if actual < needed:

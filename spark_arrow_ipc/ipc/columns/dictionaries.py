@@ -1,14 +1,16 @@
-"""The dictionaries of a file or stream by id: those that a reader reads, and those that a writer writes.
+"""The dictionaries of a file or stream by id, for readers and writers.
 
-Higher layers know no dictionary ids. To a reader, a file's dictionaries are indexed by their headers when one is needed, and
-only those of decoded columns are read; a stream's come in order (`FileDictionaries`, `StreamDictionaries`). Readers of
-streams differ in how messages and bodies reach them (a file, a pipe, a network, shared memory), and share `StreamDecoder`.
+How it works
+------------
+Higher layers have no dictionary ids. A reader indexes the dictionaries of a file by their headers on first use, and reads
+only the dictionaries of decoded columns; those in a stream come in order (`FileDictionaries`, `StreamDictionaries`). Readers
+of streams differ in the source of messages and bodies (a file, a pipe, a network, shared memory), and share `StreamDecoder`.
 
-To a writer each batch may bring its own. A file can have only one for each field, which later batches extend:
-`UnifiedDictionaries` keeps the distinct values so far, inner dictionaries before those that hold them, and remaps the
-indices of a batch unless its dictionary is a prefix of those values, or they are a prefix of it. In a stream a dictionary
-may also be replaced (`ReplacedDictionaries`). Batches need not have been validated: dictionaries are compared and joined
-in full, so that values that no row uses are made harmless before if they are broken (`SoundDictionaries`).
+In a writer each batch may have another dictionary. A file can have only one for each field, which later batches extend:
+`UnifiedDictionaries` collects the distinct values so far, inner dictionaries before outer ones, and remaps the indices of
+a batch unless one of both begins with the other. In a stream a dictionary may also be replaced (`ReplacedDictionaries`).
+Batches need not be validated: dictionaries are compared and joined in full, so `SoundDictionaries` first makes broken
+values harmless that no row uses.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.array_data import Doubt
 from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels.concat import concat
-from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
+from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, remap_indices
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.unseen import clear_unseen
 from spark_arrow_ipc.arrow.validate import arrays as validate
@@ -38,26 +40,27 @@ from spark_arrow_ipc.ipc.messages.message import DictionaryBatchHeader, Message,
 _SPEC = 'Columnar.rst "Dictionary Messages"'
 
 DecodeBlock = Callable[[int, Plan], Array]
-"""Decodes the values of a dictionary block, given its number and the plan of its values."""
+"""Decodes the values of a dictionary block, by its number and the plan of its values."""
 
 
 @dataclass(slots=True)
 class _InForce:
-    """The values of one id: a dictionary and its deltas, joined on use; and the bytes that they take."""
+    """The values of one id: a dictionary and its deltas, joined on use; and the bytes of memory."""
 
     parts: list[Array]
     nbytes: int
 
     def append(self, dictionary_id: int, values: Array) -> None:
-        """Append a delta. Ten thousand small ones cost as many joins of small arrays, and not of the whole."""
+        """Append a delta."""
         self.parts.append(values)
+        # Each part stays longer than the next: ten thousand small deltas cost joins of small arrays, not of all values.
         while len(self.parts) > 1 and self.parts[-2].length <= self.parts[-1].length:
-            self.parts[-2:] = [_with_deltas(dictionary_id, self.parts[-2:])]
+            self.parts[-2:] = [_join_deltas(dictionary_id, self.parts[-2:])]
 
-    def joined(self, dictionary_id: int) -> Array:
+    def join(self, dictionary_id: int) -> Array:
         """Return all values as one array."""
         if len(self.parts) > 1:
-            self.parts = [_with_deltas(dictionary_id, self.parts)]
+            self.parts = [_join_deltas(dictionary_id, self.parts)]
         return self.parts[0]
 
 
@@ -70,15 +73,15 @@ class StreamDictionaries:
     def find(self, dictionary_id: int, _: Plan) -> Array | None:
         """Return the values in force, or None."""
         in_force = self._in_force.get(dictionary_id)
-        return None if in_force is None else in_force.joined(dictionary_id)
+        return None if in_force is None else in_force.join(dictionary_id)
 
     def has(self, dictionary_id: int) -> bool:
-        """Return whether values of this id are in force."""
+        """Return True if values of this id are in force."""
         return dictionary_id in self._in_force
 
     def held_nbytes(self, dictionary_id: int, *, is_delta: bool) -> int:
         """Return the bytes of all dictionaries that stay in force when a batch of this id comes."""
-        total = sum(known.nbytes for known in self._in_force.values())
+        total = sum(in_force.nbytes for in_force in self._in_force.values())
         replaced = None if is_delta else self._in_force.get(dictionary_id)
         return total if replaced is None else total - replaced.nbytes
 
@@ -96,11 +99,11 @@ class StreamDictionaries:
         in_force.append(dictionary_id, values)
 
 
-def _with_deltas(dictionary_id: int, parts: list[Array]) -> Array:
+def _join_deltas(dictionary_id: int, parts: list[Array]) -> Array:
     """Return a dictionary and its deltas as one array."""
     for part in parts:
         if part.doubt is not None:
-            # Joined to others, an index or a view that leads nowhere could lead to a value.
+            # A broken index or view could point to a value once the parts are joined.
             raise part.doubt.error
     try:
         return concat(parts)
@@ -118,7 +121,7 @@ class DictionaryBlock:
 
 @dataclass(slots=True)
 class FileDictionaries:
-    """The dictionaries of a file, decoded on first need and kept."""
+    """The dictionaries of a file, decoded on first use."""
 
     # Reads the id and the delta flag of every dictionary block, in the order of the footer.
     read_headers: Callable[[], tuple[DictionaryBlock, ...]]
@@ -126,8 +129,8 @@ class FileDictionaries:
     _blocks: dict[int, list[int]] | None = None
     _values: dict[int, Array] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
+    # Threads that decode batches need a dictionary at the same time: one decodes it
     _lock: RLock = field(default_factory=RLock)
-    """Threads that decode batches need a dictionary at the same time: one decodes it."""
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
         """Return the values of an id with all its deltas, in the order of the footer, or None."""
@@ -135,7 +138,7 @@ class FileDictionaries:
         if values is not None:
             return values
         with self._lock:
-            values = self._values.get(dictionary_id)  # another thread may have read it meanwhile
+            values = self._values.get(dictionary_id)  # another thread may have read it in between
             return values if values is not None else self._read(dictionary_id, plan)
 
     def _read(self, dictionary_id: int, plan: Plan) -> Array | None:
@@ -145,13 +148,14 @@ class FileDictionaries:
         if numbers is None:
             return None
         if dictionary_id in self._open:
+            # Its values need it, through a dictionary of their own: without this the reader would recurse for ever.
             raise InvalidDictionaryError(f"dictionary {dictionary_id} is encoded by itself", spec=_SPEC)
         self._open.add(dictionary_id)
         try:
             parts = [self.decode_block(number, plan) for number in numbers]
         finally:
             self._open.discard(dictionary_id)
-        values = parts[0] if len(parts) == 1 else _with_deltas(dictionary_id, parts)
+        values = parts[0] if len(parts) == 1 else _join_deltas(dictionary_id, parts)
         self._values[dictionary_id] = values
         return values
 
@@ -171,7 +175,7 @@ class FileDictionaries:
 
 
 class DueDictionary(NamedTuple):
-    """A dictionary batch that is to be written next."""
+    """The next dictionary batch to write."""
 
     id: int
     plan: Plan
@@ -180,14 +184,14 @@ class DueDictionary(NamedTuple):
 
 
 class SoundDictionaries:
-    """Checks the dictionaries of batches to write, each when it first comes."""
+    """Checks the dictionaries of batches to write, each once."""
 
     def __init__(self) -> None:
         self._checked: dict[int, Array] = {}
         self._doubts: dict[int, Doubt] = {}
 
     def columns(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
-        """Return columns of which no dictionary has a broken value that no row uses."""
+        """Return columns whose dictionaries have no broken values that rows do not use."""
         columns, are_sound = tuple(columns), True
         for step, array in walk_arrays(plan, columns):
             values = array.dictionary
@@ -211,15 +215,11 @@ class UnifiedDictionaries:
 
     def __init__(self) -> None:
         self._growing: dict[int, GrowingDictionary] = {}
-        self._written: dict[int, int] = {}
-        """The number of values of each id that `due` has given."""
+        self._written: dict[int, int] = {}  # the number of values of each id that `due` has yielded
 
     def due(self, plan: Plan) -> Iterator[DueDictionary]:
-        """Yield the dictionaries that have grown, inner ones before outer ones: whole at first, then as deltas.
-
-        What holds a dictionary, or is in one, has no deltas, which pyarrow refuses.
-        """
-        nested = nested_dictionaries(plan)
+        """Yield the dictionaries that have grown, inner ones before outer ones: complete at first, then as deltas."""
+        nested = nested_dictionaries(plan)  # which have no deltas, because pyarrow refuses them
         for dictionary_id, growing in ((i, self._growing[i]) for i in plan.dictionaries if i in self._growing):
             written = self._written.get(dictionary_id)
             if written == growing.length:
@@ -240,7 +240,7 @@ class UnifiedDictionaries:
         return {dictionary_id: growing.length for dictionary_id, growing in self._growing.items()}
 
     def forget(self, lengths: dict[int, int]) -> None:
-        """Restore the values that `lengths` counted, before a batch that is not written."""
+        """Restore the values that `lengths` counted before a batch that is not written."""
         self._growing = {
             dictionary_id: GrowingDictionary(self._growing[dictionary_id].values.slice(0, length), _join_parts)
             for dictionary_id, length in lengths.items()
@@ -249,7 +249,7 @@ class UnifiedDictionaries:
     def unify(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
         """Return the columns with indices into the unified dictionaries, at every depth.
 
-        The arrays keep the dictionaries that they brought; the unified ones are those of `due`.
+        The arrays still have their old dictionaries; `due` yields the unified ones.
         """
         lengths = self.lengths()
         try:
@@ -273,30 +273,30 @@ class UnifiedDictionaries:
         assert array.dictionary is not None
         assert isinstance(step.type, t.Dictionary)
         values = plan.dictionaries[step.dictionary_id]
-        brought = array.dictionary
+        dictionary = array.dictionary
         if values.dictionaries:
-            brought = self._unify(values, iter(values.steps), brought, is_inner=True)
+            dictionary = self._unify(values, iter(values.steps), dictionary, is_inner=True)
         growing = self._growing.get(step.dictionary_id)
         if growing is None:
-            growing = self._growing[step.dictionary_id] = GrowingDictionary(brought, _join_parts)
+            growing = self._growing[step.dictionary_id] = GrowingDictionary(dictionary, _join_parts)
         try:
-            positions = growing.add(brought, most_values(step.type), keeps_order=step.type.ordered)
+            positions = growing.add(dictionary, most_values(step.type), keeps_order=step.type.ordered)
         except ValueError as error:
             raise UnsupportedError(str(error), field_path=step.path) from None
         if positions is not None:
-            array = moved_indices(array, positions)
-        # The values of an outer dictionary are compared by what their indices stand for.
+            array = remap_indices(array, positions)
+        # Values of an outer dictionary are compared by the values of their indices, and need the unified dictionary.
         return replace(array, dictionary=growing.values) if is_inner else array
 
 
 class ReplacedDictionaries:
-    """The dictionaries of a stream as last written: each stays until another one comes."""
+    """The dictionaries of a stream as last written."""
 
     def __init__(self) -> None:
         self._written: dict[int, Array] = {}
 
     def due(self, plan: Plan, columns: Iterable[Array]) -> Generator[DueDictionary, None, bool]:
-        """Yield the dictionaries of some columns that are new or others than before, inner ones before outer ones."""
+        """Yield the new or changed dictionaries of some columns, inner ones before outer ones."""
         replaces = False
         for step, array in walk_arrays(plan, columns):
             if step.dictionary_id is not None:
@@ -323,7 +323,8 @@ class ReplacedDictionaries:
 
 
 def _join_parts(parts: Sequence[Array]) -> Array:
-    """Return parts of a dictionary as one array; the inner dictionaries of the last one begin with those before."""
+    """Return parts of a dictionary as one array."""
+    # The inner dictionaries of the last part begin with the earlier ones, so that indices of all parts fit them.
     return concat([*(_with_dictionaries_of(parts[-1], part) for part in parts[:-1]), parts[-1]])
 
 
@@ -334,47 +335,48 @@ def _with_dictionaries_of(last: Array, part: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Arrived:
-    """A dictionary batch of a stream, and its place."""
+    """A dictionary batch of a stream, with its number and byte offset."""
 
     header: DictionaryBatchHeader
     plan: Plan
-    place: AnyPlace
+    body_place: AnyPlace
     number: int
     byte_offset: int | None
 
 
 class StreamDecoder:
-    """Decodes record batches, and keeps the dictionaries in force."""
+    """Decodes the record batches of a stream, with the dictionaries in force."""
 
     def __init__(self, columns: SelectedColumns, path: str | None) -> None:
         self._columns = columns
         self._path = path
         self._dictionaries = StreamDictionaries()
+        # Dictionary batches that wait for the inner ones they need: arrow-java writes the outer first
         self._early: list[_Arrived] = []
-        """Dictionary batches that wait for the inner ones they need: arrow-java writes the outer first."""
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
         """Return the values in force, or None."""
         return self._dictionaries.find(dictionary_id, plan)
 
     def decode(
-        self, message: Message, place: AnyPlace, number: int, byte_offset: int | None = None
+        self, message: Message, body_place: AnyPlace, number: int, byte_offset: int | None = None
     ) -> RecordBatch | None:
         """Return the record batch of a message, or None after a dictionary batch."""
         if message.kind is MessageHeader.RecordBatch:
-            # A dictionary that is still missing has no slot that needs it, or its error is the right one.
+            # If a dictionary is still missing now, no slot needs it, or its error is right.
             self.flush()
-            return self._columns.read_batch(message, place, self._dictionaries.find)
+            return self._columns.read_batch(message, body_place, self._dictionaries.find)
         header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
         plan = self._columns.plan(message.version).dictionaries.get(header.id)
         if plan is None:
-            # It belongs to a column that is not read, or to none: nothing refers to it.
+            # It belongs to a column that is not read, or to none.
             return None
-        arrived = _Arrived(header, plan, place, number, byte_offset)
+        arrived = _Arrived(header, plan, body_place, number, byte_offset)
         if not self._is_ready(arrived):
-            waiting = sum(other.place.nbytes for other in self._early) + message.body_nbytes
+            waiting = sum(other.body_place.nbytes for other in self._early) + message.body_nbytes
             self._columns.limits.check("max_dictionary_bytes", waiting, "the sum of dictionaries that wait for others")
-            self._early.append(replace(arrived, place=place.held()))
+            # Read now, because a pipe cannot go back
+            self._early.append(replace(arrived, body_place=body_place.held()))
             return None
         self._take_in(arrived)
         while (ready := next(filter(self._is_ready, self._early), None)) is not None:
@@ -383,22 +385,22 @@ class StreamDecoder:
         return None
 
     def prepare(
-        self, message: Message, place: AnyPlace, number: int, byte_offset: int | None = None
+        self, message: Message, body_place: AnyPlace, number: int, byte_offset: int | None = None
     ) -> Callable[[], RecordBatch] | None:
         """Return a callback that decodes the record batch of a message in any thread, or None after a dictionary batch.
 
-        The body is read now, all of it, and the dictionaries are those that are in force now. Parameters and errors are
-        those of `decode`.
+        Parameters and errors are as in `decode`.
         """
         if message.kind is not MessageHeader.RecordBatch:
-            self.decode(message, place, number, byte_offset)
+            self.decode(message, body_place, number, byte_offset)
             return None
         self.flush()
         plans = self._columns.plan(message.version).dictionaries
+        # The dictionaries of this moment: a later batch may replace them before the callback runs.
         in_force = {id_: self._dictionaries.find(id_, plan) for id_, plan in plans.items()}
-        # Before any of it is read: where reads wait, a body is read before its header is checked.
+        # Here, because the body is read before `read_batch` checks the header.
         self._columns.limits.check("max_batch_bytes", message.body_nbytes, "the body of a batch")
-        held = place.held()
+        held = body_place.held()
 
         def decode() -> RecordBatch:
             with error_context(
@@ -409,23 +411,21 @@ class StreamDecoder:
         return decode
 
     def begin_stream(self) -> None:
-        """Forget the dictionaries: another stream follows, which has its own."""
+        """Forget the dictionaries before another stream, which has its own."""
         self.flush()
         self._dictionaries = StreamDictionaries()
 
     def flush(self) -> None:
-        """Decode the dictionary batches that wait, whatever they wait for."""
+        """Decode the waiting dictionary batches, ready or not."""
         while self._early:
             self._take_in(self._early.pop(0))
 
     def _is_ready(self, arrived: _Arrived) -> bool:
-        """Return whether nothing it depends on waits: its id's earlier batches, and inner dictionaries."""
-        early = {other.header.id for other in self._early[: self._position(arrived)]}
+        """Return True if neither earlier batches of its id nor its inner dictionaries wait."""
+        position = self._early.index(arrived) if arrived in self._early else len(self._early)
+        early = {other.header.id for other in self._early[:position]}
         needed = arrived.plan.dictionaries
         return arrived.header.id not in early and all(map(self._dictionaries.has, needed)) and early.isdisjoint(needed)
-
-    def _position(self, arrived: _Arrived) -> int:
-        return self._early.index(arrived) if arrived in self._early else len(self._early)
 
     def _take_in(self, arrived: _Arrived) -> None:
         header = arrived.header
@@ -436,6 +436,6 @@ class StreamDecoder:
             dictionaries = self._dictionaries
             held = dictionaries.held_nbytes(header.id, is_delta=header.is_delta)
             values, nbytes = self._columns.read_dictionary(
-                header.data, arrived.plan, arrived.place, dictionaries.find, held=held, at=at
+                header.data, arrived.plan, arrived.body_place, dictionaries.find, held=held, at=at
             )
             dictionaries.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)

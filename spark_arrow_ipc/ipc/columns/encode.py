@@ -1,10 +1,10 @@
 """Encode arrays as the header and body of a record batch, by the plan that decodes them; and schemas and footers.
 
-Flatbuffers that differ only in numbers are built once: headers of record batches with as many nodes and buffers, footers
-with as many blocks.
+Flatbuffers that differ only in numbers are built once: headers of record batches with equal numbers of nodes and buffers,
+footers with equal numbers of blocks.
 
-Buffers are written without a copy unless they are sliced or longer than their slots need. Padding is zero, and so are
-the values of null slots. A validity bitmap without nulls is left out.
+Buffers are written without a copy unless they are sliced or longer than their slots need. Padding and the values of null
+slots are zero. A validity bitmap without nulls is left out.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint1
 
 
 def zero_nulls(array: Array) -> Array:
-    """Return an array whose null slots hold zeros in its own buffers; the same array if they do already.
+    """Return an array whose null slots hold zeros in its own buffers; the same array if they are zero already.
 
-    `array` has no offset (`compact`). O(nulls) where no slot has to change, else a copy of the buffer.
+    `array` has no offset (`compact`). O(nulls) where no slot has to change, otherwise a copy of the buffer.
     """
+    # Old values under nulls would reach the file, and equal tables would give different bytes.
     layout = LAYOUTS[type(array.type)]
     if array.validity is None or not array.count_nulls():
         return array
@@ -51,10 +52,10 @@ def zero_nulls(array: Array) -> Array:
     assert valid is not None, "an array with nulls has a bitmap"
     roles = [buffer.role for buffer in layout.buffers]
     if Role.BYTES in roles:
-        return _without_bytes(array, valid)
+        return _drop_null_bytes(array, valid)
     nulls = np.flatnonzero(~valid)
     buffers = list(array.buffers)
-    for i, buffer in enumerate(layout.buffers[: layout.fixed_buffers]):
+    for i, buffer in enumerate(layout.buffers[: layout.num_fixed_buffers]):
         data = buffers[i]
         if buffer.role in _PER_SLOT and data is not None:
             width = bit_width_of(array.type, buffer)
@@ -75,21 +76,21 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
         return data
     word = _WORDS.get(width)
     if word is not None:
-        slots = array_data.typed(data, word, 0, len(valid))
+        slots = array_data.view_as(data, word, 0, len(valid))
     else:
-        slots = array_data.typed(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
-    if not slots[nulls].any():
+        slots = array_data.view_as(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
+    if not slots[nulls].any():  # most writers leave zeros under nulls
         return data
     slots = slots.copy()
     slots[nulls] = 0
     return slots.reshape(-1).view(np.uint8).data
 
 
-def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
+def _drop_null_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
     """Return strings or binary values whose null slots have length 0."""
     offsets = array_data.value_offsets(array)
     lengths = np.diff(offsets)
-    if not lengths[~valid].any():
+    if not lengths[~valid].any():  # as most writers do
         return array
     is_kept = np.repeat(valid, lengths)
     value_bytes = array_data.value_bytes(array)[int(offsets[0]) : int(offsets[-1])][is_kept]
@@ -100,17 +101,14 @@ def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
 
 BytesLike: TypeAlias = bytes | memoryview
 
-_ZEROS: Final = bytes(64)
-"""Padding up to the largest alignment; also the single value offset 0 of an empty array."""
+_ZEROS: Final = bytes(64)  # padding up to the largest alignment; also the single value offset 0 of an empty array
 
 
 class EncodedBatch(NamedTuple):
-    """The body of one batch in pieces, the numbers of its ``RecordBatch`` table, and the checksums of its buffers.
-
-    `nodes` and `buffers` have two numbers for each node and buffer, one after the other.
-    """
+    """The body of one batch in pieces, the numbers of its ``RecordBatch`` table, and the checksums of its buffers."""
 
     length: int = 0
+    # Two numbers for each node and buffer, one after the other.
     nodes: Sequence[int] = ()
     buffers: Sequence[int] = ()
     variadic_counts: tuple[int, ...] = ()
@@ -121,7 +119,7 @@ class EncodedBatch(NamedTuple):
 
     @property
     def places(self) -> Int64s:
-        """The byte offset inside the body and the bytes of each buffer."""
+        """The byte offset inside the body and the length of each buffer."""
         return np.array(self.buffers, np.int64).reshape(-1, 2)
 
     @property
@@ -138,7 +136,7 @@ class EncodedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BodyForm:
-    """The form of all bodies of a file: the bytes at a multiple of which buffers begin and a body ends, and more."""
+    """The form of all bodies of a file, with buffers at multiples of `alignment`."""
 
     alignment: int = 64
     with_checksums: bool = False
@@ -149,19 +147,19 @@ class BodyForm:
 def encode_columns(
     plan: Plan, columns: Sequence[Array], length: int, compressor: Compressor | None, form: BodyForm
 ) -> EncodedBatch:
-    """Encode columns of `length` rows by the whole plan of their schema."""
+    """Encode columns of `length` rows by the full plan of their schema."""
     buffers: list[BytesLike] = []
     nodes: list[int] = []
     variadic_counts: list[int] = []
-    pending = list(columns)[::-1]
+    pending = list(columns)[::-1]  # a stack, popped in the order of the steps
     for step in plan.steps:
         array = pending.pop()
-        as_they_are = None if form.swaps else _as_they_are(step, array)
-        if as_they_are is not None:
+        reused = None if form.swaps else _reuse_buffers(step, array)
+        if reused is not None:
             nodes += (array.length, 0)
-            buffers += as_they_are
+            buffers += reused
             continue
-        array = zero_nulls(compact(array) if step.is_top else array)
+        array = zero_nulls(compact(array) if step.is_top else array)  # `compact` cuts the children as well
         pending += array.children[::-1]
         null_count = array.count_nulls()
         nodes += (array.length, null_count)
@@ -173,7 +171,7 @@ def encode_columns(
     checksums: list[int] = []
     position, alignment = 0, form.alignment
     for data in buffers:
-        if not data and not form.with_checksums:  # every second one: a bitmap that is left out
+        if not data and not form.with_checksums:  # every second buffer is a bitmap that is left out
             places += (position, 0)
             continue
         parts = (data,) if compressor is None or not data else compressor.compress(memoryview(data))
@@ -192,8 +190,9 @@ def encode_columns(
     return EncodedBatch(length, nodes, places, tuple(variadic_counts), codec, tuple(pieces), position, tuple(checksums))
 
 
-def _as_they_are(step: Step, array: Array) -> tuple[BytesLike, ...] | None:
-    """Return the buffers of an array of numbers or bytes that are written as they are, or None: of most, and fast."""
+def _reuse_buffers(step: Step, array: Array) -> tuple[BytesLike, ...] | None:
+    """Return the unchanged buffers of an array of numbers or bytes to write, or None if they have to change."""
+    # A fast path, for most columns: no nulls, no offset, no copy.
     length = array.length
     if array.null_count or array.offset or array.children or not length or len(step.buffers) < 2:
         return None
@@ -205,17 +204,17 @@ def _as_they_are(step: Step, array: Array) -> tuple[BytesLike, ...] | None:
     if slots.role is Role.OFFSETS:
         read, offsets = _OFFSETS[slots.bit_width], array.buffers[2]
         nbytes = (length + 1) * slots.bit_width >> 3
-        if offsets is not None and read(data)[0] == 0:
+        if offsets is not None and read(data)[0] == 0:  # others are moved to 0
             return b"", data[:nbytes], offsets[: read(data, nbytes - (slots.bit_width >> 3))[0]]
     return None
 
 
+# By the bits of a value offset: a function that reads one in this machine's byte order
 _OFFSETS: Final = {32: Struct("=i").unpack_from, 64: Struct("=q").unpack_from}
-"""By the bits of a value offset: a function that reads one in this machine's byte order."""
 
 
 def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int, *, swaps: bool) -> None:
-    if step.drops_validity:
+    if step.drops_validity:  # V4 has a bitmap for unions, which may be absent
         buffers.append(b"")
     for buffer, data in zip(step.buffers, array.buffers, strict=False):
         if buffer.role is Role.VALIDITY:
@@ -234,7 +233,7 @@ def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count:
 
 
 class _Template(NamedTuple):
-    """A flatbuffer, and for each of its vectors and scalars that differ a function that puts numbers in, and its place."""
+    """A flatbuffer, and for each variable vector or scalar a function that packs its numbers, with its position."""
 
     flatbuffer: bytes
     places: tuple[tuple[Callable[..., None], int], ...]
@@ -249,7 +248,7 @@ class _Template(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _batch(version: int, nodes: int, buffers: int, variadic_counts: tuple[int, ...], codec: int | None) -> _Template:
-    # Ones, as a builder leaves out zeros.
+    # Ones, because a builder leaves out zeros.
     like = EncodedBatch(1, (1,) * nodes, (1,) * buffers, variadic_counts, codec)
     message = {"version": version, "header": (tables.RECORD_BATCH, like.header), "bodyLength": 1}
     flatbuffer = builder.build(tables.MESSAGE, message)
@@ -266,13 +265,13 @@ def _batch(version: int, nodes: int, buffers: int, variadic_counts: tuple[int, .
 
 
 def encode_message(version: int, batch: EncodedBatch) -> bytes:
-    """Return the flatbuffer of a record batch's message without custom metadata: a template with the batch's numbers."""
+    """Return the flatbuffer of a record batch's message without custom metadata, from a template."""
     template = _batch(version, len(batch.nodes), len(batch.buffers), batch.variadic_counts, batch.codec)
     return template.with_numbers((batch.nbytes,), (batch.length,), batch.nodes, batch.buffers)
 
 
 class EncodedSchema(NamedTuple):
-    """The parts that all files of a schema share: its message, the same schema as a part of footers, and the plan."""
+    """The parts that all files of a schema share: its message, the schema as a part of footers, and the plan."""
 
     message: bytes
     part: builder.Part
@@ -281,15 +280,15 @@ class EncodedSchema(NamedTuple):
 
 @lru_cache(maxsize=8)
 def encode_schema_once(schema: Schema, version: MetadataVersion) -> EncodedSchema:
-    """Return a schema as it is written; fast for one that was written before."""
+    """Return an encoded schema; fast for a schema that was written before."""
     numbered = number_dictionaries(schema)
     part = builder.build_part(tables.SCHEMA, encode_schema(numbered))
     message = builder.build(tables.MESSAGE, {"version": version, "header": (tables.SCHEMA, part)})
     return EncodedSchema(message, part, compile_plan(schema.fields, numbered.dictionary_ids, version))
 
 
+# Up to so many blocks the footer is a template too: files of a table have few, and share it
 _FEW_BLOCKS: Final = 8
-"""Up to so many blocks the footer is a template, too: that of files of a dataset, not of each file."""
 
 
 @lru_cache(maxsize=8)
@@ -305,7 +304,7 @@ def _footer(version: int, schema: builder.Part, dictionaries: int, record_batche
 def encode_footer(
     version: int, schema: builder.Part, dictionaries: Blocks, record_batches: Blocks, pairs: CustomMetadata
 ) -> bytes:
-    """Return the flatbuffer of a footer: a template, if it has few blocks and no custom metadata."""
+    """Return the flatbuffer of a footer, from a template for few blocks without custom metadata."""
     if not pairs and len(dictionaries) + len(record_batches) <= _FEW_BLOCKS:
         template = _footer(version, schema, len(dictionaries), len(record_batches))
         return template.with_numbers(chain.from_iterable(dictionaries), chain.from_iterable(record_batches))

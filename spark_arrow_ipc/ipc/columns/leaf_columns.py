@@ -1,15 +1,14 @@
 """Decode the columns of a wide batch at once, as far as they have no children.
 
-Strategy
---------
-`compile_leaves` notes once for a plan which columns are plain: numbers, booleans, bytes and strings with value offsets, without
-children and dictionary. `decode_leaves` compares all their nodes and buffers of a batch with what the plan expects,
-and proves their values (null counts, value offsets, UTF-8) by the kernels below. The arrays are made
-when they are asked for.
+How it works
+------------
+`compile_leaves` finds the plain columns of a plan once: numbers, booleans, bytes and strings with value offsets, without
+children and dictionary. `decode_leaves` compares their nodes and buffers in a batch with the plan, and proves their values
+(null counts, value offsets, UTF-8) by the kernels below. The arrays are made on first use.
 
-This only finds out *that* a column is sound. Where sizes are wrong, the whole batch is decoded by `decode.build_columns`,
-and a column whose values are not proven is checked by `arrow.validate.arrays`: these two decide, and their errors are the
-same for wide and for narrow tables. Columns that are not plain always go that way.
+This proves only *that* a column is sound. If sizes are wrong, `decode.build_columns` decodes all of the batch, and
+`arrow.validate.arrays` checks each column without a proof: these two decide, so that errors are the same for wide and
+narrow tables. Columns that are not plain always go that way.
 """
 
 from __future__ import annotations
@@ -32,32 +31,29 @@ from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step, buffer_steps
 from spark_arrow_ipc.ipc.constants import Int64s
 
-_LEAST_COLUMNS: Final = 32
-"""Below this many plain columns the loop over the steps is faster (measured)."""
+_LEAST_COLUMNS: Final = 32  # below this many plain columns the loop over the steps is faster (measured)
 
-_FEW: Final = 4
-"""If one column in this many is not plain, or more, the numbers of all buffers are made lists at once."""
+_FEW: Final = 4  # if one column in this many is not plain, or more, the numbers of all buffers become lists at once
 
 _PLAIN: Final = frozenset({Family.BITS, Family.FIXED_WIDTH, Family.BINARY})
 
-_MOST_NBYTES: Final = 2**62
-"""More than any buffer has, and less than what overflows."""
+_MOST_NBYTES: Final = 2**62  # more than any buffer has, and less than what overflows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafColumns:
     """The plain columns of a plan, as arrays with a row a column, and the plan of all others."""
 
-    positions: Int64s  # of the columns, among those of the plan
+    positions: Int64s  # of the columns, among all columns of the plan
     leaf_of: Int64s  # the row of each column of the plan; -1 for one that is not plain
-    # The distinct types, and the number of each column's.
+    # The distinct types, and the number of each column's type.
     types: tuple[t.DataType, ...]
     type_of: Int64s
     # As in `Step`.
     nodes: Int64s
     first_buffers: Int64s
     first_variadics: Int64s
-    # Of each type: the second buffer, and the number of buffers.
+    # For each type: the second buffer, and the number of buffers.
     kinds: tuple[BufferStep, ...]
     buffer_counts: tuple[int, ...]
     with_offsets: Mapping[int, Int64s]  # columns with value offsets, by the bytes of an offset
@@ -68,8 +64,8 @@ class LeafColumns:
     other_names: Mapping[int, str]
     plan: Plan  # of all columns
 
-    def wanted(self, layout: BatchLayout) -> Bools:
-        """Return for each buffer of a batch whether a column of the plan uses it."""
+    def buffers_in_use(self, layout: BatchLayout) -> Bools:
+        """Return True for each buffer of a batch that a column of the plan uses."""
         assert layout.arrays is not None
         used = np.zeros(len(layout.arrays[1]), np.bool_)
         first_buffers = self._first(layout)
@@ -89,7 +85,7 @@ class LeafColumns:
         return numbers
 
     def fit(self, num_rows: int, layout: BatchLayout) -> LeafBatch | None:
-        """Return the plain columns of a batch, or None if a length or size is not what the plan expects."""
+        """Return the plain columns of a batch, or None if a length or size does not fit the plan."""
         if layout.arrays is None:
             return None
         nodes, buffers = layout.arrays
@@ -99,22 +95,24 @@ class LeafColumns:
         first_buffers = self._first(layout)
         starts, nbytes = buffers.T
         validity_nbytes = nbytes[first_buffers]
+        # Python's integers: a claimed number of rows may be too large for a product of int64.
         sizes = [min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
         needed = np.array(sizes, np.int64)[self.type_of] if len(sizes) > 1 else sizes[0]
         sound = (lengths == num_rows) & (nbytes[first_buffers + 1] >= needed)
         sound &= (validity_nbytes >= num_rows + 7 >> 3) | (validity_nbytes | null_counts == 0)
-        if 0 in sound.tobytes():
+        if 0 in sound.tobytes():  # faster than `all`
             return None
         (with_validity,) = validity_nbytes.nonzero()
         return LeafBatch(self, num_rows, first_buffers, null_counts, starts, nbytes, with_validity)
 
     def with_nulls(self, like: LeafBatch, layout: BatchLayout) -> LeafBatch | None:
-        """Return what `fit` does, of a batch that differs from one before in nothing but its null counts."""
+        """Return the result of `fit` for a batch that differs from an earlier one only in null counts."""
         assert layout.arrays is not None
         null_counts = layout.arrays[0][:, 1]
         if len(self.nodes) < len(null_counts):
             null_counts = null_counts[self.nodes]
         if len(like.with_validity) < len(null_counts):
+            # A column without a bitmap may have no nulls.
             left = null_counts.copy()
             left[like.with_validity] = 0
             if left.any():
@@ -129,20 +127,20 @@ class LeafBatch:
     leaves: LeafColumns
     num_rows: int
     first: Int64s  # number of each column's first buffer
-    null_counts: Int64s  # of each column, as the metadata says
+    null_counts: Int64s  # of each column, by the metadata
     # Of all buffers: byte offset inside the body, and length.
     starts: Int64s
     nbytes: Int64s
     with_validity: Int64s  # rows of the columns that have a validity bitmap
 
     def unproven(self, data: memoryview, base: int) -> list[int]:
-        """Return the positions of the columns whose values are not proven to be sound, rising."""
+        """Return the rising positions of columns without a proof of their values."""
         leaves, length = self.leaves, self.num_rows
         if not length:
             return []  # a null count of at most 0, and nothing to check
         some = self.with_validity
         if not (len(some) or leaves.with_offsets):
-            return []
+            return []  # all bits of numbers are values
         memory = np.frombuffer(data, np.uint8)
         starts, nbytes = self.starts - base if base else self.starts, self.nbytes
         sound = np.ones(len(self.first), np.bool_)
@@ -165,7 +163,7 @@ class LeafBatch:
         return positions
 
     def columns(self, others: Sequence[Array], data: memoryview, base: int) -> LazyColumns:
-        """Return all columns of the batch, given those that are not plain."""
+        """Return all columns of the batch, of which `others` are not plain."""
         arrays: list[Array | None] = [None] * len(self.leaves.leaf_of)
         for position, array in zip(self.leaves.other_positions, others, strict=True):
             arrays[position] = array
@@ -175,11 +173,12 @@ class LeafBatch:
         leaves = self.leaves
         rows = leaves.leaf_of[list(positions)]
         numbers = self.first[rows]
+        # Lists of only the part that these columns use.
         begin, stop = (int(numbers.min()), int(numbers.max()) + 3) if len(rows) else (0, 0)
         starts, sizes = (self.starts[begin:stop] - base).tolist(), self.nbytes[begin:stop].tolist()
         arrays = []
         columns = (leaves.type_of[rows], numbers - begin, self.null_counts[rows])
-        for type_, number, null_count in zip(*(own.tolist() for own in columns), strict=True):
+        for type_, number, null_count in zip(*(column.tolist() for column in columns), strict=True):
             buffers: list[memoryview | None] = [
                 data[starts[i] : starts[i] + sizes[i]] for i in range(number, number + leaves.buffer_counts[type_])
             ]
@@ -197,9 +196,9 @@ def decode_leaves(
     *,
     validates: bool,
 ) -> Sequence[Array] | None:
-    """Return the columns of a batch that is not compressed, or None where `decode_columns` has to decode it.
+    """Return the columns of an uncompressed batch, or None if `decode_columns` has to decode it.
 
-    O(columns) in numpy, and Python for the columns that are not plain and for those that hold more than ASCII.
+    O(columns) in numpy, and in Python for columns that are not plain or hold more than ASCII.
     """
     if not isinstance(body, BodyRanges) or len(body.ranges) != 1:
         return None
@@ -219,7 +218,7 @@ def decode_leaves(
 
 
 def compile_leaves(plan: Plan) -> LeafColumns | None:
-    """Return the plain columns of a plan, or None if they are few. O(steps)."""
+    """Return the plain columns of a plan, or None for too few. O(steps)."""
     tops = [i for i, step in enumerate(plan.steps) if step.is_top]
     if len(tops) < _LEAST_COLUMNS:
         return None
@@ -229,7 +228,7 @@ def compile_leaves(plan: Plan) -> LeafColumns | None:
     others: list[tuple[int, tuple[Step, ...]]] = []
     for position, (start, stop) in enumerate(zip(tops, [*tops[1:], len(plan.steps)], strict=True)):
         step = plan.steps[start]
-        if _is_plain(step.type):
+        if layout_of(step.type).family in _PLAIN:
             plain.append((position, step))
             type_of.append(types.setdefault(step.type, len(types)))
         else:
@@ -266,45 +265,41 @@ def compile_leaves(plan: Plan) -> LeafColumns | None:
     )
 
 
-def _is_plain(type_: t.DataType) -> bool:
-    return layout_of(type_).family in _PLAIN
+_AT_ONCE: Final = 1 << 15  # items of a table: with their positions they stay in the cache of the processor
 
-
-_AT_ONCE: Final = 1 << 15
-"""Items of a table: with their positions they stay in the cache of the processor."""
-
+# Up to this many slots a gather of value offsets is faster than a call for each column (measured)
 _FEW_SLOTS: Final = 256
-"""Up to this many slots a gather of value offsets is faster than a call for each column (measured)."""
 
 
 def count_set(memory: Bytes, starts: Int64s, length: int) -> Int64s:
     """Return the number of set bits among the first `length` bits of each of many bitmaps. O(bits / 64).
 
-    `memory` holds all bitmaps, from bytes `starts` on: multiples of 8. Bits after the first `length` may be anything.
+    `memory` holds all bitmaps, from bytes `starts` on: multiples of 8.
     """
+    # As words of 64 bits; the last word of each bitmap is masked, because bits after the first `length` may be anything.
     counts = np.zeros(len(starts), np.int64)
     words, rest = divmod(length, 64)
-    whole = memory[: len(memory) & ~7].view("<u8")
+    all_words = memory[: len(memory) & ~7].view("<u8")
     firsts = starts >> 3
     if words:
-        for rows, bits in _tables(whole, firsts, words):
+        for rows, bits in _tables(all_words, firsts, words):
             counts[rows] = np.add.reduce(np.bitwise_count(bits), axis=1, dtype=np.uint32)
     if rest:
         last = firsts + words
-        tails = whole.take(last, mode="clip") if len(whole) else np.zeros(len(last), "<u8")
+        tails = all_words.take(last, mode="clip") if len(all_words) else np.zeros(len(last), "<u8")
         if len(memory) & 7:
-            # The memory ends inside of a word, which may be somebody's last one.
-            end = memory[len(whole) * 8 :].tobytes().ljust(8, b"\0")
-            tails[last == len(whole)] = int.from_bytes(end, "little")
+            # The memory ends inside a word, which may be the last one of a bitmap.
+            end = memory[len(all_words) * 8 :].tobytes().ljust(8, b"\0")
+            tails[last == len(all_words)] = int.from_bytes(end, "little")
         counts += np.bitwise_count(tails & np.uint64((1 << rest) - 1))
     return counts
 
 
 def are_sound_offsets(memory: Bytes, starts: Int64s, length: int, ends: Int64s, dtype: npt.DTypeLike) -> Bools:
-    """Return for each of many columns whether its value offsets rise from 0 on, or more, to its end at most.
+    """Return True for each of many columns whose value offsets begin at 0 or more, never fall, and stay within its end.
 
     `memory` holds the value offsets of all columns, of `dtype`, from bytes `starts` on: multiples of 8. Each column has
-    `length` slots, at least one; `ends` are the bytes that the value offsets of each point into.
+    `length` slots, at least one, and a number of bytes in `ends` for the offsets to point into.
     """
     dtype = np.dtype(dtype)
     offsets = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
@@ -317,21 +312,21 @@ def are_sound_offsets(memory: Bytes, starts: Int64s, length: int, ends: Int64s, 
     falls = np.empty(length, np.bool_)
     for i, first in enumerate(firsts.tolist()):
         np.less(offsets[first + 1 : first + length + 1], offsets[first : first + length], out=falls)
-        if 1 in falls.tobytes():  # the fastest of all ways to find one
+        if 1 in falls.tobytes():  # the fastest way to find one
             sound[i] = False
     return sound
 
 
 def are_ascii(memory: Bytes, starts: Int64s, stops: Int64s) -> Bools:
-    """Return for each of many half-open ranges of bytes whether every byte is below 128. O(bytes), at memory speed."""
+    """Return True for each of many half-open ranges of bytes that has only bytes below 128. O(bytes), at memory speed."""
     ascii_only = np.ones(len(starts), np.bool_)
-    # The last byte of the memory is its own segment: `reduceat` knows no segment that ends there.
+    # The last byte of the memory is its own segment: `reduceat` has no segment that ends with it.
     for i in (stops == len(memory)).nonzero()[0].tolist():
         ascii_only[i] = starts[i] == stops[i] or np.maximum.reduce(memory[starts[i] :]) < 0x80
     (some,) = ((starts < stops) & (stops < len(memory))).nonzero()
     if len(some):
         # From the last range to the first: the segment from the end of one to the start of the next is then
-        # one byte, and not all that lies between them.
+        # one byte, and not all bytes between them.
         some = some[(-starts[some]).argsort()]
         edges = np.empty((len(some), 2), np.int64)
         edges[:, 0], edges[:, 1] = starts[some], stops[some]
@@ -341,6 +336,7 @@ def are_ascii(memory: Bytes, starts: Int64s, stops: Int64s) -> Bools:
 
 def _tables(items: npt.NDArray[Any], firsts: Int64s, width: int) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
     """Yield the `width` items from each position on, one row a position, for some positions at a time."""
+    # With one distance between all positions, as in most bodies, the table is a view, and nothing is gathered.
     stride = int(firsts[1] - firsts[0]) if len(firsts) > 1 else width
     is_regular = len(firsts) > 0 and stride >= 0 and bool((firsts[1:] - firsts[:-1] == stride).all())
     columns = np.arange(0 if is_regular else width)
@@ -354,4 +350,4 @@ def _tables(items: npt.NDArray[Any], firsts: Int64s, width: int) -> Iterator[tup
         elif items.flags.aligned:
             yield rows, items.take(firsts[rows, None] + columns)
         else:
-            yield rows, items[firsts[rows, None] + columns]  # `take` would first copy all items to an aligned place
+            yield rows, items[firsts[rows, None] + columns]  # `take` would first copy all items to aligned memory

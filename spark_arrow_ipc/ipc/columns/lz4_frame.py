@@ -1,9 +1,9 @@
 """Decompress LZ4 frames into memory of the caller (LZ4 frame format, 1.6).
 
 The Python functions of the lz4 library return new bytes: a copy of every buffer, a fifth of the time of a scan and a
-third of that of a wide batch. The library's extension module exports the C functions below them, which ctypes calls here.
-They are the documented interface of ``lz4frame.h``: bounded by the two lengths among their arguments, and safe on any
-bytes. Without them, the Python functions do the same with the same errors; a test compares both.
+third for a wide batch. The library's extension module exports the C functions below them, which ctypes calls here. They
+are the documented interface of ``lz4frame.h``: bounded by the two lengths among their arguments, and safe on any bytes.
+Without them, the Python functions give the same results and errors; a test compares both.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.constants import Int64s
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
-_API_VERSION: Final = 100
-"""``LZ4F_VERSION`` of lz4frame.h since 1.0, an argument of creating a context."""
+_API_VERSION: Final = 100  # ``LZ4F_VERSION`` of lz4frame.h since 1.0, an argument of creating a context
 
+# Bytes of output of one call of the library's Python functions: two usual blocks, which stay in the CPU's cache
 _PIECE_NBYTES: Final = 128 << 10
-"""Bytes of output of one call of the library's Python functions: two of its usual blocks."""
 
 
 class _Options(ctypes.Structure):
@@ -53,7 +52,7 @@ class _Functions:
 
 def _open_library() -> ctypes.CDLL | None:
     """Open the extension module of the lz4 wheel as a C library; None if that fails."""
-    # The module is private to the wheel, whose public functions cannot write to given memory. cramjam's can: 2.14
+    # The module is private to the wheel, whose public functions cannot write to existing memory. cramjam's can: 2.14
     # decompresses 512 KiB as fast (149 us, 141 here), but compresses it in 1.5 times the time (1,050 us, 690 here).
     try:
         return ctypes.CDLL(lz4.frame._frame.__spec__.origin)  # noqa: SLF001
@@ -92,13 +91,12 @@ _FUNCTIONS: Final = _bind()
 
 
 class _Context:
-    """A decompression context; its memory is the library's and is kept from buffer to buffer."""
+    """A decompression context, whose memory the library uses again for each buffer."""
 
     def __init__(self, functions: _Functions) -> None:
         self._functions = functions
         self._pointer = ctypes.c_void_p()
-        self._is_clean = True
-        """True if the last frame ended."""
+        self._is_clean = True  # true if the last frame ended
         self._written, self._read = ctypes.c_size_t(), ctypes.c_size_t()
         self._arguments = (ctypes.addressof(self._written), ctypes.addressof(self._read), ctypes.addressof(_STABLE))
         self._create()
@@ -108,10 +106,10 @@ class _Context:
             raise MemoryError("there is no memory for an LZ4 decompression context")
 
     def _begin(self) -> None:
-        """Forget the frame before."""
+        """Forget the previous frame."""
         if not self._is_clean:
-            # Up to LZ4 1.9.4 a reset keeps the number of bytes that a broken frame still promised, and then refuses the
-            # next frame if that promises none.
+            # Up to LZ4 1.9.4 a reset retains the number of bytes that a broken frame still promised, and then refuses a
+            # next frame that promises none.
             self._functions.free(self._pointer)
             self._pointer.value = None
             self._create()
@@ -137,19 +135,16 @@ class _Context:
                 return consumed, produced, not left
 
     def decompress_all(self, frames: tuple[int, Int64s, Int64s], outputs: tuple[int, Int64s, Int64s]) -> bool:
-        """Decompress frames, given the address of a memory, and the start and length of each frame and output there.
-
-        Returns whether each call of the library ended its frame, at the end of its bytes and of its output. The calls
-        are made by `map`: a statement of Python for each would take as long as the library for a frame of 16 KiB.
-        """
+        """Decompress frames, by the address of a memory with starts and lengths; return True if all ended as declared."""
         source, read = _addresses(*frames)
         destination, written = _addresses(*outputs)
         self._begin()
+        # By `map`: a statement of Python for each frame would take as long as the library for one of 16 KiB.
         lefts = map(
             self._functions.decompress, repeat(self._pointer), destination, _addresses_of(written), source,
             _addresses_of(read), repeat(self._arguments[2]),
         )  # fmt: skip
-        self._is_clean = not any(lefts)  # what is left is a hint of more bytes, or an error
+        self._is_clean = not any(lefts)  # otherwise a hint of more bytes, or an error
         return self._is_clean and bool((read == frames[2]).all() and (written == outputs[2]).all())
 
     def __del__(self) -> None:
@@ -158,7 +153,7 @@ class _Context:
 
 
 def _addresses(memory: int, starts: Int64s, nbytes: Int64s) -> tuple[list[int], npt.NDArray[np.uintp]]:
-    """Return the address of each start, and the lengths as the library reads and writes them."""
+    """Return the address of each start, and the lengths in the type of the library."""
     addresses: list[int] = (starts + memory).tolist()
     return addresses, nbytes.astype(np.uintp)
 
@@ -185,7 +180,7 @@ def _context(functions: _Functions) -> _Context:
 
 
 def _decompress_in_pieces(frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
-    """As `_Context.decompress_into`, in pieces so small that they stay in the CPU's cache."""
+    """Decompress as `_Context.decompress_into`, by the library's Python functions."""
     context = lz4.frame.create_decompression_context()
     consumed = produced = 0
     try:
@@ -205,7 +200,7 @@ def _decompress_in_pieces(frame: memoryview, output: memoryview) -> tuple[int, i
 
 
 def decompress_into(frame: memoryview, output: memoryview) -> None:
-    """Decompress an LZ4 frame into `output`, which it must fill. One pass, no copy."""
+    """Decompress an LZ4 frame into `output`, which it must fill, without a copy."""
     if _FUNCTIONS is not None:
         consumed, produced, ended = _context(_FUNCTIONS).decompress_into(frame, output)
     else:
@@ -219,10 +214,8 @@ def decompress_into(frame: memoryview, output: memoryview) -> None:
 
 
 def decompress_all(source: memoryview, frames: Int64s, memory: memoryview, outputs: Int64s) -> bool:
-    """Decompress many LZ4 frames of one memory into another, each as `decompress_into`; return whether all are sound.
-
-    Where one is not, or the library needs more than one call for it, `decompress_into` finds out what it is.
-    """
+    """Decompress many LZ4 frames of one memory into another, each as `decompress_into`; return True if all are sound."""
+    # False also for a frame that needs more than one call of the library, which callers decompress again one by one.
     if _FUNCTIONS is not None:
         places = [(np.asarray(data).ctypes.data, *rows.T) for data, rows in ((source, frames), (memory, outputs))]
         return _context(_FUNCTIONS).decompress_all(*places)

@@ -1,10 +1,12 @@
 """Compile a schema into a flat list of steps, so that each batch is decoded or encoded in one loop.
 
+How it works
+------------
 `compile_plan` walks the fields in the pre-order of the format and gives each a `Step`: the numbers of its field
 node, of its first buffer and of its first variadic count, its buffers, and the number of its children. A selection
 leaves out steps without renumbering the others, so a projected plan reads the same batches and only its own buffers.
 
-Because of the pre-order, a walk from parents to children is one loop with a stack for the steps to come: `walk_arrays`
+Because of the pre-order, a walk from parents to children is one loop with a stack for the next steps: `walk_arrays`
 pairs each step with its array, `SlotWalk` passes slots down. `decode.build_columns` walks backwards, so that children exist
 before parents.
 """
@@ -22,7 +24,6 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import Selection, child_path
 from spark_arrow_ipc.arrow.layout import (
     SLOTS,
-    BufferLayout,
     Family,
     Lengths,
     Role,
@@ -50,7 +51,7 @@ class BufferStep:
     swap: Swap
 
     def nbytes(self, length: Lengths) -> Lengths:
-        """Return the least bytes of the buffer for a length, or for each of an array of them."""
+        """Return the least bytes of the buffer for a length, or for each length in an array."""
         return slots_nbytes(length, self.extra, self.bit_width)
 
 
@@ -65,16 +66,16 @@ class Step:
     first_buffer: int
     first_variadic: int
     buffers: tuple[BufferStep, ...]  # in order, without the variadic ones
-    is_variadic: bool  # whether variadic buffers follow
+    is_variadic: bool  # True if variadic buffers follow
     children: int  # number of child fields, whose steps (with those below) follow
     dictionary_id: int | None
     drops_validity: bool  # a union of metadata V4, whose first buffer is a validity bitmap that V5 removed
-    is_top: bool  # whether this is a column, whose length is that of the batch
+    is_top: bool  # True for a column, which has as many slots as the batch has rows
     child_slots: int | None  # slots of every child for each slot of the field; None if value offsets give them
 
 
 class NoValues(dict[int, Array]):
-    """Empty arrays by node, which do not travel by pickle."""
+    """Empty arrays by node, which are not pickled."""
 
     def __reduce__(self) -> tuple[type[NoValues], tuple[()]]:
         return NoValues, ()
@@ -82,30 +83,25 @@ class NoValues(dict[int, Array]):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch.
+    """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch."""
 
-    `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them.
-
-    `runs` has for each run-end encoded field of metadata V4 its first buffer and first variadic count. Arrow C++ puts one
-    buffer more there, an absent validity bitmap, because it knows no type but null without one in V4; others do not.
-    The number of a batch's buffers tells which.
-
-    `no_values` has by node the values of dictionaries that were absent: those of a wide struct take long to make.
-    """
-
-    fields: tuple[t.Field, ...]
+    fields: tuple[t.Field, ...]  # the selected ones
     steps: tuple[Step, ...]
     nodes: int
     buffers: int
     variadics: int
-    dictionaries: Mapping[int, Plan]
+    dictionaries: Mapping[int, Plan]  # the plan of the values for each id
     is_whole: bool
+    # The first buffer and variadic count of each run-end encoded field of metadata V4. Arrow C++ writes one more buffer
+    # there, an absent validity bitmap, because in V4 all its types except null have one; other writers do not. The number
+    # of a batch's buffers decides.
     runs: tuple[tuple[int, int], ...] = ()
+    # Empty values of absent dictionaries by node, because the values of a wide struct take long to make.
     no_values: NoValues = field_of(default_factory=NoValues, compare=False, repr=False)
 
 
 def nested_dictionaries(plan: Plan) -> frozenset[int]:
-    """Return the ids of dictionaries whose values have dictionaries, and of those inside of them."""
+    """Return the ids of dictionaries whose values have dictionaries, and the ids of these inner dictionaries."""
     return frozenset(
         nested
         for dictionary_id, values in plan.dictionaries.items()
@@ -114,15 +110,11 @@ def nested_dictionaries(plan: Plan) -> frozenset[int]:
     )
 
 
-def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
-    factor, extra = SLOTS[buffer.role]
-    return BufferStep(buffer.role, factor * bit_width_of(type_, buffer), extra, buffer.swap)
-
-
 def buffer_steps(type_: t.DataType) -> tuple[BufferStep, ...]:
     """Return the buffers of a type in order, without the variadic ones."""
     layout = layout_of(type_)
-    return tuple(_buffer_step(type_, buffer) for buffer in layout.buffers[: layout.fixed_buffers])
+    rows = [(buffer, *SLOTS[buffer.role]) for buffer in layout.buffers[: layout.num_fixed_buffers]]
+    return tuple(BufferStep(b.role, factor * bit_width_of(type_, b), extra, b.swap) for b, factor, extra in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +147,7 @@ class _Compiling:
         self.dictionaries: dict[int, Plan] = {}
 
     def field(self, field: t.Field, path: str, *, keep: bool, selection: Selection | None, top: bool) -> t.Field:
-        """Add the step of a field if it is kept, number all below it, and return it as selected."""
+        """Add the step of a selected field, number all fields below, and return the field with its selection."""
         type_ = field.type
         dictionary_id = self._dictionary(type_, path, keep=keep) if isinstance(type_, t.Dictionary) else None
         held = self._physical(type_)
@@ -178,18 +170,18 @@ class _Compiling:
         for i, child in enumerate(type_.children):
             keeps = keep and (selection is None or i in selection)
             below = selection[i] if selection is not None and keeps else None
-            kept_field = self.field(child, child_path(type_, path, child), keep=keeps, selection=below, top=False)
+            selected = self.field(child, child_path(type_, path, child), keep=keeps, selection=below, top=False)
             if keeps:
-                children.append(kept_field)
+                children.append(selected)
         if keep and selection is not None:
             field = replace(field, type=t.Struct(tuple(children)))
             self.steps[position] = replace(self.steps[position], type=field.type, children=len(children))
         return field
 
     def _physical(self, type_: t.DataType) -> _Physical:
-        """Return the physical parts of a type, cached for leaves: wide tables have few types."""
+        """Return the physical parts of a type, cached for types without children."""
         if type_.children or isinstance(type_, t.Dictionary):
-            return _Physical.of(type_)  # hashing these would walk over all types below them
+            return _Physical.of(type_)  # hashing such a type would visit all types below
         held = self.physical.get(type_)
         if held is None:
             held = self.physical[type_] = _Physical.of(type_)
@@ -197,12 +189,13 @@ class _Compiling:
 
     def _dictionary(self, type_: t.Dictionary, path: str, *, keep: bool) -> int:
         dictionary_id = next(self.ids)
-        # The values' own dictionaries are numbered after this one, whether it is kept or not.
+        # The values' own dictionaries are numbered after this one, selected or not.
         inner = _Compiling(self.ids, self.version)
         values = inner.field(
             t.Field(f"{path} (dictionary)", type_.value), f"{path} (dictionary)", keep=True, selection=None, top=True
         )
         if keep:
+            # Fields may share a dictionary, but then the types of its values are equal.
             before = self.dictionaries.get(dictionary_id)
             if before is not None and before.fields[0].type != type_.value:
                 raise InvalidDictionaryError(
@@ -227,24 +220,24 @@ def compile_plan(
     version: MetadataVersion,
     selection: Selection | None = None,
 ) -> Plan:
-    """Compile the plan of all fields of a schema, of which `selection` says which to decode. O(fields)."""
+    """Compile the plan of the fields of a schema, with steps only for those in `selection`. O(fields)."""
     compiling = _Compiling(dictionary_ids, version)
-    steps_kept = []
+    chosen = []
     for i, field in enumerate(fields):
         keep = selection is None or i in selection
         below = selection[i] if selection is not None and keep else None
-        kept_field = compiling.field(field, field.name, keep=keep, selection=below, top=True)
+        selected = compiling.field(field, field.name, keep=keep, selection=below, top=True)
         if keep:
-            steps_kept.append(kept_field)
-    return compiling.plan(tuple(steps_kept), is_whole=selection is None)
+            chosen.append(selected)
+    return compiling.plan(tuple(chosen), is_whole=selection is None)
 
 
 _Slots = TypeVar("_Slots")
 
+# Layouts whose neighbouring slots are neighbours in every buffer and child
 _CONTIGUOUS: Final = frozenset(Family) - {
     Family.VIEW, Family.LIST_VIEW, Family.RUN_END_ENCODED, Family.SPARSE_UNION, Family.DENSE_UNION,
 }  # fmt: skip
-"""Layouts whose neighbouring slots lie next to each other in every buffer and child."""
 
 
 def walk_arrays(plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[Step, Array]]:
@@ -257,24 +250,22 @@ def walk_arrays(plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[Step, Ar
 
 
 def can_walk_slots(plan: Plan) -> bool:
-    """Return whether `SlotWalk` applies: there are columns, all of contiguous layouts."""
+    """Return True if `SlotWalk` applies: some columns, all with contiguous layouts."""
     contiguous = all(layout_of(step.type).family in _CONTIGUOUS for step in plan.steps)
     return contiguous and bool(plan.steps) and not plan.variadics
 
 
 class SlotWalk(ABC, Generic[_Slots]):
-    """Fills the buffers of a plan from parents to children, given the slots of each step.
+    """Fills the buffers of a plan from parents to children, by one method of a subclass for each role of a buffer."""
 
-    It calls one method of a subclass for each buffer, by the buffer's role. The subclass chooses the type of the slots:
-    a range, or the number of slots in each of many batches.
-    """
+    # The subclass chooses the type of the slots: a range, or the number of slots in each of many batches.
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.buffers = [NO_BYTES] * plan.buffers  # by their number; buffers that no step uses stay empty
 
     def walk(self, slots: _Slots) -> None:
-        """Fill the buffers of all steps, given the slots of the columns. Errors name the field."""
+        """Fill the buffers of all steps, from the slots of the columns."""
         pending = [slots] * len(self.plan.fields)
         for step in self.plan.steps:
             with error_context(field_path=step.path):
@@ -296,7 +287,7 @@ class SlotWalk(ABC, Generic[_Slots]):
 
     @abstractmethod
     def enter(self, step: Step, slots: _Slots) -> _Slots:
-        """Check the slots of a step; return those of its children, unless value offsets give them."""
+        """Check the slots of a step, and return the slots of its children, unless value offsets give them."""
 
     @abstractmethod
     def validity(self, step: Step, number: int, slots: _Slots) -> memoryview:

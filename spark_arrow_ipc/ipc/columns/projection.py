@@ -20,7 +20,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, error_context
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyRanges, ranges_to_read
-from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, buffer_ranges, check_header, with_null_counts
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.decode import (
     NATIVE,
@@ -43,16 +43,15 @@ Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPa
 """Names, positions or struct paths; or a function that selects them from the file's schema."""
 
 
-def known_columns(schema: Schema) -> list[int]:
-    """Select all columns but those that hold an `UnknownType`: for `ipc.open`, where only headers are read."""
+def select_known_columns(schema: Schema) -> list[int]:
+    """Select all columns without an `UnknownType`, for readers of headers only."""
     return [i for i, field in enumerate(schema.fields) if next(unknown_below((field,)), None) is None]
 
 
 class _Checked(NamedTuple):
-    """The layout of one batch, and its plain columns if it is wide: all that is known of it by its message alone.
+    """The results of checking a message: the layout of its batch, and its plain columns if it is wide."""
 
-    Of a compressed batch the sizes are not known, but which columns are plain.
-    """
+    # A compressed batch has no sizes in its message: it has `compressed` instead of `leaves`.
 
     message: Message
     header: RecordBatchHeader
@@ -63,8 +62,7 @@ class _Checked(NamedTuple):
     compressed: LeafColumns | None = None
 
 
-_MOST_PROJECTIONS: Final = 4
-"""The selections of a schema whose plans are kept."""
+_MOST_PROJECTIONS: Final = 4  # the selections of a schema whose plans are cached
 
 
 class _Plans:
@@ -92,8 +90,8 @@ class SelectedColumns:
             positions = tuple(self._selection)
             if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
                 self._selection = None  # every column, in any order
+        # The last batch; `MessageDecoder` returns the same message for the same bytes
         self._checked: _Checked | None = None
-        """Of the last batch; `MessageDecoder` gives the same message for the same bytes."""
         self._plans = _plans_by_version(message, self._selection)
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
@@ -131,22 +129,23 @@ class SelectedColumns:
         return plans
 
     def read_batch(
-        self, message: Message, place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
+        self, message: Message, body_place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
     ) -> RecordBatch:
-        """Read the selected columns of the batch whose body lies at `place`; compare buffers with `checksums`."""
+        """Read the selected columns of the batch whose body is at `body_place`; compare buffers with `checksums`."""
         checked = self._checked
-        if checked is None or checked.message is not message or checked.body_nbytes != place.nbytes:
-            checked = self._checked = self._check_header(message, place.nbytes)
+        if checked is None or checked.message is not message or checked.body_nbytes != body_place.nbytes:
+            checked = self._checked = self._check_header(message, body_place.nbytes)
         header, plan, layout = checked.header, checked.plan, checked.layout
-        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
+        body = body_place.read(None if plan.is_whole else buffer_ranges(plan, layout))
         batch = BatchBytes(header, layout, body, checksums)
-        columns = None
+        columns: Sequence[Array] | None = None
         if checked.leaves is not None:
             columns = self._decode_leaves(batch, checked.leaves, find)
         elif checked.compressed is not None:
             columns = self._decode_compressed(batch, checked.compressed, find)
         if columns is None:
-            columns = self._decode(batch, plan, find)
+            columns = decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps)
+            columns = self._validate(columns, plan)
         return self._batch(columns, header.length, message)
 
     def _check_header(self, message: Message, nbytes: int) -> _Checked:
@@ -154,7 +153,7 @@ class SelectedColumns:
         assert isinstance(header, RecordBatchHeader)
         plan = plans.plan
         if last is not None and last.leaves is not None and last.plan is plan:
-            # Batches of as many rows most often differ in null counts alone, unless they have strings.
+            # Batches with equal numbers of rows most often differ only in null counts, unless they have strings.
             alike = last.layout if last.body_nbytes == nbytes and last.leaves.num_rows == header.length else None
             layout = None if alike is None else with_null_counts(header, alike)
             leaves = None if layout is None else last.leaves.leaves.with_nulls(last.leaves, layout)
@@ -167,9 +166,9 @@ class SelectedColumns:
         return _Checked(message, header, plan, nbytes, layout, columns.fit(header.length, layout))
 
     def build_batch(self, message: Message, num_rows: int, regions: Regions, find: FindDictionary) -> RecordBatch:
-        """Build a batch of buffers in memory; custom metadata is that of `message`."""
+        """Build a batch from buffers in memory, with the custom metadata of `message`."""
         plan = self.plan(message.version)
-        columns = self._checked_columns(build_columns(num_rows, plan, regions, find, swaps=self.swaps), plan)
+        columns = self._validate(build_columns(num_rows, plan, regions, find, swaps=self.swaps), plan)
         return self._batch(columns, num_rows, message)
 
     def _batch(self, columns: Sequence[Array], num_rows: int, message: Message) -> RecordBatch:
@@ -177,7 +176,7 @@ class SelectedColumns:
             columns = pick(columns, self._order)
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
-    def wanted_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
+    def body_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
         """Return the (start, stop) ranges of a batch's body that `read_batch` reads, joined across gaps."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
@@ -185,14 +184,12 @@ class SelectedColumns:
         if plan.is_whole:
             return [(0, message.body_nbytes)]
         layout = check_header(header, plan, message.body_nbytes, self.limits)
-        return ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes, gap)
+        return ranges_to_read(buffer_ranges(plan, layout), message.body_nbytes, gap)
 
     def null_counts(self, header: RecordBatchHeader) -> list[int | None]:
-        """Return the nulls of each selected column by the header of a batch; None where the header does not say.
-
-        It says nothing of dictionaries and run ends, whose values may be null, nor of unions. A wrong count is an
-        error once the column is decoded with full validation.
-        """
+        """Return the nulls of each selected column in the header of a batch; None for a column without a count."""
+        # Dictionaries and run ends have none, because their values may be null, nor have unions. A wrong count is an error
+        # when the column is decoded with full validation.
         plan = self.plan(MetadataVersion.V5)
         tops = [step for step in plan.steps if step.is_top]
         if len(header.nodes) != plan.nodes:
@@ -204,33 +201,34 @@ class SelectedColumns:
         self,
         header: RecordBatchHeader,
         plan: Plan,
-        place: AnyPlace,
+        body_place: AnyPlace,
         find: FindDictionary,
         *,
         held: int,
         at: error_context,
         checksums: Sequence[int] | None = None,
     ) -> tuple[Array, int]:
-        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take.
+        """Read the values of the dictionary batch whose body is at `body_place`; return them and their bytes in memory.
 
-        A value that is not sound is an error of the row that uses it, with the place `at` of this batch.
+        Rows that use an unsound value raise its error, with the fields of `at`.
         """
         what = "the sum of all dictionaries"
-        layout = check_header(header, plan, place.nbytes, self.limits)
-        self.limits.check("max_dictionary_bytes", held + place.nbytes, what)
-        batch = BatchBytes(header, layout, place.read(), checksums)
+        layout = check_header(header, plan, body_place.nbytes, self.limits)
+        # Before the body is read, and again with the decompressed bytes, before they are made.
+        self.limits.check("max_dictionary_bytes", held + body_place.nbytes, what)
+        batch = BatchBytes(header, layout, body_place.read(), checksums)
         nbytes = held_nbytes(batch, plan, swaps=self.swaps)
         self.limits.check("max_dictionary_bytes", held + nbytes, what)
         columns = decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps)
         try:
-            (values,) = self._checked_columns(columns, plan)
+            (values,) = self._validate(columns, plan)
         except InvalidBodyError as error:
             at.add_to(error)
             values = DoubtfulValues.of(columns[0], error)
         return values, nbytes
 
     def _decode_leaves(self, batch: BatchBytes, leaves: LeafBatch, find: FindDictionary) -> Sequence[Array] | None:
-        """Decode a wide batch, as far as its columns are plain, at once; None if it has to be decoded a step at a time."""
+        """Decode the plain columns of a wide batch at once; None if it has to be decoded step by step."""
         header, layout, body, checksums = batch
         if checksums is not None:
             read_buffers(batch, leaves.leaves.plan, None, self.limits)
@@ -243,11 +241,8 @@ class SelectedColumns:
     def _decode_compressed(
         self, batch: BatchBytes, columns: LeafColumns, find: FindDictionary
     ) -> Sequence[Array] | None:
-        """Decompress a wide batch into one memory, and decode that as one that was never compressed.
-
-        None if it has to be decoded a step at a time: always where something is wrong, as the places of errors are those
-        in the file.
-        """
+        """Decompress a wide batch into one memory, and decode it as uncompressed; None to decode it step by step."""
+        # None for every error, because errors have to name byte offsets in the file.
         header, layout, body, checksums = batch
         if not isinstance(body, BodyRanges) or len(body.ranges) != 1:
             return None
@@ -256,7 +251,7 @@ class SelectedColumns:
         assert header.compression is not None
         assert layout.arrays is not None
         nodes, buffers = layout.arrays
-        places = np.where(columns.wanted(layout)[:, None], buffers - (body.starts[0], 0), 0)
+        places = np.where(columns.buffers_in_use(layout)[:, None], buffers - (body.starts[0], 0), 0)
         decompressor = Decompressor(header.compression, self.limits.max_batch_bytes)
         decompressed = decompressor.decompress_many(body.ranges[0], places)
         if decompressed is None:
@@ -272,23 +267,20 @@ class SelectedColumns:
         except ArrowIpcError:
             return None
 
-    def _decode(self, batch: BatchBytes, plan: Plan, find: FindDictionary) -> tuple[Array, ...]:
-        return self._checked_columns(decode_columns(batch, plan, find, limits=self.limits, swaps=self.swaps), plan)
-
-    def _checked_columns(self, columns: tuple[Array, ...], plan: Plan) -> tuple[Array, ...]:
+    def _validate(self, columns: Sequence[Array], plan: Plan) -> Sequence[Array]:
         return validate.sound_columns(columns, plan.fields, dictionaries=False) if self._validates else columns
 
 
 def _plans_by_version(message: SchemaMessage, selection: Selection | None) -> dict[MetadataVersion, _Plans]:
-    """Return the plans of a selection, as far as they are compiled: they are kept with the schema."""
-    # The files of a dataset share a schema, and most often a selection. To compile one visits all columns, also those that
-    # are not selected, because buffers are numbered: 2 ms of the 3 ms in which 5 of 1,000 columns are read.
+    """Return the compiled plans of a selection, which are cached with the schema."""
+    # The files of a table share a schema, and most often a selection. Compiling a plan visits all columns, because buffers
+    # are numbered: 2 of the 3 ms in which 5 of 1,000 columns are read.
     if selection is None:
         return message.plans
     key = _key(selection)
     plans = message.projected_plans.get(key)
     if plans is None:
-        if len(message.projected_plans) >= _MOST_PROJECTIONS:
+        if len(message.projected_plans) >= _MOST_PROJECTIONS:  # a session may use any number of selections
             message.projected_plans.clear()
         plans = message.projected_plans[key] = {}
     return plans

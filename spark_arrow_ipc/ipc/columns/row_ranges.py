@@ -1,16 +1,16 @@
 """Read some rows of a large record batch without the others.
 
-Strategy
---------
+How it works
+------------
 Rows `start` to `stop` are a range of bytes in each buffer: by the fixed width of a slot, or by the value offsets at
-both ends. `BatchRows.read` reads those ranges and subtracts the first value offset from the others. The result is laid
-out as a batch of its own, and is decoded and validated as any other. A table written in one piece is one record batch
-of gigabytes: reading ranges takes the memory of a range, and several tasks can share the batch.
+both ends. `BatchRows.read` reads these ranges and subtracts the first value offset from the others. The result has the
+layout of a batch, and is decoded and validated like any other. A table written in one piece is one record batch of
+gigabytes: reading ranges takes the memory of a range, and several tasks can share the batch.
 
 Ranges begin at a multiple of eight slots at every depth, so that no bitmap is shifted.
 
-Where each read waits for a network, all ranges that are known are read at once: those of fixed width and of value
-offsets first, then those that the offsets point at, a level of nesting after the other (`_fetched`).
+Where each read waits for a network, all computable ranges are read at once: first buffers of fixed width and value
+offsets, then the ranges that the offsets point at, level by level (`_fetch`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, Fetched, join_ranges
-from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, buffer_ranges, check_header
 from spark_arrow_ipc.ipc.columns.decode import FindDictionary, Regions
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, SlotWalk, Step, can_walk_slots
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
@@ -36,44 +36,38 @@ from spark_arrow_ipc.ipc.messages.message import Message, RecordBatchHeader
 ROW_ALIGNMENT: Final = 8
 """Ranges of rows begin at a multiple of this."""
 
-_MOST_ROUNDS: Final = 16
-"""Levels of nesting that are read ahead, a wait each; what lies deeper is read as it comes."""
+_MOST_ROUNDS: Final = 16  # levels of nesting that are read ahead, a wait each; deeper ones are read on demand
 
 
 def can_cut(columns: SelectedColumns, message: Message) -> bool:
-    """Return whether some rows of a batch can be read without the others.
-
-    False if it is compressed, of the other byte order, or has a layout that `SlotWalk` does not read.
-    """
+    """Return whether some rows of a batch can be read without the others."""
     header = message.header
     assert isinstance(header, RecordBatchHeader)
     return header.compression is None and not columns.swaps and can_walk_slots(columns.plan(message.version))
 
 
 class BatchRows:
-    """A record batch whose rows can be read in ranges; `can_cut` must hold.
+    """A record batch whose rows can be read in ranges; `can_cut` must hold."""
 
-    Its checksums are by the number of the buffer; a buffer is compared when it was read from its first byte to its
-    last. InvalidMetadataError, InvalidBodyError or LimitError if the header does not fit the columns or the body.
-    """
+    # A buffer is compared with its checksum, by its number, after it was read from its first byte to its last.
 
     def __init__(
         self,
         columns: SelectedColumns,
         message: Message,
-        place: BodyPlace,
+        body_place: BodyPlace,
         find_dictionary: FindDictionary,
         checksums: Sequence[int] | None = None,
     ) -> None:
         header = message.header
         assert isinstance(header, RecordBatchHeader)
-        self._columns, self._message, self._place, self._find_dictionary = columns, message, place, find_dictionary
+        self._columns, self._message, self._place, self._find_dictionary = columns, message, body_place, find_dictionary
         self._plan: Plan = columns.plan(message.version)
-        self._layout = check_header(header, self._plan, place.nbytes, columns.limits)
+        self._layout = check_header(header, self._plan, body_place.nbytes, columns.limits)
         self._checksums = None if checksums is None else RunningChecksums(checksums)
         self.num_rows = header.length
-        """Rows of the whole batch."""
-        self.nbytes = sum(nbytes for _, nbytes in wanted_ranges(self._plan, self._layout))
+        """Rows of the complete batch."""
+        self.nbytes = sum(nbytes for _, nbytes in buffer_ranges(self._plan, self._layout))
         """Bytes of the selected columns' buffers, for all rows."""
         self.num_buffers = sum(len(step.buffers) for step in self._plan.steps)
         """The most reads for one range of rows."""
@@ -91,6 +85,7 @@ class BatchRows:
         fetched_place = _fetch(self._plan, self._layout, self._place, range(start, stop))
         reading = _RangeReading(self._plan, self._layout, fetched_place, self._checksums)
         reading.walk(range(start, stop))
+        # After the last range, the buffers that were read without a gap are complete
         if self._checksums is not None and stop == self.num_rows:
             for number, (_, nbytes) in enumerate(self._layout.buffers):
                 self._checksums.check(number, nbytes)
@@ -101,11 +96,13 @@ class BatchRows:
 
 
 class _RangeReading(SlotWalk[range]):
-    """Reads the nodes and buffers of a range of slots, numbered as those of the whole batch."""
+    """Reads the nodes and buffers of a range of slots, with the numbers of the complete batch."""
 
-    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace, checksums: RunningChecksums | None) -> None:
+    def __init__(
+        self, plan: Plan, layout: BatchLayout, body_place: BodyPlace, checksums: RunningChecksums | None
+    ) -> None:
         super().__init__(plan)
-        self._layout, self._place, self._checksums = layout, place, checksums
+        self._layout, self._place, self._checksums = layout, body_place, checksums
         self.nodes = [[0, 0] for _ in layout.nodes]
 
     def enter(self, step: Step, slots: range) -> range:
@@ -122,7 +119,7 @@ class _RangeReading(SlotWalk[range]):
             return NO_BYTES
         bits = self.values(number, step.buffers[0], slots)
         nulls = len(slots) - array_data.count_bits(bits, 0, len(slots))
-        if nulls > null_count:
+        if nulls > null_count:  # their exact number is in the header of all rows only
             raise InvalidBodyError(
                 expected=f"at most {null_count:,} nulls, as the field node says",
                 found=f"{nulls:,} in slots {slots.start:,} to {slots.stop:,}",
@@ -142,7 +139,7 @@ class _RangeReading(SlotWalk[range]):
                 expected="value offsets that rise from 0 on",
                 found=f"{start:,} in slot {slots.start:,} and {stop:,} in slot {slots.stop:,}",
             )
-        if step.children:
+        if step.children:  # elements, whose bitmaps must not be shifted; bytes have none
             start -= start % ROW_ALIGNMENT
         return (offsets - start).view(np.uint8).data, range(start, stop)
 
@@ -169,11 +166,11 @@ class _RangeReading(SlotWalk[range]):
         return data
 
 
-class _Wanted(_RangeReading):
-    """Finds the ranges of a range of slots that are not in memory, as far as the value offsets there tell them."""
+class _MissingRanges(_RangeReading):
+    """Finds the byte ranges of some slots that are not in memory, down to value offsets that are missing themselves."""
 
-    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace, fetched: Fetched) -> None:
-        super().__init__(plan, layout, place, None)
+    def __init__(self, plan: Plan, layout: BatchLayout, body_place: BodyPlace, fetched: Fetched) -> None:
+        super().__init__(plan, layout, body_place, None)
         self._fetched = fetched
         self.missing: list[tuple[int, int]] = []
 
@@ -204,24 +201,25 @@ class _Wanted(_RangeReading):
         return NO_BYTES if held is None else held
 
 
-def _fetch(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) -> BodyPlace:
-    """Return the place of a body with all that a range of its rows needs in memory; as it is if reads do not wait."""
-    if not place.source.waits:
-        return place
+def _fetch(plan: Plan, layout: BatchLayout, body_place: BodyPlace, slots: range) -> BodyPlace:
+    """Return a body's place with all bytes for a range of rows in memory, or unchanged if reads do not wait."""
+    if not body_place.source.waits:
+        return body_place
     starts: list[int] = []
     parts: list[memoryview] = []
-    fetched = Fetched(place.source, starts, parts)
+    fetched = Fetched(body_place.source, starts, parts)
     for _ in range(_MOST_ROUNDS):
-        reading = _Wanted(plan, layout, place, fetched)
-        with suppress(InvalidBodyError):  # reading raises it
+        reading = _MissingRanges(plan, layout, body_place, fetched)
+        with suppress(InvalidBodyError):  # which reading the rows raises again
             reading.walk(slots)
         ranges = join_ranges(reading.missing, WAITING_GAP_NBYTES)
         if not ranges:
             break
-        more = place.source.read_ranges([(start, stop - start) for start, stop in ranges])
+        more = body_place.source.read_ranges([(start, stop - start) for start, stop in ranges])
         held = sorted(
             [*zip(starts, parts, strict=True), *((r[0], data) for r, data in zip(ranges, more, strict=True))],
             key=lambda pair: pair[0],
         )
+        # In place, because `fetched` has these lists
         starts[:], parts[:] = [start for start, _ in held], [data for _, data in held]
-    return BodyPlace(fetched, place.byte_offset, place.nbytes)
+    return BodyPlace(fetched, body_place.byte_offset, body_place.nbytes)

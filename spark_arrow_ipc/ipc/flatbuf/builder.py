@@ -1,13 +1,13 @@
 """Build Flatbuffers from nested mappings, by the declarations.
 
-Strategy
---------
-`build` takes what a table holds by slot name and gives the finished bytes. What stands in the result depends only
-on the declarations and the values, never on the order of a mapping, so equal metadata gives equal bytes. Scalars
-equal to their default are left out, as every Arrow writer does. Vectors of structs and scalars come from arrays and
-are copied as bytes: a record batch may have tens of thousands of buffers.
+How it works
+------------
+`build` takes the values of a table by slot name and returns the finished bytes. They depend only on the declarations and
+the values, never on the order of a mapping, so equal metadata gives equal bytes. Scalars equal to their default are left
+out, as by every Arrow writer. Vectors of structs and scalars come from arrays and are copied as bytes: a record batch may
+have tens of thousands of buffers.
 
-Mistakes are the caller's and a ValueError that names table and slot; nothing here knows Arrow.
+Wrong values are a ValueError that names table and slot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ slot                          value
 ============================  ============================================================
 scalar, enum                  int or bool
 string                        str
-table                         mapping; or what `build_part` returned, for the first of all that are written
+table                         mapping; or the result of `build_part`, for the first table to be written
 union                         (table definition, mapping), or None
 struct                        sequence of ints
 vector of tables              sequence of mappings
@@ -46,7 +46,7 @@ REFERENCE_NBYTES = 4
 def build(table: idl.TableDefinition, values: Values) -> bytes:
     """Return a Flatbuffers buffer whose root is a table with these values.
 
-    The length is a multiple of the widest alignment used (8 where there is a long). Cost: O(tables) Python steps and
+    The length is a multiple of the widest alignment used (8 with a long). Cost: O(tables) Python steps and
     one copy of each vector.
     """
     builder = Builder(1024)
@@ -55,33 +55,32 @@ def build(table: idl.TableDefinition, values: Values) -> bytes:
 
 
 class Part(NamedTuple):
-    """A table and all that it refers to: the end of every buffer that has it. Made by `build_part`."""
+    """A table and all that it refers to, which are the end of every buffer with it. Made by `build_part`."""
 
     data: bytes
-    place: int
+    position: int
     alignment: int
 
 
-_ROOM: Final = 1024
-"""Bytes before a part that most buffers with it need."""
+_ROOM: Final = 1024  # bytes before a part that most buffers with it need
 
 
 def build_part(table: idl.TableDefinition, values: Values) -> Part:
-    """Return a table that several buffers will have, built once."""
+    """Return a table for several buffers, built once."""
     builder = Builder(_ROOM)
     position = _table(builder, table, values)
-    return Part(bytes(builder.Bytes[builder.head :]), position, builder.minalign)
+    return Part(bytes(builder.Bytes[builder.head :]), position, builder.minalign)  # `Output` needs a finished buffer
 
 
 def _put_part(builder: Builder, part: Part) -> int:
     assert not builder.Offset(), "places are counted from the end of the buffer"
     builder.Bytes, builder.head = bytearray(_ROOM) + part.data, _ROOM
     builder.minalign = part.alignment
-    return part.place
+    return part.position
 
 
 def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) -> int:
-    """Write a table after all that it refers to; return its place."""
+    """Write a table after all that it refers to; return its position."""
     if isinstance(values, Part):
         return _put_part(builder, values)
     if not isinstance(values, Mapping):
@@ -89,7 +88,7 @@ def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) 
     unknown = sorted(values.keys() - {slot.name for slot in table.slots})
     if unknown:
         raise ValueError(f"expected slots of {table.name}, found {', '.join(unknown)}")
-    # A table's inline bytes may only be written when everything it refers to stands.
+    # A table's inline bytes may only be written after everything it refers to.
     entries: list[_Entry] = []
     for slot in table.slots:
         value = values.get(slot.name)
@@ -97,7 +96,7 @@ def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) 
             entries += _entries(builder, table, slot, value)
         elif slot.required:
             raise ValueError(f"expected {table.name}.{slot.name}, which is required, found None")
-    # Widest first leaves no holes between them; the sort is stable, so the numbers decide among equals.
+    # Widest first leaves no gaps between them; the sort is stable, so the numbers decide among equals.
     entries.sort(key=lambda entry: -entry[1])
     builder.StartObject(table.slot_count)
     for number, _, write in entries:
@@ -107,8 +106,8 @@ def _table(builder: Builder, table: idl.TableDefinition, values: Values | Part) 
     return position
 
 
+# Slot number, alignment, and a callback that writes the inline bytes
 _Entry: TypeAlias = tuple[int, int, Callable[[], None]]
-"""Slot number, alignment, and a callback that writes the inline bytes."""
 
 
 def _entries(builder: Builder, table: idl.TableDefinition, slot: idl.Slot, value: Any) -> list[_Entry]:
@@ -118,7 +117,7 @@ def _entries(builder: Builder, table: idl.TableDefinition, slot: idl.Slot, value
         case idl.Scalar() | idl.EnumDefinition() as type_:
             scalar = idl.storage(type_)
             number = _integer(value, scalar, where)
-            if number == int(slot.default):
+            if number == int(slot.default):  # absent means the default
                 return []
             return [(slot.number, scalar.nbytes, _scalar_writer(builder, scalar, number))]
         case idl.StructDefinition() as struct:
@@ -150,7 +149,7 @@ def _union_entries(
     position = _table(builder, member, values)
     return [
         (slot.number, idl.UBYTE.nbytes, _scalar_writer(builder, idl.UBYTE, discriminant)),
-        _reference(builder, slot.number + 1, position),
+        _reference(builder, slot.number + 1, position),  # the value follows its discriminant
     ]
 
 
@@ -184,7 +183,7 @@ def _integer(value: Any, scalar: idl.Scalar, where: str) -> int:
 
 
 def _integers(values: Any, scalar: idl.Scalar, where: str) -> npt.NDArray[Any]:
-    """Return values as an array of a scalar's type, none of them changed."""
+    """Return values as an array of a scalar's type, all unchanged."""
     array = np.asarray(values)
     dtype = np.dtype("<" + scalar.code)
     if array.dtype == dtype:
@@ -254,9 +253,7 @@ def _place(builder: Builder, raw: bytes, alignment: int) -> None:
 
 
 def _copy(builder: Builder, raw: bytes) -> None:
-    """Put bytes before those written; `StartVector` or `Prep` has made room for them.
-
-    `Builder.CreateNumpyVector` does the same; but it counts numbers, where a vector of structs counts structs.
-    """
+    """Put bytes before the others, in the room that `StartVector` or `Prep` has made."""
+    # Not by `Builder.CreateNumpyVector`, which counts numbers, where a vector of structs counts structs.
     builder.head -= len(raw)
     builder.Bytes[builder.head : builder.head + len(raw)] = raw

@@ -1,9 +1,7 @@
 """Compile the declarations for fast reading, once at import.
 
-Strategy
---------
 A `Shape` has, for each slot by kind and name, all that reading needs, so that the reader does one dictionary lookup for
-a slot and none of the declarations' indirections. It knows nothing of buffers.
+a slot and none of the declarations' indirections.
 """
 
 from __future__ import annotations
@@ -18,15 +16,14 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.ipc.flatbuf import idl, tables
 
-_REFERENCE_NBYTES: Final = 4
-"""Strings, tables and vectors are references of four bytes inside a table."""
+_REFERENCE_NBYTES: Final = 4  # strings, tables and vectors are references of four bytes inside a table
 
 Unpack: TypeAlias = Callable[..., tuple[Any, ...]]
 """`unpack_from` of a compiled `struct.Struct`."""
 
 
 Layout: TypeAlias = tuple[tuple[int, ...], int, int]
-"""The entries of a vtable, the table's inline bytes, and the table's position modulo 8: all that proves its slots."""
+"""The entries of a vtable, the table's inline bytes, and the table's position modulo 8: together they prove its slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +41,14 @@ class Inline:
 class Shape:
     """The compiled declaration of a table: one mapping by name for each kind of slot.
 
-    Each row begins with the number of the slot. For a union it is that of the discriminant, except in `numbers`, which
-    has that of the value. `inline` has a row for each entry of the vtable: what the entry's place in the table must
-    have. `sound` has the layouts of tables that the reader has proven, so that each is proven once.
+    Each row begins with the number of the slot, for a union the number of the discriminant.
     """
 
     definition: idl.TableDefinition
     slot_count: int
-    numbers: dict[str, int]
-    inline: tuple[Inline, ...]
-    sound: set[Layout]
+    numbers: dict[str, int]  # for a union the number of the value
+    inline: tuple[Inline, ...]  # the required inline bytes for each entry of the vtable
+    sound: set[Layout]  # layouts that the reader has proven, so that each is proven once
     scalars: dict[str, tuple[int, Unpack, int, int]]
     strings: dict[str, tuple[int, bool]]
     structs: dict[str, tuple[int, Unpack, int]]
@@ -90,10 +85,6 @@ def _struct_vector(definition: idl.StructDefinition) -> StructVector:
     return StructVector(definition.nbytes, width, dtype, Struct(_struct_format(definition)).iter_unpack, empty)
 
 
-def _new_shape(definition: idl.TableDefinition) -> Shape:
-    return Shape(definition, definition.slot_count, {}, (), set(), {}, {}, {}, {}, {}, {}, {}, {})
-
-
 def _fill(shape: Shape, shapes: dict[str, Shape]) -> None:
     inline = []
     for slot in shape.definition.slots:
@@ -116,7 +107,7 @@ def _fill(shape: Shape, shapes: dict[str, Shape]) -> None:
                 members = {int(member): shapes.get(member.name) for member in union.members}
                 shape.unions[name] = (number, members)
                 inline.append(Inline(number, name, 1, 1, required=False))
-                number += 1
+                number += 1  # the value follows its discriminant
             case idl.Vector(element):
                 _fill_vector(shape, slot, element, shapes)
         shape.numbers[name] = number
@@ -136,7 +127,11 @@ def _fill_vector(shape: Shape, slot: idl.Slot, element: idl.VectorElement, shape
 
 
 def _shapes() -> dict[str, Shape]:
-    shapes = {name: _new_shape(definition) for name, definition in tables.TABLES.items()}
+    # All are made before the first is filled, because tables refer to one another.
+    shapes = {
+        name: Shape(definition, definition.slot_count, {}, (), set(), *({} for _ in range(8)))
+        for name, definition in tables.TABLES.items()
+    }
     for shape in shapes.values():
         _fill(shape, shapes)
     return shapes

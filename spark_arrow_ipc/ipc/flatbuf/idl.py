@@ -1,11 +1,9 @@
 """The classes of declarations: scalars, enums, structs, unions, slots and tables.
 
-Strategy
---------
 They cover the part of the Flatbuffers IDL that Arrow's files use. A declaration is only a frozen value: `reader`,
 `builder` and `fbs` interpret it. Definitions compare by identity, because each exists once.
 
-The number of a union's slot is that of its hidden discriminant (``<name>_type``); the value has the next number.
+The number of a union's slot belongs to its hidden discriminant (``<name>_type``); the value has the next number.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ LONG = Scalar("long", "q", 8)
 
 @dataclass(frozen=True, slots=True)
 class String:
-    """A UTF-8 string; if it is `lenient`, bytes that are none become surrogates, and come back from them (PEP 383)."""
+    """A UTF-8 string; a `lenient` one may have other bytes, which become surrogates and back (PEP 383)."""
 
     lenient: bool = False
 
@@ -63,7 +61,7 @@ LENIENT_STRING = String(lenient=True)
 class EnumDefinition:
     """An enum: the scalar that stores it, and its values.
 
-    `spelling` turns a member's name into that of the IDL, where they differ.
+    `spelling` turns a member's name into the name in the IDL, where they differ.
     """
 
     storage: Scalar
@@ -97,12 +95,12 @@ class StructDefinition:
 
     @property
     def alignment(self) -> int:
-        """Alignment in bytes: that of the widest field."""
+        """Alignment in bytes: the width of the widest field."""
         return max(field.type.nbytes for field in self.fields)
 
     @property
     def is_all_long(self) -> bool:
-        """True if all fields are longs, so that a vector of it is an int64 array."""
+        """True if all fields are longs, so that a vector is an int64 array."""
         return all(field.type is LONG for field in self.fields)
 
 

@@ -1,24 +1,22 @@
 """A bounds-checked reader for untrusted Flatbuffers.
 
-Strategy
---------
-`root` returns a `TableView`, whose methods return the values of slots. All bytes are proven to lie inside the buffer
-before they are read: the vtable, the table's inline bytes and the places of its slots when a view is made; a reference
+How it works
+------------
+`root` returns a `TableView`, whose methods return the values of slots. All bytes are proven to be inside the buffer
+before they are read: the vtable, the table's inline bytes and the extents of its slots when a view is made; a reference
 and the length of its vector or string when the slot is read. Every visit of a table is counted (shared tables could
-make a traversal exponential), and so is depth. References point forward only, so there are no cycles.
+make a traversal exponential), and so is depth. References point forward only, so cycles are impossible.
 
-What a vtable says depends on few numbers, and a writer repeats them: a layout that was proven once is remembered
-(`Shape.sound`), so that most tables cost one look-up instead of a check for each slot.
+A vtable has few numbers, and a writer repeats them: a layout that was proven once is remembered (`Shape.sound`), so that
+most tables cost one look-up instead of a check for each slot.
 
-Whatever the bytes, only `InvalidMetadataError` and `LimitError` leave this module, with the position inside
-the Flatbuffers buffer as `byte_offset`. A name or kind that the table does not declare is the caller's mistake
-and a KeyError.
+For any bytes, the only errors are `InvalidMetadataError` and `LimitError`, with the position inside the Flatbuffers
+buffer as `byte_offset`. A name or kind that the table does not declare is the caller's mistake and a KeyError.
 
-The checks are those of the official verifier: strings must end in NUL, references may not be zero, required slots must
-be there, and tables, vectors, strings and scalars begin at multiples of 4 or of their own size. Neither `struct` nor
-numpy need that, but a reference that a fault has moved by a few bytes often shows in no other way. Multiples count from
-the start of the buffer, which itself may begin anywhere; elements of 8 bytes need no more than 4, because arrow-rs and
-polars have put structs there for years. Nothing here knows Arrow.
+The checks are the same as in the official verifier: strings end in NUL, references are not zero, required slots exist, and
+tables, vectors, strings and scalars begin at multiples of 4 or of their own size. Neither `struct` nor numpy need this,
+but a damaged reference often shows in no other way. Multiples count from the start of the buffer, which may begin
+anywhere; elements of 8 bytes need no more than 4, because arrow-rs and polars have aligned structs so for years.
 """
 
 from __future__ import annotations
@@ -36,15 +34,14 @@ from spark_arrow_ipc.ipc.flatbuf.compiled import SHAPES, VTABLE_SLOTS, Shape, Un
 
 SPEC = "Flatbuffers"
 MAX_DEPTH = 64
-"""Tables inside tables, the root counted, unless the caller says otherwise."""
+"""Default of the most levels of tables, with the root."""
 MAX_TABLES = 1_000_000
-"""Visits of tables for one root, unless the caller says otherwise."""
+"""Default of the most visits of tables for one root."""
 MAX_TABLES_PER_BYTE = 8
 """As in Arrow C++: a sound buffer of n bytes has far fewer than 8 n tables."""
-_MOST_LAYOUTS = 256
-"""Layouts that are remembered of each table; writers use a handful."""
+_MOST_LAYOUTS = 256  # layouts that are remembered for each table; writers use a handful
 
-_u32: Unpack = Struct("<I").unpack_from
+_u32: Unpack = Struct("<I").unpack_from  # Bound once: a look-up of the method at each read takes longer than the read
 _i32: Unpack = Struct("<i").unpack_from
 _u8: Unpack = Struct("<B").unpack_from
 _vtable_head: Unpack = Struct("<HH").unpack_from
@@ -63,13 +60,13 @@ class _Walk:
         self.max_tables = max_tables
         self.max_depth = max_depth
         self.remaining = max_tables
-        # By position: many tables may refer to one string, and each must not get a copy.
+        # By position: many tables may refer to one string, and copies for each could fill the memory.
         self.strings: dict[int, str] = {}
         self.lenient_strings: dict[int, str] = {}
 
 
-def _invalid(expected: str, found: object, byte_offset: int) -> NoReturn:
-    raise InvalidMetadataError(expected=expected, found=str(found), byte_offset=byte_offset, spec=SPEC)
+def _invalid(expected: str, actual: object, byte_offset: int) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=str(actual), byte_offset=byte_offset, spec=SPEC)
 
 
 def _too_many_tables(walk: _Walk, byte_offset: int) -> NoReturn:
@@ -97,7 +94,7 @@ def root(
     max_tables: int | None = None,
     max_depth: int = MAX_DEPTH,
 ) -> TableView:
-    """Return a view of the root table of a Flatbuffers buffer, for at most 8 visits of tables a byte, up to `MAX_TABLES`."""
+    """Return a view of the root table of a Flatbuffers buffer, by default for 8 visits of tables a byte, up to `MAX_TABLES`."""
     data = memoryview(buffer)
     if data.format != "B" or data.ndim != 1:
         data = data.cast("B")
@@ -113,7 +110,7 @@ def root(
 
 
 def table_at(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
-    """Return the view of the table at a position that is at most `walk.last`, its vtable checked."""
+    """Return the view of the table at a position of at most `walk.last`, after a check of its vtable."""
     walk.remaining -= 1
     if walk.remaining < 0:
         _too_many_tables(walk, position)
@@ -134,11 +131,12 @@ def table_at(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
         _invalid(
             f"inline bytes of {shape.definition.name} of 4 to {nbytes - position:,}", f"{inline_nbytes:,}", position
         )
-    # A longer vtable comes from a newer schema, whose slots are unknown here.
+    # A longer vtable comes from a newer schema, with slots that have no declaration here.
     count = (vtable_nbytes - 4) >> 1
     if count > shape.slot_count:  # noqa: PLR1730 - min() costs twice as much, and this runs for every table
         count = shape.slot_count
     offsets = VTABLE_SLOTS[count](buffer, vtable + 4)
+    # With the alignment of the table, on which the alignment of its slots depends
     layout = (offsets, inline_nbytes, position & 7)
     if layout not in shape.sound:
         _check_layout(shape, position, inline_nbytes, offsets)
@@ -149,7 +147,7 @@ def table_at(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
 
 
 def _check_layout(shape: Shape, position: int, inline_nbytes: int, offsets: tuple[int, ...]) -> None:
-    """Refuse a table at no multiple of 4, a slot outside of it or at no multiple of its size, and a missing one."""
+    """Refuse a misaligned table, a slot outside of the table or misaligned, and a missing required slot."""
     table = shape.definition.name
     if position & 3:
         _invalid(f"{table} at a multiple of 4 bytes", f"byte {position:,}", position)
@@ -168,7 +166,7 @@ def _check_layout(shape: Shape, position: int, inline_nbytes: int, offsets: tupl
 class TableView:
     """A table inside a buffer; each slot is checked when it is read.
 
-    Made by `root` and by views. Names are those of the table's declaration; a name of another kind is a KeyError.
+    Made by `root` and by views. Names come from the table's declaration; a name of another kind is a KeyError.
     Cost: O(1) for all but `tables` and `string`, which are O(elements).
     """
 
@@ -192,11 +190,10 @@ class TableView:
         """The table's declaration."""
         return self._shape.definition
 
-    def vector_of_tables(self, name: str) -> tuple[_Walk, int, int, Shape, int]:
-        """Return what reading the tables of a vector at once needs (`many`): the walk, their references and count, shape and depth."""
-        number, shape = self._shape.table_vectors[name]
-        start, count = self._vector(name, number, 4)
-        return self._walk, start, count, shape, self._depth + 1
+    @property
+    def buffer(self) -> memoryview:
+        """The buffer of the root."""
+        return self._walk.buffer
 
     @property
     def byte_offset(self) -> int:
@@ -204,7 +201,7 @@ class TableView:
         return self._position
 
     def has(self, name: str) -> bool:
-        """Return whether the slot is present; for a union, whether its value is."""
+        """Return whether the slot is present; for a union, its value."""
         number = self._shape.numbers[name]
         return number < len(self._offsets) and self._offsets[number] != 0
 
@@ -221,20 +218,20 @@ class TableView:
         return value
 
     def string(self, name: str) -> str | None:
-        """Return a string, or None if absent. In a lenient one, bytes that are not UTF-8 are surrogates."""
+        """Return a string, with surrogates for bytes that are not UTF-8 in a lenient one, or None if absent."""
         number, lenient = self._shape.strings[name]
         at = self._target(name, number)
         if not at:
             return None
         strings = self._walk.lenient_strings if lenient else self._walk.strings
-        text = strings.get(at)
+        text = strings.get(at)  # writers share the strings of metadata
         if text is not None:
             return text
         buffer = self._walk.buffer
         start = at + 4
         nbytes = _u32(buffer, at)[0]
         end = start + nbytes
-        if end >= self._walk.nbytes:
+        if end >= self._walk.nbytes:  # a NUL follows
             self._bad_length(name, nbytes, self._walk.nbytes - start - 1, at)
         if buffer[end]:
             _invalid(f"{self._shape.definition.name}.{name} to end in NUL", f"byte {buffer[end]}", end)
@@ -257,10 +254,7 @@ class TableView:
         return table_at(self._walk, shape, at, self._depth + 1) if at else None
 
     def union(self, name: str) -> tuple[int, TableView | None]:
-        """Return a union's discriminant, and a view of its value.
-
-        The view is None if the value is absent, or the discriminant is 0 (NONE).
-        """
+        """Return a union's discriminant, and a view of its value: None if absent, or for the discriminant 0 (NONE)."""
         number, members = self._shape.unions[name]
         discriminant = self.discriminant(name)
         if discriminant not in members:
@@ -273,7 +267,7 @@ class TableView:
         return discriminant, table_at(self._walk, shape, at, self._depth + 1) if at else None
 
     def discriminant(self, name: str) -> int:
-        """Return a union's discriminant, known or not; 0 if absent."""
+        """Return a union's discriminant, declared or not; 0 if absent."""
         number = self._shape.unions[name][0]
         at = self._offsets[number] if number < len(self._offsets) else 0
         return _u8(self._walk.buffer, at + self._position)[0] if at else 0
@@ -286,7 +280,7 @@ class TableView:
             return []
         walk, depth = self._walk, self._depth + 1
         buffer, last = walk.buffer, walk.last
-        if count > walk.remaining:
+        if count > walk.remaining:  # before a list of so many is made
             _too_many_tables(walk, start)
         views = []
         for at in range(start, start + 4 * count, 4):
@@ -307,7 +301,7 @@ class TableView:
     def structs(self, name: str) -> npt.NDArray[np.int64]:
         """Return a vector of structs: int64, shape (structs, fields); no rows if absent.
 
-        It is a view into the buffer if all fields are long (field nodes, buffers); blocks are copied.
+        A view into the buffer if all fields are long (field nodes, buffers); blocks are copied.
         """
         number, vector = self._shape.struct_vectors[name]
         start, count = self._vector(name, number, vector.nbytes)
@@ -322,7 +316,7 @@ class TableView:
         return rows
 
     def few_structs(self, name: str, most: int) -> list[tuple[int, ...]] | None:
-        """Return a vector of at most so many structs as tuples, which is faster for a few; None if there are more."""
+        """Return a vector of at most `most` structs as tuples, which is faster for a few; None for more."""
         number, vector = self._shape.struct_vectors[name]
         start, count = self._vector(name, number, vector.nbytes)
         if count > most:
@@ -349,7 +343,7 @@ class TableView:
         return range(self._position + at, self._position + at + nbytes) if at else range(0)
 
     def structs_extent(self, name: str) -> range:
-        """Return the extent of a vector's structs, after its length; empty if there are none."""
+        """Return the extent of a vector's structs, after its length; empty for none."""
         number, vector = self._shape.struct_vectors[name]
         start, count = self._vector(name, number, vector.nbytes)
         return range(start, start + count * vector.nbytes)
@@ -397,8 +391,7 @@ class TableView:
 def to_mapping(view: TableView) -> dict[str, Any]:
     """Convert a table to nested mappings, as `builder.build` takes them.
 
-    Only present slots; unions are (table, mapping). For debugging and tests. All checks of the views apply.
-    O(the whole table).
+    Only present slots; unions are (table, mapping). For debugging and tests. O(all of the table).
     """
     shape = view._shape  # noqa: SLF001 - not a method, because reading never uses it
     values: dict[str, Any] = {}

@@ -1,14 +1,9 @@
 """Every enum, struct, union and table of Arrow's Flatbuffers schemas, declared once.
 
-Strategy
---------
-These are the facts of ``Schema.fbs``, ``Message.fbs``, ``File.fbs``, ``Tensor.fbs`` and ``SparseTensor.fbs`` of
-the Arrow columnar format 1.5, as values: `reader` and `builder` are driven by them, and `fbs` prints them as IDL.
-Names are those of the format, so that a slot is found in the specification by the name used here.
-
-Constants are named after what they declare, ``Struct_`` as `STRUCT_`, ``KeyValue`` as `KEY_VALUE`.
-
-Nothing here knows bytes, offsets or checks.
+These are the declarations of ``Schema.fbs``, ``Message.fbs``, ``File.fbs``, ``Tensor.fbs`` and ``SparseTensor.fbs`` of
+the Arrow columnar format 1.5, as values: `reader` and `builder` interpret them, and `fbs` prints them as IDL. Names are
+the names in the specification; constants are named after the declaration, ``Struct_`` as `STRUCT_`, ``KeyValue`` as
+`KEY_VALUE`.
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ NAMESPACE = "org.apache.arrow.flatbuf"
 
 # --- enums
 # `DateUnit`, `Precision`, `TimeUnit` and `Endianness` are parameters of types and schemas, so `arrow` declares them:
-# it is the lower layer and must not import the codec. Their numbers are those of the format.
+# it is the lower layer and must not import the codec. Their numbers are the numbers of the format.
 
 
 class MetadataVersion(IntEnum):
@@ -148,9 +143,9 @@ class MessageHeader(IntEnum):
     Tensor = 4
     SparseTensor = 5
 
-    @cached_property
+    @cached_property  # each batch needs it, for the context of its errors
     def noun(self) -> str:
-        """The kind in words, for errors: "record batch". Each batch asks for it, for the place of its errors."""
+        """The kind in words, for errors: "record batch"."""
         return re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name).lower()
 
 

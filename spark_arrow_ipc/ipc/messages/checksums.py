@@ -1,19 +1,19 @@
-"""Notes in a footer about the messages of its file: their checksums, and the rows of record batches as polars notes them.
+"""Annotations in a footer about the messages of its file: their checksums, and the row counts that polars reads.
 
-Strategy
---------
-`Writer` notes a checksum (XXH3, 64 bits) of each message's metadata and of each buffer as it is stored, and `FileReader`
-verifies those of all that it reads: under a projection, the buffers of the selected columns.
+How it works
+------------
+`Writer` adds a checksum (XXH3, 64 bits) of each message's metadata and of each stored buffer, and `FileReader` verifies all
+that it reads: under a projection, the buffers of the selected columns.
 
-Footer metadata outlives the data that it describes: other writers copy it into files with other values, with batches in
-another order, or with more or fewer of them. So checksums first prove which file they belong to. The schema message at
-the start of a file with checksums has a random id, in the custom metadata of the message itself: writers copy schemas,
-never messages. Only if that message and the list of blocks have the noted checksums, those of the record batches are
-used; otherwise they are of another file, and ignored.
+Footer metadata outlives its data: other writers copy it into files with other values, with batches in another order, or
+with more or fewer batches. So checksums first prove which file they belong to. The schema message at the start of a file
+with checksums has a random id, in the custom metadata of the message itself: writers copy schemas, never messages. Only if
+this message and the list of blocks have the right checksums, the checksums of the record batches are used; otherwise they
+belong to another file, and are ignored.
 
-polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and relies on it where it names as
-many record batches as there are; without it polars reads the whole file, or the header of each record batch. This package
-writes the pair and relies on none: wherever it counts, it counts by headers.
+polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and uses it if it has a number for
+each record batch; otherwise polars reads the complete file, or the header of each record batch. This package writes the
+pair, and always counts by headers itself.
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ from spark_arrow_ipc.ipc.messages.footer import Block
 CHECKSUMS_KEY: Final = "spark_arrow_ipc.checksums"
 """Key of the pair in a footer's custom metadata."""
 
-_FILE_ID_KEY: Final = "spark_arrow_ipc.file_id"
-"""Key of the pair in the custom metadata of the schema message."""
+_FILE_ID_KEY: Final = "spark_arrow_ipc.file_id"  # key of the pair in the custom metadata of the schema message
 
+# Tag; checksums of the schema message and of the block list; numbers of record batches and dictionary batches
 _HEAD: Final = struct.Struct("<4sQQII")
-"""Tag; checksums of the schema message and of the block list; numbers of record batches and dictionary batches."""
 
 _TAG: Final = b"XXH3"
 
@@ -55,8 +54,7 @@ _CHANGED: Final = (
     "(in Python verify_checksums=False)"
 )
 
-_COPIED_NBYTES: Final = 400
-"""Bytes of a buffer, on average, that are copied rather than viewed (measured)."""
+_COPIED_NBYTES: Final = 400  # bytes of a buffer, on average, that are copied rather than viewed (measured)
 
 checksum = xxh3_64_intdigest
 """Checksum of bytes, as an integer of 64 bits."""
@@ -67,7 +65,7 @@ class MessageChecksums:
     """The checksums of one message."""
 
     header: int  # of its metadata: prefix, flatbuffer and padding
-    buffers: Sequence[int]  # of each buffer as it is stored, without padding; 0 for an empty one
+    buffers: Sequence[int]  # of each stored buffer, without padding; 0 for an empty one
 
 
 def checksum_of_pieces(pieces: Sequence[bytes | memoryview]) -> int:
@@ -82,19 +80,19 @@ def checksum_of_pieces(pieces: Sequence[bytes | memoryview]) -> int:
 
 def new_file_id() -> CustomMetadata:
     """Return the custom metadata of the schema message of a new file with checksums."""
-    return ((_FILE_ID_KEY, os.urandom(16).hex()),)
+    return ((_FILE_ID_KEY, os.urandom(16).hex()),)  # files of equal schemas must differ
 
 
 def check_count(buffers: int, expected: MessageChecksums | None) -> None:
-    """Check that there is a checksum for each buffer of a message, if there are any."""
+    """Check that any checksums of a message are one for each buffer."""
     if expected is not None and len(expected.buffers) != buffers:
         raise InvalidMetadataError(
             expected=f"checksums of {buffers} buffers in the footer", found=str(len(expected.buffers))
         )
 
 
-def of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
-    """Return the checksums of the buffers of a message, or None without any."""
+def buffer_checksums(checksums: MessageChecksums | None) -> Sequence[int] | None:
+    """Return the checksums of the buffers of a message, or None."""
     return None if checksums is None else checksums.buffers
 
 
@@ -114,15 +112,12 @@ def check_buffer(data: memoryview, expected: int) -> None:
         raise _checksum_error(expected, actual)
 
 
-def _checksum_error(expected: int, found: int) -> InvalidBodyError:
-    return InvalidBodyError(expected=f"a buffer with the checksum {expected:016x}", found=f"{found:016x}: {_CHANGED}")
+def _checksum_error(expected: int, actual: int) -> InvalidBodyError:
+    return InvalidBodyError(expected=f"a buffer with the checksum {expected:016x}", found=f"{actual:016x}: {_CHANGED}")
 
 
 class RunningChecksums:
-    """Verifies buffers, by their number, that are read in pieces from their start to their end; pieces may overlap.
-
-    A buffer that is not read from its start, or not without a gap, is not verified.
-    """
+    """Verifies buffers, by their number, that are read in pieces without a gap; pieces may overlap."""
 
     def __init__(self, expected: Sequence[int]) -> None:
         self._expected = expected
@@ -137,7 +132,7 @@ class RunningChecksums:
             self._ends[number] = start + len(data)
 
     def check(self, number: int, nbytes: int) -> None:
-        """Compare a buffer of `nbytes` with its checksum, if all of it was added."""
+        """Compare a buffer of `nbytes` with its checksum, if all of its bytes were added."""
         if nbytes and self._ends.get(number) == nbytes:
             actual = self._states[number].intdigest()
             if actual != self._expected[number]:
@@ -146,14 +141,12 @@ class RunningChecksums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ManyChecksums:
-    """The checksums of neighbouring messages with as many buffers each.
+    """The checksums of neighbouring messages with equal numbers of buffers."""
 
-    Each buffer has a checksum of its own, so that one call for many of them is impossible; but they are compared at
-    once, and no object is made for a message.
-    """
+    # Each buffer needs a call of its own, but all are compared at once, and no object is made for a message.
 
-    headers: npt.NDArray[np.uint64]  # those of the metadata: uint64, shape (messages,)
-    buffers: npt.NDArray[np.uint64]  # those of the buffers: uint64, shape (messages, buffers)
+    headers: npt.NDArray[np.uint64]  # of the metadata: uint64, shape (messages,)
+    buffers: npt.NDArray[np.uint64]  # uint64, shape (messages, buffers)
 
     def fit(self, data: memoryview, starts: Int64s, metadata_nbytes: int, buffers: Int64s) -> bool:
         """Return whether the first messages have these checksums."""
@@ -167,7 +160,7 @@ class ManyChecksums:
 
 
 def _fit(data: memoryview, starts: Int64s, stops: Int64s, expected: npt.NDArray[np.uint64]) -> bool:
-    # Slices of bytes are copies, and cheaper than views of little.
+    # Slices of bytes are copies, which are cheaper than views for few bytes.
     small = len(starts) * _COPIED_NBYTES > int((stops - starts).sum())
     source = bytes(data) if small else data
     pieces = [source[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
@@ -178,17 +171,17 @@ def _fit(data: memoryview, starts: Int64s, stops: Int64s, expected: npt.NDArray[
 class FileChecksums:
     """The checksums in the footer of a file."""
 
-    schema: int  # that of the schema message
-    blocks: int  # that of the list of blocks
-    headers: npt.NDArray[np.uint64]  # those of the metadata of messages, record batches first: uint64
-    buffers: npt.NDArray[np.uint64]  # those of the buffers of all messages: uint64
+    schema: int  # of the schema message
+    blocks: int  # of the list of blocks
+    headers: npt.NDArray[np.uint64]  # of the metadata of messages, record batches first
+    buffers: npt.NDArray[np.uint64]  # of the buffers of all messages
     # The end of each message's buffers in `buffers`: int64, one longer than `headers`, beginning with 0.
     buffer_ends: npt.NDArray[np.int64]
     num_record_batches: int  # the other messages are dictionary batches
 
     @property
     def fingerprint(self) -> str:
-        """A string that stands for the file, and for no other."""
+        """A string that identifies the file."""
         return fingerprint(self.schema)
 
     def record_batch(self, i: int) -> MessageChecksums:
@@ -196,7 +189,7 @@ class FileChecksums:
         return self._message(i)
 
     def record_batches(self, start: int, stop: int) -> ManyChecksums | None:
-        """Return the checksums of neighbouring record batches; None if they have different numbers of buffers."""
+        """Return the checksums of neighbouring record batches; None for different numbers of buffers."""
         ends = self.buffer_ends[start : stop + 1]
         counts = np.diff(ends)
         if not (counts == counts[0]).all():
@@ -213,7 +206,7 @@ class FileChecksums:
         return MessageChecksums(int(self.headers[i]), self.buffers[start:stop].tolist())
 
     def describe(self, schema_message: memoryview, record_batches: Blocks, dictionaries: Blocks) -> bool:
-        """Return whether they are of the file that has this schema message and these blocks."""
+        """Return True if they belong to the file with this schema message and these blocks."""
         return (
             self.num_record_batches == len(record_batches)
             and len(self.headers) == len(record_batches) + len(dictionaries)
@@ -223,7 +216,7 @@ class FileChecksums:
 
 
 def fingerprint(schema: int) -> str:
-    """Return the fingerprint of the file whose schema message has a checksum."""
+    """Return the fingerprint of a file from the checksum of its schema message."""
     return f"{schema:016x}"
 
 
@@ -237,7 +230,7 @@ def encode_checksums(
     record_batches: Iterable[tuple[Block, MessageChecksums]],
     dictionaries: Iterable[tuple[Block, MessageChecksums]],
 ) -> tuple[str, str]:
-    """Return the pair for a footer: the checksum of the schema message, and block and checksums of each other one."""
+    """Return the pair for a footer, from the checksum of the schema message, and block and checksums of all others."""
     batches, others = list(record_batches), list(dictionaries)
     blocks = _blocks_checksum([block for block, _ in batches], [block for block, _ in others])
     messages = [message for _, message in (*batches, *others)]
@@ -251,9 +244,9 @@ def encode_checksums(
 
 
 def decode_checksums(custom_metadata: CustomMetadata) -> FileChecksums | None:
-    """Return the checksums in a footer's custom metadata; None if there are none, or they are malformed."""
+    """Return the checksums in a footer's custom metadata; None without a pair or for a malformed one."""
     values = [value for key, value in custom_metadata if key == CHECKSUMS_KEY]
-    if len(values) != 1:
+    if len(values) != 1:  # of two pairs one belongs to another file
         return None
     try:
         data = base64.b64decode(values[0], validate=True)
@@ -272,18 +265,17 @@ def decode_checksums(custom_metadata: CustomMetadata) -> FileChecksums | None:
 ROW_COUNTS_KEY: Final = "__POLARS_IPC_METADATA"
 """Key of the pair in a footer's custom metadata."""
 
-_ROWS_UP_TO: Final = "record_batch_cum_len"
-"""Key of the JSON object in it: the rows up to the end of each record batch."""
+_ROWS_UP_TO: Final = "record_batch_cum_len"  # key of the JSON object in it: the rows up to the end of each record batch
 
+# As polars counts rows in 32 bits, it ignores a pair with a larger number, but only after parsing it
 _MOST_ROWS: Final = 2**32 - 1
-"""polars counts rows in 32 bits, and ignores a pair with a larger number, after it has parsed all of it."""
 
-_INT64_MAX: Final = 2**63 - 1
-"""The most rows of a record batch."""
+_INT64_MAX: Final = 2**63 - 1  # the most rows of a record batch
 
 
 def encode_row_counts(rows: Sequence[int]) -> CustomMetadata:
-    """Return the pair for record batches of these rows; none for fewer than two, which polars finds as fast without."""
+    """Return the pair for record batches of these rows, or none."""
+    # polars is as fast without the pair for a single batch.
     up_to = list(accumulate(rows))
     if len(up_to) < 2 or up_to[-1] > _MOST_ROWS:
         return ()

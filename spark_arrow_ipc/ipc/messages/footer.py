@@ -1,7 +1,7 @@
 """``Footer`` of File.fbs: the schema, and the `Block` of each message; and a cache of decoded schemas.
 
-The files of a dataset have one schema, and to decode it takes most of the time of opening one of them: 10 ms for 1,000
-columns. `decode_schema_once` keeps what the last schemas decode to, by their bytes.
+The files of a table have one schema, and decoding it takes most of the time of opening a file: 10 ms for 1,000 columns.
+`decode_schema_once` caches the last decoded schemas, by their bytes.
 
 A file with bytes of batches that no block covers is refused (`check_covered`).
 """
@@ -73,41 +73,35 @@ class Block(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The whole message: metadata and body."""
+        """The complete message: metadata and body."""
         return self.metadata_nbytes + self.body_nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footer:
-    """``Footer`` of File.fbs.
-
-    `uncovered` has the start and stop of each range, from the file's magic to the footer, that no block covers and that
-    is long enough for a message.
-    """
+    """``Footer`` of File.fbs."""
 
     schema: SchemaHeader
     dictionaries: tuple[Block, ...]
     record_batches: tuple[Block, ...]
     custom_metadata: CustomMetadata
+    # Start and stop of each range, from the magic to the footer, without a block and long enough for a message.
     uncovered: tuple[tuple[int, int], ...] = ()
 
 
 def footer_depth(limits: Limits) -> int:
-    """Return the most levels of tables of a footer, itself counted: of fields inside fields, with their types and pairs."""
+    """Return the most levels of tables of a footer: fields inside fields, with their types and pairs."""
     return 2 * limits.max_depth + 8
 
 
 def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limits) -> Footer:
-    """Return the footer in the flatbuffer that begins at `footer_byte_offset`.
-
-    An old version of the footer itself is accepted: three files of Arrow 0.14 say V1 over V4 messages.
-    """
+    """Return the footer in the flatbuffer that begins at `footer_byte_offset`."""
     view = reader.root(flatbuffer, tables.FOOTER, max_depth=footer_depth(limits))
     schema = view.table("schema")
     if schema is None:
         raise InvalidMetadataError(expected="a schema in the footer", found="none", spec="File.fbs, Footer.schema")
     version = int(view.scalar("version"))
-    if version > _NEWEST:
+    if version > _NEWEST:  # an old one is accepted: three files of Arrow 0.14 have V1 in the footer and V4 messages
         raise UnsupportedError(f"the footer has metadata version {version}; this release reads up to V5 (4)")
     dictionaries, record_batches = (view.few_structs(name, _FEW_BLOCKS) for name in _BLOCK_VECTORS)
     uncovered = None
@@ -115,7 +109,7 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
         uncovered = _between([*dictionaries, *record_batches], footer_byte_offset)
     if uncovered is None:
         numbers = [_decode_blocks(view, name, footer_byte_offset) for name in _BLOCK_VECTORS]
-        # A `Block` takes six times as much memory as the 24 bytes that claim it: none is made before all are checked.
+        # A `Block` takes six times the memory of the 24 bytes that claim it: none is made before all are checked.
         limits.check("max_blocks", sum(map(len, numbers)), _LIST_OF_BLOCKS)
         uncovered = _gaps_between_blocks(numbers[0], numbers[1], footer_byte_offset)
         dictionaries, record_batches = (rows.tolist() for rows in numbers)
@@ -130,12 +124,11 @@ _NEWEST: Final = max(MetadataVersion)
 _LIST_OF_BLOCKS: Final = "the list of blocks in the footer"
 _BLOCK_VECTORS: Final = ("dictionaries", "recordBatches")
 
-_FEW_BLOCKS: Final = 32
-"""Up to so many blocks a loop is faster than numpy."""
+_FEW_BLOCKS: Final = 32  # up to so many blocks a loop is faster than numpy
 
 
 def _between(blocks: Sequence[Sequence[int]], end: int) -> tuple[tuple[int, int], ...] | None:
-    """Return what `_uncovered` does of sound blocks that follow one another; None where numpy has to look closer."""
+    """Return the result of `_gaps_between_blocks` for sound blocks in the order of the file; None for other blocks."""
     at, uncovered = len(FILE_HEADER), list[tuple[int, int]]()
     for byte_offset, metadata_nbytes, body_nbytes in blocks:
         if byte_offset < at or byte_offset % BODY_ALIGNMENT or metadata_nbytes <= 0 or body_nbytes < 0:
@@ -149,12 +142,12 @@ def _between(blocks: Sequence[Sequence[int]], end: int) -> tuple[tuple[int, int]
 
 
 def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
-    """Return the byte offset, metadata bytes and body bytes of each block, all of them before the footer."""
+    """Return the byte offset, metadata bytes and body bytes of each block, all before the footer."""
     blocks = view.structs(name)
     if not len(blocks):
         return blocks
     offsets, metadata_nbytes, body_nbytes = blocks.T
-    # Taken for unsigned, a negative number is larger than any offset. Each summand is bounded first: no sum can overflow.
+    # As unsigned, a negative number is larger than any offset. Each summand is bounded first: no sum can overflow.
     if (
         int(np.maximum.reduce(blocks.view(np.uint64), axis=None)) <= end
         and int(np.minimum.reduce(metadata_nbytes)) > 0
@@ -162,7 +155,7 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
         and int(np.maximum.reduce(offsets + metadata_nbytes + body_nbytes)) <= end
     ):
         return blocks
-    # Again, to find the first that is wrong.
+    # Again, to find the first wrong block.
     bad = (offsets < 0) | (offsets > end) | (metadata_nbytes <= 0) | (metadata_nbytes > end)
     bad |= (body_nbytes < 0) | (body_nbytes > end) | (offsets % BODY_ALIGNMENT != 0)
     bad |= np.where(bad, 0, offsets) + np.where(bad, 0, metadata_nbytes) + np.where(bad, 0, body_nbytes) > end
@@ -179,10 +172,8 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
 
 
 def _gaps_between_blocks(dictionaries: Int64s, record_batches: Int64s, end: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges up to `end` that no block covers; refuse blocks that overlap.
-
-    A small footer could name one batch a million times.
-    """
+    """Return the ranges up to `end` that no block covers; refuse blocks that overlap."""
+    # Overlapping blocks could name one batch a million times in a small footer.
     blocks = np.concatenate([dictionaries, record_batches])
     order = blocks[:, 0].argsort(kind="stable")
     starts, stops = blocks[order, 0], blocks.sum(axis=1)[order]
@@ -204,81 +195,79 @@ def _gaps_between_blocks(dictionaries: Int64s, record_batches: Int64s, end: int)
     return tuple((start, stop) for start, stop in wide.tolist())
 
 
+# The offset of the root table, and padding, so that positions in the flatbuffer are the same modulo 8 as before
 _ROOT: Final = struct.Struct("<II")
-"""The place of the root table, and padding: places in the flatbuffer are at the same multiples of 8 as before."""
 
+# Below this, the root's offset cannot be read as a vtable of a table with bytes
 _MOST_ROOT: Final = 1 << 15
-"""Below this, the root's place cannot be taken for a vtable: as one, it says that its tables have no bytes."""
 
-_MOST_NBYTES: Final = 1 << 20
-"""Longer schemas are not kept: 1,000 columns with short names take 52 kB."""
+_MOST_NBYTES: Final = 1 << 20  # longer schemas are not cached: 1,000 columns with short names take 52 kB
 
+# Bytes for each visited table; writers need 20. Tables that share bytes could be millions of fields in memory.
 _LEAST_TABLE_NBYTES: Final = 8
-"""Bytes for each table that is visited; writers need 20. Tables that share bytes could be millions of fields in memory."""
 
-_MOST_KEPT: Final = 16
-_MOST_KEPT_NBYTES: Final = 4 << 20
+_MOST_CACHED: Final = 16
+_MOST_CACHED_NBYTES: Final = 4 << 20
 
-_KEPT: dict[tuple[bytes, Limits], SchemaMessage] = {}
+_CACHE: dict[tuple[bytes, Limits], SchemaMessage] = {}
 
 
 def decode_schema_once(view: reader.TableView, limits: Limits) -> SchemaMessage:
-    """Return the schema in a ``Schema`` table of a footer or message, as `decode_schema`; fast for bytes decoded before."""
-    alone = _alone(view)
-    if alone is None:
+    """Return the schema in a ``Schema`` table of a footer or message; fast for bytes that were decoded before."""
+    flatbuffer = _to_flatbuffer(view)
+    if flatbuffer is None:
         return decode_schema(view, limits)
-    key = alone, limits
-    schema = _KEPT.get(key)
+    key = flatbuffer, limits
+    schema = _CACHE.get(key)
     if schema is None:
         try:
-            # As a flatbuffer of its own it refers to nothing outside of itself, because nothing outside of it is there.
-            # A schema that shares vtables with tables before it does, and is decoded where it is.
-            most_tables, depth = len(alone) // _LEAST_TABLE_NBYTES, footer_depth(limits) - 1
-            schema = decode_schema(reader.root(alone, tables.SCHEMA, max_tables=most_tables, max_depth=depth), limits)
+            # A flatbuffer of its own cannot refer to bytes outside. A schema that shares vtables with earlier tables does,
+            # and is decoded in its place.
+            most_tables, depth = len(flatbuffer) // _LEAST_TABLE_NBYTES, footer_depth(limits) - 1
+            schema = decode_schema(
+                reader.root(flatbuffer, tables.SCHEMA, max_tables=most_tables, max_depth=depth), limits
+            )
         except (InvalidMetadataError, LimitError, UnsupportedError):
-            return decode_schema(view, limits)  # whose errors have the places in the file
-        if len(_KEPT) >= _MOST_KEPT or sum(len(kept) for kept, _ in [*_KEPT, key]) > _MOST_KEPT_NBYTES:
-            _KEPT.clear()
-        _KEPT[key] = schema
+            return decode_schema(view, limits)  # whose errors have byte offsets in the file
+        if len(_CACHE) >= _MOST_CACHED or sum(len(data) for data, _ in [*_CACHE, key]) > _MOST_CACHED_NBYTES:
+            _CACHE.clear()  # rare, because a job reads few schemas: an order of use would cost time for each file
+        _CACHE[key] = schema
     return schema
 
 
-def _alone(view: reader.TableView) -> bytes | None:
-    """Return the table and all bytes after it as a flatbuffer; None if that is too long."""
-    # Writers build a flatbuffer from its end, and the schema before the rest of it: its bytes, those of all that it refers to
-    # included, are the end of a footer or of a message.
+def _to_flatbuffer(view: reader.TableView) -> bytes | None:
+    """Return the table and all bytes after it as a flatbuffer; None for too many bytes."""
+    # Writers build a flatbuffer from its end, and the schema before the other tables: it is the end of a footer or message,
+    # with all that it refers to.
     table, vtable = view.extents()
-    start = min(table.start, vtable.start) & ~7
-    buffer = view.vector_of_tables("fields")[0].buffer
+    start = min(table.start, vtable.start) & ~7  # so that all positions stay the same modulo 8
+    buffer = view.buffer
     if len(buffer) - start > _MOST_NBYTES or table.start - start > _MOST_ROOT:
         return None
     return _ROOT.pack(table.start - start + _ROOT.size, 0) + bytes(buffer[start:])
 
 
 LEAST_FLATBUFFER_NBYTES: Final = 16
-"""Shorter bytes are not a message."""
-_MOST_ZEROS_BEFORE: Final = 64
-"""arrow-rs begins its first message at a multiple of this, after zeros."""
-_MOST_UNPREFIXED_NBYTES: Final = 16 << 20
-"""So far the end of a schema without a prefix is looked for."""
-_MOST_CANDIDATES: Final = 1_000
-"""So many places that look like a message's prefix are tried."""
+"""Fewer bytes are not a message."""
+_MOST_ZEROS_BEFORE: Final = 64  # arrow-rs begins its first message at a multiple of this, after zeros
+_MOST_UNPREFIXED_NBYTES: Final = 16 << 20  # the end of a schema without a prefix is searched up to here
+_MOST_CANDIDATES: Final = 1_000  # positions that look like a message's prefix and are tried
 _PREFIX_NBYTES: Final = 8
 _BATCHES: Final = frozenset((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch))
 
 
 def read_first_message(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
-    """Return the schema message of a file, and the byte offset after it; None where the messages end before one."""
+    """Return the schema message of a file, and the byte offset after it; None if the messages end before one."""
     try:
-        return _with_prefix(source, limits)
+        return _read_with_prefix(source, limits)
     except InvalidArrowError:
-        message = _without_prefix(source, limits)
+        message = _read_without_prefix(source, limits)
         if message is None:
             raise
         return message
 
 
-def _with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+def _read_with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
     head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_ZEROS_BEFORE))
     zeros = len(head) - len(head.lstrip(b"\0"))
     byte_offset = len(FILE_HEADER) + zeros // BODY_ALIGNMENT * BODY_ALIGNMENT
@@ -292,7 +281,7 @@ def _with_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | No
     return message, body_offset
 
 
-def _without_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
+def _read_without_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] | None:
     start = len(FILE_HEADER)
     data = source.read_up_to(start, min(limits.max_metadata_bytes, _MOST_UNPREFIXED_NBYTES))
     stop = first_batch(data)
@@ -302,7 +291,7 @@ def _without_prefix(source: ByteSource, limits: Limits) -> tuple[Message, int] |
 
 
 def message_kind(flatbuffer: memoryview) -> MessageHeader | None:
-    """Return the kind of the message in a flatbuffer, or None if it is none. O(1)."""
+    """Return the kind of the message in a flatbuffer, or None for other bytes. O(1)."""
     try:
         view = reader.root(flatbuffer, tables.MESSAGE)
         kind, header = view.union("header")
@@ -313,10 +302,7 @@ def message_kind(flatbuffer: memoryview) -> MessageHeader | None:
 
 
 def first_batch(data: memoryview) -> int | None:
-    """Return the position of the first message of a batch in bytes that begin at a multiple of 8, or None.
-
-    Where very many places look like one, the one at which the search ends counts as found.
-    """
+    """Return the position of the first message of a batch in bytes that begin at a multiple of 8, or None."""
     words = np.frombuffer(data, "<u4", len(data) // BODY_ALIGNMENT * 2).reshape(-1, 2)
     left = len(data) - BODY_ALIGNMENT * np.arange(1, len(words) + 1)
     may_be = (words[:, 0] == CONTINUATION) & (words[:, 1] >= LEAST_FLATBUFFER_NBYTES) & (words[:, 1] <= left)
@@ -324,6 +310,7 @@ def first_batch(data: memoryview) -> int | None:
     for number, word in enumerate(candidates.tolist()):
         start: int = BODY_ALIGNMENT * word
         flatbuffer = data[start + _PREFIX_NBYTES :][: int(words[word, 1])]
+        # With so many candidates the last one is taken for a message, so that the file is refused.
         if number == _MOST_CANDIDATES or message_kind(flatbuffer) in _BATCHES:
             return start
     return None
@@ -331,10 +318,8 @@ def first_batch(data: memoryview) -> int | None:
 
 _PREFIX: Final = struct.Struct("<Ii")
 _LEGACY_PREFIX: Final = struct.Struct("<i")
-_MOST_PADDING_NBYTES: Final = 1 << 16
-"""Longer zeros are not padding."""
-_MOST_RANGES: Final = 1_000
-"""So many ranges of padding are looked at, one small read each; sound files have none."""
+_MOST_PADDING_NBYTES: Final = 1 << 16  # longer zeros are not padding
+_MOST_RANGES: Final = 1_000  # ranges of padding to check, with a small read each; sound files have none
 
 
 _FOOTER_DAMAGED: Final = "the footer is damaged: `arrowipc repair` reads the batches without it"
@@ -344,7 +329,7 @@ _DISAGREES: Final = (
 
 
 def check_start(source: ByteSource, footer: Footer, limits: Limits) -> None:
-    """Refuse a file that does not begin as one, or that `check_covered` refuses. Reads its first bytes."""
+    """Refuse a file that does not begin as one, or that `check_covered` refuses."""
     head = read_head(source)
     if sniff(head, source.nbytes) is not Format.FILE:
         raise InvalidFramingError(
@@ -357,14 +342,11 @@ def check_start(source: ByteSource, footer: Footer, limits: Limits) -> None:
 
 
 def check_covered(source: ByteSource, head: memoryview, footer: Footer, limits: Limits) -> None:
-    """Refuse a file that has bytes of batches which no block of its footer covers.
-
-    Costs nothing but a look at `head` for the files of most writers.
-    """
+    """Refuse a file with bytes of batches that no block of its footer covers. Most files need no read beyond `head`."""
     if len(footer.uncovered) > _MOST_RANGES:
         raise _not_covered(*footer.uncovered[_MOST_RANGES])
-    # Most often one range is uncovered, which the prefix of the schema message explains, among the first bytes of the file,
-    # which are read in any case. Only other ranges are looked at.
+    # Most often the only uncovered range is the schema message, by its prefix in the first bytes of the file, which are
+    # read in any case. Only other ranges are read.
     for start, stop in footer.uncovered:
         schema_stop = start if start > len(FILE_HEADER) else _schema_stop(source, head, stop, limits)
         if schema_stop is None:
@@ -381,22 +363,20 @@ def _schema_stop(source: ByteSource, head: memoryview, stop: int, limits: Limits
         if start + _PREFIX.size > len(head):
             continue
         marker, nbytes = _PREFIX.unpack_from(head, start)
-        flatbuffer = start + _PREFIX.size
+        flatbuffer_offset = start + _PREFIX.size
         if marker != CONTINUATION:
             (nbytes,) = _LEGACY_PREFIX.unpack_from(head, start)
-            flatbuffer = start + _LEGACY_PREFIX.size
-        end: int = flatbuffer + nbytes
+            flatbuffer_offset = start + _LEGACY_PREFIX.size
+        end: int = flatbuffer_offset + nbytes
         if nbytes < LEAST_FLATBUFFER_NBYTES or end > stop:
             continue
-        # Most often it ends with the range. Else it might be a batch, or the offset of a root that looks like a length.
-        if end == stop or _is_schema(source, flatbuffer, nbytes, limits):
+        if end == stop:
+            return end
+        # Otherwise it might be a batch, or the offset of a root that looks like a length.
+        limits.check("max_metadata_bytes", nbytes, "a message's metadata")
+        if message_kind(source.read_at(flatbuffer_offset, nbytes)) is MessageHeader.Schema:
             return end
     return None
-
-
-def _is_schema(source: ByteSource, byte_offset: int, nbytes: int, limits: Limits) -> bool:
-    limits.check("max_metadata_bytes", nbytes, "a message's metadata")
-    return message_kind(source.read_at(byte_offset, nbytes)) is MessageHeader.Schema
 
 
 def _check_no_batch(source: ByteSource, start: int, stop: int, limits: Limits) -> None:
@@ -408,7 +388,7 @@ def _check_no_batch(source: ByteSource, start: int, stop: int, limits: Limits) -
 
 
 def _check_padding(source: ByteSource, start: int, stop: int) -> None:
-    """Refuse a range that is not zeros, after an end-of-stream marker or without one."""
+    """Refuse a range with other bytes than zeros after an optional end-of-stream marker."""
     if stop - start <= _MOST_PADDING_NBYTES:
         data = bytes(source.read_at(start, stop - start))
         if not data.removeprefix(EOS).strip(b"\0"):
@@ -441,7 +421,7 @@ def split_block(metadata: memoryview, block: Block) -> memoryview:
 
 
 def check_body(body_nbytes: int, block: Block) -> None:
-    """Refuse a message whose body is not as long as its block says."""
+    """Refuse a message whose body has another length than in its block."""
     if body_nbytes != block.body_nbytes:
         expected = f"a body of {block.body_nbytes:,} bytes, as the footer says"
         actual = f"{body_nbytes:,} in the message; {_DISAGREES}"

@@ -1,7 +1,7 @@
 """``Message`` of Message.fbs: the metadata before each body, with one of three headers.
 
 All checks that need only metadata are here and in `messages.schema`. The vectors of a batch's header stay numpy arrays: ten
-thousand columns take no Python loop. The framing of messages, in streams and at both ends of a file, stands below.
+thousand columns take no Python loop. The framing of messages, in streams and at both ends of a file, is at the end.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class RecordBatchHeader(NamedTuple):
     nodes: Int64s  # int64, shape (nodes, 2): length and null_count of each field, in pre-order
     buffers: Int64s  # int64, shape (buffers, 2): byte offset inside the body, and nbytes
     compression: CompressionType | None  # codec of the buffers
-    # int64, shape (view fields,): a number of buffers for each field of a view layout, in pre-order.
+    # int64, shape (view fields,): the number of variadic buffers of each field, in pre-order.
     variadic_counts: Int64s
 
 
 def decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> RecordBatchHeader:
-    """Return the header in a ``RecordBatch`` table; `custom_metadata` is that of its message."""
+    """Return the header in a ``RecordBatch`` table, with the custom metadata of its message."""
     length = int(view.scalar("length"))
     if length < 0:
         raise InvalidMetadataError(expected="a record batch length of at least 0", found=f"{length}")
@@ -73,6 +73,7 @@ def decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata)
 def _decode_compression(view: reader.TableView, custom_metadata: CustomMetadata) -> CompressionType | None:
     compression = view.table("compression")
     if compression is None:
+        # Arrow 0.17 had the codec in the custom metadata.
         word = next((value for key, value in custom_metadata if key == EXPERIMENTAL_COMPRESSION_KEY), None)
         if word is None:
             return None
@@ -94,12 +95,11 @@ class DictionaryBatchHeader:
     id: int
     data: RecordBatchHeader
     is_delta: bool
-    custom_metadata: CustomMetadata = ()
-    """That of the message."""
+    custom_metadata: CustomMetadata = ()  # of the message
 
 
 def decode_dictionary_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> DictionaryBatchHeader:
-    """Return the header in a ``DictionaryBatch`` table; `custom_metadata` is that of its message."""
+    """Return the header in a ``DictionaryBatch`` table, with the custom metadata of its message."""
     data = view.table("data")
     if data is None:
         raise InvalidMetadataError(expected="data in the dictionary batch", found="none", spec="Message.fbs")
@@ -135,7 +135,7 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
         )
     kind, decode_header = entry
     body_nbytes = body_length(view)
-    custom_metadata = decode_custom_metadata(view)
+    custom_metadata = decode_custom_metadata(view)  # before the header, whose codec may be in it
     header = decode_header(header_view, custom_metadata)
     return Message(version, kind, header, body_nbytes, custom_metadata)
 
@@ -160,19 +160,15 @@ def readable_version(view: reader.TableView) -> MetadataVersion:
     return version
 
 
-def _decode_schema(view: reader.TableView, _: CustomMetadata) -> SchemaHeader:
-    return SchemaHeader(view)
-
-
+# By discriminant. The keys are plain integers: converting to an enum costs a tiny batch 4 % of its time.
 _HEADERS: Final[dict[int, tuple[MessageHeader, Any]]] = {
     int(kind): (kind, decode)
     for kind, decode in (
-        (MessageHeader.Schema, _decode_schema),
+        (MessageHeader.Schema, lambda view, _: SchemaHeader(view)),
         (MessageHeader.DictionaryBatch, decode_dictionary_batch),
         (MessageHeader.RecordBatch, decode_record_batch),
     )
 }
-"""By discriminant. The keys are plain integers: converting to an enum costs a tiny batch 4 % of its time."""
 
 _VERSIONS: Final[dict[int, MetadataVersion]] = {int(version): version for version in READABLE_VERSIONS}
 
@@ -181,7 +177,7 @@ _H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
 
 
 class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
-    """Convert the byte offsets of errors inside a flatbuffer to those of the file."""
+    """Convert the byte offsets of errors inside a flatbuffer to offsets in the file."""
 
     __slots__ = ("_byte_offset",)
 
@@ -197,7 +193,7 @@ class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
 
 
 def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
-    """Return the header of a message, which must be of the given kind."""
+    """Return the header of a message, or raise if it has another kind."""
     if not isinstance(message.header, header_class):
         raise InvalidMetadataError(expected=f"a {kind.noun}", found=f"a {message.kind.noun}")
     return message.header
@@ -210,13 +206,10 @@ _INT32: Final = struct.Struct("<i")
 
 
 class Prefix(NamedTuple):
-    """The bytes before a message's flatbuffer, and its length.
-
-    `flatbuffer_nbytes` counts padding too; 0 is the end of the stream.
-    """
+    """The bytes before a message's flatbuffer, and its length."""
 
     nbytes: int
-    flatbuffer_nbytes: int
+    flatbuffer_nbytes: int  # with padding; 0 is the end of the stream
 
 
 def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
@@ -225,7 +218,7 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
         raise TruncatedError(
             expected="a message prefix of 8 bytes", found=f"{len(data)} bytes", byte_offset=byte_offset, spec=_SPEC
         )
-    if _UINT32.unpack_from(data)[0] != CONTINUATION:
+    if _UINT32.unpack_from(data)[0] != CONTINUATION:  # before Arrow 0.15: the length only
         nbytes, length = 4, _INT32.unpack_from(data)[0]
     elif len(data) < 8:
         raise TruncatedError(
@@ -247,20 +240,14 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
 
 
 def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | None:
-    """Return the flatbuffer of a stream's message, and the byte offset of its body; None at the end of the stream.
-
-    Raises as `read_message_or_end`.
-    """
+    """Return the flatbuffer of a stream's message, and the byte offset of its body; None at the end of the stream."""
     message = read_message_or_end(source, byte_offset, limits)
     return None if isinstance(message, int) else message
 
 
 def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | int:
-    """Return the flatbuffer of a stream's message, and the byte offset of its body.
-
-    At the end of the stream, the byte offset after it: after its marker, or where the bytes end between two messages.
-    """
-    # Of a pipe the rest of the prefix is a second read: a legacy end marker may be its last 4 bytes.
+    """Return the flatbuffer of a stream's message, and the byte offset of its body; only the end offset at the end."""
+    # In a pipe the rest of the prefix is a second read: a legacy end marker may be its last 4 bytes.
     head = source.read_up_to(byte_offset, 4 if source.nbytes is None else 8)
     if not head:
         return byte_offset
@@ -313,13 +300,13 @@ SNIFF_NBYTES: Final = 16
 """The number of first bytes that `sniff` needs."""
 
 HEAD_NBYTES: Final = 80
-"""Bytes that `read_head` reads of a file: up to the prefix of its first message, before which arrow-rs has zeros."""
+"""Bytes that `read_head` reads: up to the prefix of the first message, before which arrow-rs has zeros."""
 
-_LEGACY_LEAST: Final = 16
-"""The least bytes of a schema message's flatbuffer."""
+_LEGACY_LEAST: Final = 16  # the least bytes of a schema message's flatbuffer
 
 _CONVERT: Final = ", or make an Arrow file of it with 'arrowipc convert'"
 
+# First bytes of formats that are mistaken for Arrow, and advice for each
 _SIGNATURES: Final = (
     (b"PAR1", f"Parquet; use spark.read.parquet{_CONVERT}"),
     (b"FEA1", "Feather version 1, which is not Arrow IPC; rewrite it with an Arrow release that still reads it"),
@@ -333,7 +320,6 @@ _SIGNATURES: Final = (
     (b"\x89HDF", "HDF5"),
     (b"SQLite format 3", "an SQLite database"),
 )
-"""First bytes of formats that are mistaken for Arrow, and advice for each."""
 
 
 def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
@@ -349,6 +335,7 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
     for signature, guess in _SIGNATURES:
         if head.startswith(signature):
             raise NotArrowError(expected=expected, found=f"what looks like {guess}", byte_offset=0)
+    # Before Arrow 0.15 a stream began with the length of its schema message.
     legacy = int.from_bytes(head[:4], "little", signed=True)
     if len(head) >= 8 and legacy >= _LEGACY_LEAST and (nbytes is None or legacy <= nbytes - 4) and not _is_text(head):
         return Format.STREAM
@@ -369,7 +356,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def read_head(source: ByteSource) -> memoryview:
-    """Return the first bytes of a source, at most `HEAD_NBYTES`; a `ForwardSource` keeps them for later reads."""
+    """Return the first bytes of a source, at most `HEAD_NBYTES`; a `ForwardSource` returns them again."""
     if isinstance(source, ForwardSource):
         # A pipe may have no more bytes until its writer goes on.
         return source.peek(SNIFF_NBYTES)

@@ -1,11 +1,11 @@
 """``Schema`` and ``Field`` of Schema.fbs, to and from `arrow.Schema`.
 
 Only this module pairs types with their tables: `TYPES` has one row for each member of the union ``Type``. The ids of
-dictionaries belong to the file, not to the types: `SchemaMessage` has them beside the schema, one for each
-dictionary-encoded field in the order of `walk_fields`.
+dictionaries belong to the file, not to the types: `SchemaMessage` has one for each dictionary-encoded field, in the order
+of `walk_fields`.
 
 A type of fixed width with a width, unit or precision that the format lacks, such as polars' integers of 128 bits, becomes
-an `UnknownType`: what it lacks changes nothing about the number of its buffers, so the other columns can be read.
+an `UnknownType`: the number of its buffers is the same, so the other columns can be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import shortened, walk_fields
+from spark_arrow_ipc.arrow.column_path import shorten, walk_fields
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
@@ -33,7 +33,7 @@ def decode_custom_metadata(view: reader.TableView) -> CustomMetadata:
 
 
 def encode_custom_metadata(pairs: CustomMetadata) -> list[dict[str, str]] | None:
-    """Return pairs as values of ``KeyValue`` tables, or None if there are none."""
+    """Return pairs as values of ``KeyValue`` tables, or None without pairs."""
     return [{"key": key, "value": value} for key, value in pairs] or None
 
 
@@ -55,13 +55,12 @@ class TypeRow:
 
 @dataclass(frozen=True, slots=True)
 class UnknownType(t.DataType):
-    """A type that the format lacks, with the buffers of every type of fixed width: a validity and data.
+    """A type that the format lacks, with a validity bitmap and data, in the schema of a file only."""
 
-    It stands only in the schema of a whole file: `SelectedColumns` refuses to read it.
-    """
+    # `SelectedColumns` refuses to read it.
 
-    name: str  # as the type would be called
-    why: str  # what is wrong with it, and what to do, as an error says it after the field's path
+    name: str
+    why: str  # the text of errors after the field's path
 
     def __str__(self) -> str:
         return f"{printable(self.name)} (unknown)"
@@ -128,14 +127,6 @@ def _encode_int(type_: t.Int) -> Values:
     return {"bitWidth": type_.bit_width, "is_signed": type_.signed}
 
 
-def _decode_decimal(view: reader.TableView, _: Children) -> t.Decimal:
-    return t.Decimal(int(view.scalar("precision")), int(view.scalar("scale")), int(view.scalar("bitWidth")))
-
-
-def _decode_time(view: reader.TableView, _: Children) -> t.Time:
-    return t.Time(_time_unit(view), int(view.scalar("bitWidth")))
-
-
 _INTERVALS: Final = (t.IntervalYearMonth, t.IntervalDayTime, t.IntervalMonthDayNano)
 
 
@@ -153,12 +144,9 @@ def _decode_union(view: reader.TableView, children: Children) -> t.DataType:
     mode = int(view.scalar("mode"))
     if mode not in {0, 1}:
         raise ValueError(f"expected a union mode of 0 (sparse) or 1 (dense), found {mode}")
+    # The default of the format
     ids = tuple(view.scalars("typeIds").tolist()) if view.has("typeIds") else tuple(range(len(children)))
     return _UNIONS[mode](children, ids)
-
-
-def _encode_union(type_: t.SparseUnion | t.DenseUnion) -> Values:
-    return {"mode": _UNIONS.index(type(type_)), "typeIds": list(type_.type_ids)}
 
 
 TYPES: Final[Mapping[int, TypeRow]] = {
@@ -174,7 +162,7 @@ TYPES: Final[Mapping[int, TypeRow]] = {
     Type.Bool: _plain(tables.BOOL, t.bool_),
     Type.Decimal: TypeRow(
         tables.DECIMAL,
-        _decode_decimal,
+        lambda view, _: t.Decimal(*(int(view.scalar(name)) for name in ("precision", "scale", "bitWidth"))),
         lambda type_: {"precision": type_.precision, "scale": type_.scale, "bitWidth": type_.bit_width},
     ),
     Type.Date: TypeRow(
@@ -182,7 +170,11 @@ TYPES: Final[Mapping[int, TypeRow]] = {
         lambda view, _: t.Date(t.DateUnit(int(view.scalar("unit")))),
         lambda type_: {"unit": int(type_.unit)},
     ),
-    Type.Time: TypeRow(tables.TIME, _decode_time, lambda type_: {"unit": int(type_.unit), "bitWidth": type_.bit_width}),
+    Type.Time: TypeRow(
+        tables.TIME,
+        lambda view, _: t.Time(_time_unit(view), int(view.scalar("bitWidth"))),
+        lambda type_: {"unit": int(type_.unit), "bitWidth": type_.bit_width},
+    ),
     Type.Timestamp: TypeRow(
         tables.TIMESTAMP,
         lambda view, _: t.Timestamp(_time_unit(view), view.string("timezone") or None),
@@ -191,7 +183,11 @@ TYPES: Final[Mapping[int, TypeRow]] = {
     Type.Interval: TypeRow(tables.INTERVAL, _decode_interval, lambda type_: {"unit": _INTERVALS.index(type(type_))}),
     Type.List: _of_child(tables.LIST, t.List),
     Type.Struct_: TypeRow(tables.STRUCT_, lambda _, children: t.Struct(children), lambda _: {}),
-    Type.Union: TypeRow(tables.UNION, _decode_union, _encode_union),
+    Type.Union: TypeRow(
+        tables.UNION,
+        _decode_union,
+        lambda type_: {"mode": _UNIONS.index(type(type_)), "typeIds": list(type_.type_ids)},
+    ),
     Type.FixedSizeBinary: TypeRow(
         tables.FIXED_SIZE_BINARY,
         lambda view, _: t.FixedSizeBinary(int(view.scalar("byteWidth"))),
@@ -256,10 +252,10 @@ DISCRIMINANTS: Final[Mapping[type[t.DataType], int]] = {
 }
 """The discriminant by type class; a `Dictionary` is written as its value type."""
 
+# Discriminants of the types that have a validity bitmap and data, for any values in their tables
 _FIXED_WIDTH: Final = frozenset(
     discriminant for type_, discriminant in DISCRIMINANTS.items() if LAYOUTS[type_].family is Family.FIXED_WIDTH
 )
-"""Discriminants of the types that have a validity and data, whatever their tables say."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,11 +272,11 @@ class SchemaMessage:
     schema: Schema
     dictionary_ids: tuple[int, ...]
     has_unknown: bool = False
-    """True if a field, or one below it, may have an `UnknownType`."""
+    """True if any field, at any depth, may have an `UnknownType`."""
+    # The plans of `columns.projection` for all columns, which the readers of files of one schema share.
     plans: dict[MetadataVersion, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Of `columns.projection`: the plans of all columns, which the readers of files of one schema share."""
+    # The same for some columns, by their selection.
     projected_plans: dict[Any, dict[MetadataVersion, Any]] = field(default_factory=dict, compare=False, repr=False)
-    """The same of some columns, by their selection."""
 
 
 class _Decoding:
@@ -295,12 +291,12 @@ class _Decoding:
     def field(self, view: reader.TableView, parent_path: str, depth: int) -> t.Field:
         self.fields += 1
         limits = self.limits
-        if self.fields > limits.max_columns:
+        if self.fields > limits.max_columns:  # compared here, because a call for each field would take time
             limits.check("max_columns", self.fields, "the schema")
         if depth > limits.max_depth:
             limits.check("max_depth", depth, "the nesting of a field")
         name = view.string("name") or ""
-        path = shortened(f"{parent_path}.{name}") if parent_path else name
+        path = shorten(f"{parent_path}.{name}") if parent_path else name
         encoding = view.table("dictionary")
         if encoding is not None:
             self.dictionary_ids.append(int(encoding.scalar("id")))
@@ -339,6 +335,7 @@ class _Decoding:
         except InvalidMetadataError:  # the table itself is broken
             raise
         except ValueError as error:
+            # A type with children has more than the two buffers of an unknown one.
             if children or discriminant not in _FIXED_WIDTH:
                 raise
             self.has_unknown = True
@@ -350,7 +347,7 @@ def _decode_encoding(encoding: reader.TableView, value: t.DataType) -> t.Diction
     if kind != 0:
         raise UnsupportedError(f"dictionary kind {kind}: this release reads kind 0 (DenseArray)")
     index_view = encoding.table("indexType")
-    index = t.int32 if index_view is None else _decode_int(index_view, ())
+    index = t.int32 if index_view is None else _decode_int(index_view, ())  # the default of the format
     return t.Dictionary(index, value, bool(encoding.scalar("isOrdered")))
 
 

@@ -1,13 +1,12 @@
-"""The shape of record batches' messages: what they share, learnt from one, so that of others only numbers are read.
+"""The shape of record batches' messages: the bytes that they share, so that only the numbers of most messages are read.
 
-Strategy
---------
-A writer gives the headers of all batches of a file one shape: the same flatbuffer with other numbers in it. A
-`MessageShape` is learnt from one message that is decoded with all checks. It has the places of the row count, the
-body's length, the field nodes and the buffers. A message of the same length with equal bytes at all other places
-decodes in the same way, so its numbers are read directly. This is sound because the bytes of the numbers are proven to be
-disjoint from all other bytes that decoding reads: tables, vtables, lengths and references. Messages without such a shape
-are decoded one by one.
+How it works
+------------
+A writer gives the headers of all batches of a file one shape: the same flatbuffer with other numbers. A `MessageShape` is
+learnt from one message that is decoded with all checks. It has the extents of the row count, the body's length, the field
+nodes and the buffers. A message of the same length with equal bytes outside of these extents decodes in the same way, so
+its numbers are read directly. This is sound because the bytes of the numbers are proven to be disjoint from all other
+bytes that decoding reads: tables, vtables, lengths and references. Messages without such a shape are decoded one by one.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _INT64: Final = Struct("<q")
 _LONG: Final = np.dtype("<i8")
 
-_MOST_LEARNT: Final = 8
-"""After so many messages that fit no shape, a `MessageDecoder` learns no more of them."""
+_MOST_LEARNT: Final = 8  # after so many messages without the learnt shape, a `MessageDecoder` learns no more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,14 +48,14 @@ class Headers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageShape:
-    """The bytes that the metadata of similar messages share, and the places of their numbers."""
+    """The bytes that the metadata of similar messages share, and the extents of their numbers."""
 
     message: Message  # that the shape was learnt from
-    # Its bytes up to the flatbuffer, and the number of all: prefix, flatbuffer, padding.
+    # Its bytes up to the flatbuffer, and the length of all bytes: prefix, flatbuffer, padding.
     prefix: bytes
     nbytes: int
-    shared: tuple[tuple[slice, bytes], ...]  # the bytes that other messages must share, and their places
-    # The places of the numbers.
+    shared: tuple[tuple[slice, bytes], ...]  # the bytes that other messages must share, with their extents
+    # The extents of the numbers.
     body_nbytes: range
     length: range
     nodes: range
@@ -78,7 +76,7 @@ class MessageShape:
         return rows
 
     def decode(self, metadata: bytes) -> Message | None:
-        """Return the message of this shape in metadata; None if its counts are negative."""
+        """Return the message of this shape in metadata; None for negative counts."""
         like = self.message
         assert isinstance(like.header, RecordBatchHeader)
         length, (body_nbytes,) = self.rows(metadata), _INT64.unpack_from(metadata, self.body_nbytes.start)
@@ -110,7 +108,7 @@ def _numbers(metadata: _Bytes, extent: range) -> Int64s:
 
 
 def learn(metadata: memoryview, limits: Limits) -> MessageShape | None:
-    """Learn the shape of a message by its prefix, flatbuffer and padding; None if messages like it are decoded one by one."""
+    """Learn the shape of a message from its prefix, flatbuffer and padding; None for a message without a shape."""
     try:
         prefix = decode_prefix(metadata[:8], 0)
         if prefix.nbytes + prefix.flatbuffer_nbytes != len(metadata):
@@ -135,36 +133,37 @@ def _shape_of(message: Message, metadata: bytes, start: int) -> MessageShape | N
         header.structs_extent("buffers"),
     )
     views = [view, header, *filter(None, [header.table("compression")])]
+    # An absent number, which is a default, has no extent.
     if not all(numbers) or _overlap(len(metadata) - start, numbers, views):
         return None
-    places = [range(start + place.start, start + place.stop) for place in numbers]
-    edges = [0, *(edge for place in sorted(places, key=min) for edge in (place.start, place.stop)), len(metadata)]
+    places = [range(start + extent.start, start + extent.stop) for extent in numbers]
+    edges = [0, *(edge for extent in sorted(places, key=min) for edge in (extent.start, extent.stop)), len(metadata)]
     shared = [(slice(*edges[i : i + 2]), metadata[slice(*edges[i : i + 2])]) for i in range(0, len(edges), 2)]
     return MessageShape(message, metadata[:start], len(metadata), tuple(shared), *places)
 
 
 def _overlap(nbytes: int, numbers: tuple[range, ...], views: list[reader.TableView]) -> bool:
-    """Return whether a number shares bytes with another one, or with what is read before it."""
+    """Return True if a number shares bytes with another one, or with the bytes that decoding reads before it."""
     uses = np.zeros(nbytes, np.uint8)
-    uses[:4] += 1
+    uses[:4] += 1  # the offset of the root
     for view in views:
         for extent in view.extents():
             uses[extent.start : extent.stop] += 1
     for vector in numbers[2:]:
-        uses[vector.start - 4 : vector.start] += 1
+        uses[vector.start - 4 : vector.start] += 1  # its length
         uses[vector.start : vector.stop] += 1
-    return any(uses[place.start : place.stop].max() > 1 for place in numbers)
+    return any(uses[extent.start : extent.stop].max() > 1 for extent in numbers)
 
 
 class Shapes:
-    """The shape of the last message, which the next one most often has too. Several threads may ask it."""
+    """The shape of the last message, which most often fits the next one. Several threads may use it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._last: MessageShape | None = None
 
     def of(self, metadata: memoryview) -> MessageShape | None:
-        """Return the shape of a message, or None if messages like it are read one by one."""
+        """Return the shape of a message, or None for a message without one."""
         last = self._last
         if last is None or not last.fits(metadata):
             last = self._last = learn(metadata, self._limits)
@@ -172,11 +171,9 @@ class Shapes:
 
 
 class MessageDecoder:
-    """Decodes messages one after another, record batches by the shape of those before. Threads may share it.
+    """Decodes messages one after another, record batches by the shape of earlier ones. Threads may share it."""
 
-    For the same bytes as the last time it returns the same message: what depends on that alone, such as the layout of a
-    batch, is then known by the object.
-    """
+    # For the bytes of the last call it returns the same message object, by which callers recognise a layout.
 
     __slots__ = ("_last", "_learnt", "_shape")
 
@@ -185,9 +182,9 @@ class MessageDecoder:
         self._learnt = 0
         self._shape: MessageShape | None = None
 
-    def known(self, metadata: memoryview) -> Message | None:
-        """Return the message in metadata like some that were decoded before; None if it has to be decoded."""
-        # A copy: the metadata may lie in a mapped file, or in memory that holds a whole body.
+    def find_alike(self, metadata: memoryview) -> Message | None:
+        """Return the message in metadata that is like earlier ones; None if it has to be decoded."""
+        # A copy: the metadata may be in a mapped file, or in memory that holds a complete body.
         data = bytes(metadata)
         last, message = self._last
         if data == last:
@@ -199,11 +196,11 @@ class MessageDecoder:
         return message
 
     def decode(self, metadata: memoryview, start: int, limits: Limits) -> Message:
-        """Return the message whose flatbuffer begins at `start` of its metadata, as `decode_message`, and know others like it."""
+        """Decode the message whose flatbuffer begins at `start` of its metadata, and learn its shape."""
         data = bytes(metadata)
         message = decode_message(memoryview(data)[start:], limits)
         if message.kind is MessageHeader.RecordBatch:
-            is_first = self._last[1] is None  # and may be the only one
+            is_first = self._last[1] is None  # and may be the only one, for which a shape is work in vain
             if not is_first and self._learnt < _MOST_LEARNT:
                 self._learnt += 1
                 self._shape = _shape_of(message, data, start)

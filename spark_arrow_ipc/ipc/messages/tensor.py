@@ -27,7 +27,7 @@ ValueType: TypeAlias = t.Int | t.FloatingPoint
 class BufferPlace:
     """A buffer of a body."""
 
-    field: str  # the slot that says so, for errors: ``SparseTensor.data``
+    field: str  # the slot with the numbers, for errors: ``SparseTensor.data``
     byte_offset: int  # from the start of the body
     length: int  # bytes; in the index of a CSF tensor elements
 
@@ -146,11 +146,8 @@ def encode_shape(shape: Iterable[int], dim_names: Iterable[str]) -> list[dict[st
 
 
 def row_major_strides(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
-    """Return the strides in bytes of a tensor whose last dimension varies fastest.
-
-    As Arrow C++ has them: where a dimension is 0, all are the width of a value.
-    """
-    if 0 in shape:
+    """Return the strides in bytes of a tensor whose last dimension varies fastest."""
+    if 0 in shape:  # as in Arrow C++
         return (width,) * len(shape)
     return tuple(width * prod(shape[d + 1 :]) for d in range(len(shape)))
 
@@ -161,7 +158,7 @@ def row_major_strides(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
 def _decode_tensor(view: reader.TableView, body_nbytes: int, limits: Limits) -> TensorHeader:
     type_ = _decode_value_type(view, "Tensor")
     shape, dim_names = _decode_shape(view, "Tensor")
-    # A dimension of 0 leaves no cells, but numpy multiplies the others all the same.
+    # With a dimension of 0 the tensor has no cells, but numpy still multiplies the others.
     limits.check("max_slots", prod(max(size, 1) for size in shape), "the tensor")
     data = _decode_buffer(view, "data", "Tensor")
     _check_inside(data, data.length, body_nbytes)
@@ -185,6 +182,7 @@ def _decode_strides(view: reader.TableView, shape: tuple[int, ...], width: int) 
 def _check_extent(shape: tuple[int, ...], strides: tuple[int, ...], type_: ValueType, data: BufferPlace) -> None:
     if 0 in shape:
         return
+    # The last value of each dimension, which strides may put anywhere
     needed = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + type_.bit_width // 8
     if needed > data.length:
         _invalid(data.field, f"{needed:,} bytes of {type_} values in the shape {list(shape)}", f"{data.length:,}")
@@ -261,7 +259,7 @@ def _decode_csf(view: reader.TableView, shape: tuple[int, ...], count: int, body
 def _decode_counted_buffers(
     view: reader.TableView, slot: str, expected: int, type_: t.Int, body_nbytes: int
 ) -> tuple[BufferPlace, ...]:
-    """Return the buffers of a vector, whose lengths are elements as Arrow C++ writes and reads them."""
+    """Return the buffers of a vector, whose lengths count elements as in Arrow C++."""
     field = f"SparseTensorIndexCSF.{slot}"
     rows = view.structs(slot)
     if len(rows) != expected:
@@ -275,8 +273,8 @@ def _decode_counted_buffers(
 # --- parts of both
 
 
-def _invalid(field: str, expected: str, found: str) -> NoReturn:
-    raise InvalidMetadataError(expected=expected, found=found, field_path=field, spec="Tensor.fbs, SparseTensor.fbs")
+def _invalid(field: str, expected: str, actual: str) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=actual, field_path=field, spec="Tensor.fbs, SparseTensor.fbs")
 
 
 def _decode_value_type(view: reader.TableView, table: str) -> ValueType:
@@ -312,7 +310,7 @@ def _decode_index_type(view: reader.TableView, slot: str, table: str) -> t.Int:
 
 
 def check_index_type(type_: t.Int, field: str) -> None:
-    """Raise if the values of an index cannot have this type."""
+    """Raise UnsupportedError if the values of an index cannot have this type."""
     if type_ == t.uint64:
         raise UnsupportedError(expected="an index of integers up to int64", found="uint64", field_path=field)
 
@@ -356,12 +354,11 @@ _HEADERS: Final[Mapping[int, Callable[[reader.TableView, int, Limits], TensorHea
     MessageHeader.SparseTensor: _decode_sparse_tensor,
 }
 
+# By discriminant; a test proves that it is total
 _INDICES: Final[Mapping[int, Callable[[reader.TableView, tuple[int, ...], int, int], IndexHeader]]] = {
     tables.SparseTensorIndex.SparseTensorIndexCOO: _decode_coo,
     tables.SparseTensorIndex.SparseMatrixIndexCSX: _decode_csx,
     tables.SparseTensorIndex.SparseTensorIndexCSF: _decode_csf,
 }
-"""By discriminant; a test proves that it is total."""
 
-_VALUE_TYPES: Final = frozenset((tables.Type.Int, tables.Type.FloatingPoint))
-"""The same as Arrow C++ writes and reads."""
+_VALUE_TYPES: Final = frozenset((tables.Type.Int, tables.Type.FloatingPoint))  # the same types as in Arrow C++

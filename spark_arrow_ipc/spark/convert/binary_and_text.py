@@ -18,7 +18,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.validate.views import check_views
 from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError

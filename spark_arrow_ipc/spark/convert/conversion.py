@@ -239,7 +239,7 @@ def data(array: Array, dtype: npt.DTypeLike) -> Numbers:
 
 def buffer_values(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
     """Return a view of `count` elements of one buffer, from the array's offset on."""
-    return array_data.typed(array.buffers[buffer_number], dtype, array.offset, count)
+    return array_data.view_as(array.buffers[buffer_number], dtype, array.offset, count)
 
 
 def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:

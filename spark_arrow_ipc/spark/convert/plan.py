@@ -39,7 +39,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.kernels.slice import MostNbytes, split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch, pick
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.unseen import clear_unseen, of_seen
+from spark_arrow_ipc.arrow.unseen import clear_unseen, tolerate_unseen
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark.convert import binary_and_text, nested, primitive, tensors, variants
@@ -148,7 +148,7 @@ class BatchConverter:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-@of_seen
+@tolerate_unseen
 def _convert_column(column: Array, conversion: Conversion) -> pa.Array:
     return conversion.convert(column, None)
 

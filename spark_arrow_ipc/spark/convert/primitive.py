@@ -375,7 +375,7 @@ _WORDS: Mapping[int, Callable[[Array, int], tuple[Numbers, Numbers]]] = {
 
 def _words(array: Array, number: int) -> Numbers:
     """Return a view of slots as 64-bit words, lowest first, of shape ``(length, number)``."""
-    words = array_data.typed(array.buffers[1], np.uint64, array.offset * number, array.length * number)
+    words = array_data.view_as(array.buffers[1], np.uint64, array.offset * number, array.length * number)
     rows: Numbers = words.reshape(-1, number)
     return rows
 

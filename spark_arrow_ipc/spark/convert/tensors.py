@@ -124,7 +124,7 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
             if present is not None and (shown & ~present).any():
                 _broken(f"{site.path}.{name}", "no null in a tensor that is not null", int((shown & ~present).argmax()))
         raw = (
-            array_data.typed(data.buffers[1], dtype, data.offset, data.length + 1)
+            array_data.view_as(data.buffers[1], dtype, data.offset, data.length + 1)
             if data.length
             else np.zeros(1, dtype)
         )

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.dataset.stream.mode import CHANGE_COLUMNS
-from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, cut_repr, error_context, listed, printable
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, cut_repr, error_context, join_texts, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -169,7 +169,7 @@ def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColum
             _LOG.warning(
                 "files have columns that this read leaves out (%s), because it takes those of the newest file: set "
                 "mergeSchema=true to read the columns of all files, or name the columns to read with the option columns",
-                printable(listed([cut_repr(name) for name in others])),
+                printable(join_texts([cut_repr(name) for name in others])),
             )
         return select(schema)
 

@@ -22,7 +22,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
-from spark_arrow_ipc.errors import StreamOffsetError, cut_repr, listed, printable
+from spark_arrow_ipc.errors import StreamOffsetError, cut_repr, join_texts, printable
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import is_remote, join
@@ -93,7 +93,7 @@ class StreamSchema:
             _LOG.warning(
                 "%s: files have columns now that this stream does not have, and goes on without: %s; to read them start it "
                 "with .schema(...) that has them",
-                printable(_newest(files).path), printable(listed(sorted(new))),
+                printable(_newest(files).path), printable(join_texts(sorted(new))),
             )  # fmt: skip
 
     def _names_in(self, files: Sequence[DataFile]) -> frozenset[str]:

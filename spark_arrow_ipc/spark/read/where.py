@@ -40,7 +40,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
-from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, cut_repr, error_context, listed
+from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, cut_repr, error_context, join_texts
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, hidden_columns
@@ -288,7 +288,7 @@ def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | Non
             names = type_.names if isinstance(type_, s.StructType) else []
             likely = [other for other in names if other.casefold() == name.casefold()]
             if len(likely) > 1:
-                return f"the name {cut_repr('.'.join(path))} may stand for {listed(list(map(cut_repr, likely)))}"
+                return f"the name {cut_repr('.'.join(path))} may stand for {join_texts(list(map(cut_repr, likely)))}"
             type_ = type_[likely[0]].dataType if isinstance(type_, s.StructType) and likely else s.NullType()
     return None
 

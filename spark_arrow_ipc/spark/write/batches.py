@@ -19,7 +19,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels.compact import compact, masked
+from spark_arrow_ipc.arrow.kernels.compact import compact, mask_array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
@@ -241,7 +241,7 @@ def _well_known_binary(array: Array, written: t.Field) -> Array:
     present = array_data.validity_mask(array)
     _check_srids(array_data.data_values(parts["srid"]), present, written)
     nbytes = compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
-    return nbytes if present is None else masked(nbytes, present)
+    return nbytes if present is None else mask_array(nbytes, present)
 
 
 def _check_srids(srids: npt.NDArray[np.int32], present: npt.NDArray[np.bool_] | None, written: t.Field) -> None:

@@ -19,9 +19,9 @@ import numpy as np
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.distinct import first_equal
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
-from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
+from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, remap_indices
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.measure import nbytes
 from spark_arrow_ipc.errors import SchemaMismatchError
@@ -97,7 +97,7 @@ class TaskDictionaries:
                 expected=f"at most {most:,} different values, which the indices of {type_} can count",
                 found=f"{growing.length:,}",
             )
-        moved = moved_indices(encoded, np.arange(brought.length) if positions is None else positions, type_)
+        moved = remap_indices(encoded, np.arange(brought.length) if positions is None else positions, type_)
         values = growing.values
         return replace(moved, dictionary=values if values.type == type_.value else replace(values, type=type_.value))
 

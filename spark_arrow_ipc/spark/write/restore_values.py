@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.equality import as_bits, differ
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact, masked
+from spark_arrow_ipc.arrow.kernels.compact import compact, mask_array
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
@@ -71,7 +71,7 @@ class _Restoring:
                 expected=f"batches of at most {np.iinfo(ends.dtype).max:,} rows, which the run ends of {type_} count",
                 found=f"{array.length:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower",
             )
-        run_ends = Array(type_.run_ends.type, len(last), 0, (None, as_buffer(ends)))
+        run_ends = Array(type_.run_ends.type, len(last), 0, (None, array_data.as_buffer(ends)))
         return Array(type_, array.length, 0, (), (run_ends, self.restored(take(array, last), type_.values.type)))
 
     def below(self, name: str) -> _Restoring:
@@ -99,7 +99,7 @@ def _validity(array: Array) -> tuple[memoryview | None, int]:
 
 def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
     validity, nulls = _validity(array)
-    return Array(type_, array.length, nulls, (validity, as_buffer(values)))
+    return Array(type_, array.length, nulls, (validity, array_data.as_buffer(values)))
 
 
 def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -225,7 +225,7 @@ def _pack_bits(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 def _large(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     array = compact(array)
     offsets = array_data.value_offsets(array).astype(np.int64)
-    return replace(array, type=type_, buffers=(array.buffers[0], as_buffer(offsets), *array.buffers[2:]))
+    return replace(array, type=type_, buffers=(array.buffers[0], array_data.as_buffer(offsets), *array.buffers[2:]))
 
 
 def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -245,7 +245,7 @@ def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     targets = positions_of_runs(np.arange(array.length) * array_data.VIEW.itemsize + 4, begun)
     views.view(np.uint8)[targets] = data[positions_of_runs(starts, begun)]
     variadic = (array.buffers[2],) if long.any() else ()
-    return Array(type_, array.length, array.null_count, (array.buffers[0], as_buffer(views), *variadic))
+    return Array(type_, array.length, array.null_count, (array.buffers[0], array_data.as_buffer(views), *variadic))
 
 
 def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
@@ -301,14 +301,14 @@ def _list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
 def _large_list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     offsets = array_data.value_offsets(compact(array)).astype(np.int64)
     array = _list(restoring, array, type_)
-    return replace(array, buffers=(array.buffers[0], as_buffer(offsets)))
+    return replace(array, buffers=(array.buffers[0], array_data.as_buffer(offsets)))
 
 
 def _list_view(bits: type[np.signedinteger[Any]]) -> Restore:
     def view(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
         offsets = array_data.value_offsets(compact(array))
         array = _list(restoring, array, type_)
-        where = as_buffer(offsets[:-1].astype(bits)), as_buffer(np.diff(offsets).astype(bits))
+        where = array_data.as_buffer(offsets[:-1].astype(bits)), array_data.as_buffer(np.diff(offsets).astype(bits))
         return replace(array, buffers=(array.buffers[0], *where))
 
     return view
@@ -336,7 +336,7 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     children = []
     for field in type_.children:
         part = by_name[field.name].slice(array.offset, array.length)
-        part = part if shown is None else masked(part, shown)  # what lies under a null is not checked
+        part = part if shown is None else mask_array(part, shown)  # what lies under a null is not checked
         children.append(restoring.below(field.name).restored(part, field.type))
     validity, nulls = _validity(array)
     return Array(type_, array.length, nulls, (validity,), tuple(children))
@@ -376,11 +376,11 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         present, data = data[np.repeat(mask, nbytes)], np.zeros(int(sizes.sum()), np.uint8)
         data[np.repeat(mask, sizes)] = present
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-    numbers = Array(element, len(data) // width, 0, (None, as_buffer(data)))
+    numbers = Array(element, len(data) // width, 0, (None, array_data.as_buffer(data)))
     if fixed is not None:
         return replace(array, type=type_, buffers=(array.buffers[0],), children=(numbers,))
     starts = ((offsets - offsets[0]) // width).astype(np.int64 if isinstance(type_, t.LargeList) else np.int32)
-    return replace(array, type=type_, buffers=(array.buffers[0], as_buffer(starts)), children=(numbers,))
+    return replace(array, type=type_, buffers=(array.buffers[0], array_data.as_buffer(starts)), children=(numbers,))
 
 
 def _day_time(usual: t.Struct, _: Any) -> bool:

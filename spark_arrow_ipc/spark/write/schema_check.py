@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns, walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, listed
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, UnsupportedError, join_texts
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.types import field_metadata, spark_annotation
@@ -216,7 +216,9 @@ class _Stray:
         missing, new = ([f"{self.at}{field.name}" for field in fields] for fields in (self.missing, self.new))
         if len(missing) > 1 or len(new) > 1 or not _is_same(self.missing[0].dataType, self.new[0].dataType):
             are = "are" if len(missing) > 1 else "is"
-            return _refused(path, f"{listed(missing)} {are} missing in {_HERE}, which has {listed(new)} instead")
+            return _refused(
+                path, f"{join_texts(missing)} {are} missing in {_HERE}, which has {join_texts(new)} instead"
+            )
         rename = "rename the field of the struct" if self.at else f'call withColumnRenamed("{new[0]}", "{missing[0]}")'
         return _refused(
             path,

@@ -22,8 +22,9 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.column_path import ColumnPath, Positions, find_columns, path_string, resolve
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, cut_repr, error_context
 from spark_arrow_ipc.spark.types.extension_columns import EXTENSION_METADATA, EXTENSION_NAME
 from spark_arrow_ipc.spark.types.field_metadata import TYPE_KEY, annotation_of, type_of_annotation

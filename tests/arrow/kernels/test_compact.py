@@ -9,7 +9,7 @@ import pyarrow as pa
 from arrow_cases import ARRAYS, SLICES
 from arrow_from_pyarrow import from_pyarrow, to_pyarrow
 
-from spark_arrow_ipc.arrow.kernels.compact import compact, masked
+from spark_arrow_ipc.arrow.kernels.compact import compact, mask_array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
@@ -32,7 +32,7 @@ def test_a_compact_slice_is_what_pyarrow_slices(name, offset, length):
 def test_masked_slots_are_null(name):
     array = ARRAYS[name].slice(1, 7)
     mask = [i % 3 > 0 for i in range(len(array))]
-    made = masked(from_pyarrow(ARRAYS[name]).slice(1, 7), np.array(mask))
+    made = mask_array(from_pyarrow(ARRAYS[name]).slice(1, 7), np.array(mask))
     validate.check(made, name)
     has_bitmap = any(row.role is Role.VALIDITY for row in LAYOUTS[type(made.type)].buffers)
     expected = [v if shown or not has_bitmap else None for v, shown in zip(array.to_pylist(), mask, strict=True)]

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.arrow.kernels.order import DistinctValues, dense_ranks, distinct, ranks, sorted_rows
+from spark_arrow_ipc.arrow.kernels.order import DistinctValues, dense_ranks, distinct, ranks, sort_rows
 from spark_arrow_ipc.errors import UnsupportedError
 
 pa = pytest.importorskip("pyarrow")
@@ -56,8 +56,8 @@ def test_rows_are_sorted_and_distinct_as_python_does(array, key):
     key = key or (lambda value: value)
     nulls, others = [v for v in values if v is None], [v for v in values if v is not None]
     ours = bridge.from_pyarrow(array)
-    assert nulls + sorted(others, key=key) == [values[i] for i in sorted_rows([ours])]
-    assert sorted(others, key=key, reverse=True) + nulls == [values[i] for i in sorted_rows([ours], descending=True)]
+    assert nulls + sorted(others, key=key) == [values[i] for i in sort_rows([ours])]
+    assert sorted(others, key=key, reverse=True) + nulls == [values[i] for i in sort_rows([ours], descending=True)]
     assert sorted(set(others), key=key) == distinct(ours).to_pylist()
 
 
@@ -81,13 +81,13 @@ def test_rows_equal_in_all_columns_keep_their_order(columns, descending):
     # Python keeps the order of equal items in reverse, too.
     expected = sorted(range(len(columns[0])), key=key, reverse=descending)
     ours = [bridge.from_pyarrow(pa.array(values, pa.int64())) for values in columns]
-    assert expected == sorted_rows(ours, descending=descending).tolist()
+    assert expected == sort_rows(ours, descending=descending).tolist()
 
 
 def test_what_lies_under_a_null_is_not_compared():
     bitmap = pa.py_buffer(bytes([0b01001]))
     array = pa.Array.from_buffers(pa.int64(), 4, [bitmap, pa.py_buffer(np.array([3, 9, 1, 2]))])
-    assert [1, 2, 3, 0] == sorted_rows([bridge.from_pyarrow(array)]).tolist()
+    assert [1, 2, 3, 0] == sort_rows([bridge.from_pyarrow(array)]).tolist()
 
 
 @pytest.mark.parametrize("width", [2, 4, 8])
@@ -100,7 +100,7 @@ def test_floats_are_in_sparks_order(width):
 def test_runs_and_the_second_column_count():
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 6], pa.int32()), pa.array(["b", "c", "a"]))
     second = pa.array([2, 1, 9, 3, 1, 2])
-    assert [4, 5, 3, 1, 0, 2] == sorted_rows([bridge.from_pyarrow(runs), bridge.from_pyarrow(second)]).tolist()
+    assert [4, 5, 3, 1, 0, 2] == sort_rows([bridge.from_pyarrow(runs), bridge.from_pyarrow(second)]).tolist()
 
 
 def test_types_without_an_order_are_refused_by_name():

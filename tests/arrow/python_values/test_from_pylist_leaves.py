@@ -13,7 +13,7 @@ from pylist_cases import CASES, case_id  # noqa: E402
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
-from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import LEAVES, NATURAL_LEAVES, signed_buffer  # noqa: E402
+from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import LEAVES, NATURAL_LEAVES, offset_buffer  # noqa: E402
 
 ROUND_TRIPS = [
     (t.IntervalYearMonth(), [1, None, -(2**31)]),
@@ -98,6 +98,6 @@ def test_every_type_without_children_has_a_python_type():
 @pytest.mark.parametrize("bit_width", [32, 64])
 def test_offsets_fit_their_width_or_are_refused(bit_width):
     most = 2 ** (bit_width - 1) - 1
-    assert [0, most] == np.frombuffer(signed_buffer([0, most], bit_width), f"i{bit_width // 8}").tolist()
+    assert [0, most] == np.frombuffer(offset_buffer([0, most], bit_width), f"i{bit_width // 8}").tolist()
     with pytest.raises(ValueError, match=f"expected at most {most:,} elements or bytes"):
-        signed_buffer([0, most + 1], bit_width)
+        offset_buffer([0, most + 1], bit_width)

@@ -160,7 +160,7 @@ def test_words_are_joined_with_the_sign_of_the_highest(bit_width):
     numbers = [0, 1, -1, 2 ** (bit_width - 1) - 1, -(2 ** (bit_width - 1)), 2 ** (bit_width // 2)]
     dtype = array_data.dtype_of(t.Decimal(1, 0, bit_width))
     slots = b"".join(number.to_bytes(bit_width // 8, "little", signed=True) for number in numbers)
-    assert numbers == scalars.unscaled_ints(np.frombuffer(slots, dtype.newbyteorder("<")))
+    assert numbers == scalars.to_unscaled_ints(np.frombuffer(slots, dtype.newbyteorder("<")))
 
 
 UNSCALED = [
@@ -175,4 +175,4 @@ UNSCALED = [
 
 @pytest.mark.parametrize(("value", "type_", "expected"), [c[1:] for c in UNSCALED], ids=[c[0] for c in UNSCALED])
 def test_the_unscaled_integer_of_a_value(value, type_, expected):
-    assert expected == scalars.unscaled(value, type_)
+    assert expected == scalars.to_unscaled_int(value, type_)

@@ -13,7 +13,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write import partitioned_task as module
@@ -246,7 +246,7 @@ def test_a_value_that_cannot_name_a_directory_is_an_error(staging, case):
 FEW_FILES = """
 import os, resource, sys
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
-from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.dataset.write import partitioned_task as module
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import Staging

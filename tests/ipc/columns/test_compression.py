@@ -13,7 +13,7 @@ import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc.columns import compression, lz4_frame
-from spark_arrow_ipc.ipc.columns.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.compression import Compressor, Decompressor, check_level, output_nbytes
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
@@ -108,7 +108,7 @@ SOUND = [
 @pytest.mark.parametrize(("codec", "data", "expected"), [c[1:] for c in SOUND], ids=[c[0] for c in SOUND])
 def test_sound_buffer_is_decompressed(codec, data, expected):
     assert expected == bytes(decompress(codec, data, BUDGET))
-    assert len(expected) == uncompressed_nbytes(data)
+    assert len(expected) == output_nbytes(data)
 
 
 N = len(TEXT)

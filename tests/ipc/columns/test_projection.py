@@ -164,7 +164,7 @@ def test_plans_of_a_selection_are_kept_with_the_schema(monkeypatch):
         return compile_plan(*args)
 
     monkeypatch.setattr(projection, "compile_plan", counting)
-    monkeypatch.setattr(footer, "_KEPT", {})
+    monkeypatch.setattr(footer, "_CACHE", {})
     expected = read(FILE, columns=["d", ("p", "y")])
     assert expected == read(written(compression="zstd"), columns=["d", ("p", "y")])
     assert len(compiled) == 1

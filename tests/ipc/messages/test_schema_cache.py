@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch):
-    monkeypatch.setattr(footer_module, "_KEPT", {})
+    monkeypatch.setattr(footer_module, "_CACHE", {})
 
 
 def footer_of_pyarrow(batches, schema=SCHEMA, **pairs):
@@ -91,7 +91,7 @@ def test_another_schema_or_other_limits_are_decoded_anew():
     for i in range(40):
         known, decoded = both(footer_of_pyarrow(1, pa.schema([(f"c{i}", pa.int8())])))
         assert known == decoded
-    assert len(footer_module._KEPT) <= 16
+    assert len(footer_module._CACHE) <= 16
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_a_long_schema_is_not_kept():
     footer = footer_of_pyarrow(1, pa.schema([(f"column number {i}", pa.int8()) for i in range(20_000)]))
     known, decoded = both(footer)
     assert known == decoded
-    assert not footer_module._KEPT
+    assert not footer_module._CACHE
 
 
 @pytest.mark.slow
@@ -142,14 +142,14 @@ def test_a_schema_of_more_fields_than_bytes_is_not_kept():
     schema = pa.schema([("s", pa.struct([("a", inner), *((f"b{i}", pa.null()) for i in range(60))]))])
     footer = bytearray(footer_of_pyarrow(0, schema))
     (outer,) = reader.root(memoryview(footer), tables.FOOTER).table("schema").tables("fields")
-    _, start, count, *_ = outer.vector_of_tables("children")
+    start, count = outer._vector("children", outer._shape.table_vectors["children"][0], 4)
     shared = outer.tables("children")[0].byte_offset
     for at in range(start, start + 4 * count, 4):
         footer[at : at + 4] = (shared - at).to_bytes(4, "little")
     known, decoded = both(memoryview(bytes(footer)))
     assert known == decoded
     assert 61 * 100 == sum(len(child.type.fields) for child in known[1][0].type.fields)
-    assert not footer_module._KEPT
+    assert not footer_module._CACHE
 
 
 def test_readers_of_one_schema_share_it_and_its_plans():
@@ -170,4 +170,4 @@ def test_readers_of_one_schema_share_it_and_its_plans():
 def test_what_is_kept_has_a_bound():
     for i in range(12):
         both(footer_of_pyarrow(1, pa.schema([(f"column number {i} {j}", pa.int8()) for j in range(7_000)])))
-        assert sum(len(alone) for alone, _ in footer_module._KEPT) <= 4 << 20
+        assert sum(len(alone) for alone, _ in footer_module._CACHE) <= 4 << 20

@@ -92,7 +92,7 @@ def test_numbers_are_the_only_bytes_that_may_differ():
 
 
 def known_or_decoded(decoder, metadata):
-    message = decoder.known(metadata)
+    message = decoder.find_alike(metadata)
     return decoder.decode(metadata, 8, ipc.Limits()) if message is None else message
 
 
@@ -102,7 +102,7 @@ def test_the_same_bytes_are_decoded_once():
     first = known_or_decoded(decoder, memoryview(memory))
     memory[:] = bytes(len(memory))  # as a mapped file that somebody writes
     assert (first.header.length, first.header.nodes.tolist()) == (3, ROWS.tolist())
-    assert decoder.known(metadata) is first
+    assert decoder.find_alike(metadata) is first
     with pytest.raises(InvalidMetadataError):
         known_or_decoded(decoder, metadata[:16])
     # What a view of a schema has visited counts for its limits, so each decoding has its own view.

@@ -46,7 +46,7 @@ HOSTILE = [
 
 def given(type_, structure):
     """Return an object of a producer with an array."""
-    return Gives(c_data.lend_type(type_).__arrow_c_schema__(), capsule(ARRAY, structure))
+    return Gives(c_data.export_type(type_).__arrow_c_schema__(), capsule(ARRAY, structure))
 
 
 @pytest.mark.parametrize(("type_", "make", "message"), [c[1:] for c in HOSTILE], ids=[c[0] for c in HOSTILE])
