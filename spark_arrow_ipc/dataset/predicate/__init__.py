@@ -5,7 +5,7 @@ under its defaults. While a predicate is parsed and bound, each setting on which
 literals as they are read, coercions as they are made (`settings`). The caller that knows the session checks what was noted
 (`check_settings`).
 
-``tests/where_settings.py`` found the rows of `SETTINGS`, by asking Spark under all settings that it has.
+``tests/programs/where_settings.py`` found the rows of `SETTINGS`, by asking Spark under all settings that it has.
 """
 
 from __future__ import annotations
