@@ -1,6 +1,6 @@
 """Scans of one file in a slow object store: how much of the waiting each reader hides.
 
-The server is that of the tests (`tests/fault_server.py`) in a process of its own: 30 ms a request, 90 MB/s a
+The server is that of the tests (`tests/fakes/fault_server.py`) in a process of its own: 30 ms a request, 90 MB/s a
 connection, as one finds them at S3. Each measurement is a process of its own that reads once to begin with, and the
 least of some readings then. Engine-free: no Spark runs.
 
@@ -44,7 +44,7 @@ _MORE_MIB, _BATCHES_HELD = 96, 3
 
 SOME = ["c7", "c23"]
 NAME = "large.arrow"
-SERVER = Path(__file__).parents[1] / "tests" / "fault_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "fakes" / "fault_server.py"
 KEY, SECRET, REGION = "tests", "a-secret-that-must-not-be-seen", "us-east-1"
 
 

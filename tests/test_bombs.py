@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bombs import BOMBS
 
-PROGRAM = Path(__file__).with_name("bomb_table.py")
+PROGRAM = Path(__file__).parent / "programs" / "bomb_table.py"
 SMALL = [name for name, bomb in BOMBS.items() if not bomb.large]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each case runs in a forked process")

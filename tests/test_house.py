@@ -4,6 +4,7 @@ import ast
 import functools
 import graphlib
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -386,7 +387,7 @@ def test_pages_that_sentences_name_are_on_the_site():
 
 
 def test_the_keywords_of_options_are_those_of_the_table():
-    """When they are not: ``python tests/docs_tables.py``, into ``keywords.py``."""
+    """When they are not: ``python tests/programs/docs_tables.py``, into ``keywords.py``."""
     pytest.importorskip("pyspark")
     from docs_tables import keywords_source
 
@@ -424,6 +425,16 @@ def test_each_module_has_a_test_file_of_its_name():
     modules = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"}
     without = {m.as_posix() for m in modules if not (ROOT / "tests" / m.parent / f"test_{m.name}").is_file()}
     assert set() == without - set(TESTED_ELSEWHERE)
+
+
+def test_programs_of_tests_find_modules_in_one_way():
+    """As pytest finds them, and the package of their own checkout before an installed one."""
+    names = json.dumps(["", *PROJECT["tool"]["pytest"]["ini_options"]["pythonpath"]])
+    line = f"sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ({names[1:-1]})]  # fmt: skip"
+    for path in (ROOT / "tests").glob("*/[!t]*.py"):
+        lines = [text for text in path.read_text().splitlines() if re.match(r"sys\.path.*__file__", text)]
+        assert lines in ([], [line]), path
+        assert lines or path.parent.name != "programs" or imported_roots(path) <= sys.stdlib_module_names, path
 
 
 def test_the_licence_is_the_whole_text():

@@ -126,7 +126,7 @@ def test_a_server_ends_with_the_process_that_started_it(tmp_path):
         with supervised({SLEEPER!r}, pathlib.Path({str(tmp_path)!r})):
             time.sleep(600)
     """
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent / "fakes")}
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], env=environment) as starter:
         while not (tmp_path / "log").is_file():
             time.sleep(0.01)

@@ -14,7 +14,7 @@ FORMAT = Path(__file__).parents[1] / "format"
 
 @pytest.mark.parametrize("file", tables.FILES, ids=lambda file: file.name)
 def test_committed_idl_is_current(file):
-    """If not: python tests/print_fbs.py format/"""
+    """If not: python tests/programs/print_fbs.py format/"""
     assert (FORMAT / file.name).read_text(encoding="utf-8") == print_fbs.render(file)
 
 

@@ -20,11 +20,11 @@ LINKS = [
     ("the same, from a folder", "docs/adr/0014-checksums.md", "[a](../../SECURITY.md)", "[a](../SECURITY.md)"),
     ("a decision, from the top level", "CHANGELOG.md", "[a](docs/adr/0014-checksums.md)", "[a](adr/0014-checksums.md)"),
     ("the folder of decisions", "docs/architecture.md", "[adr/](adr/)", "[adr/](adr/index.md)"),
-    ("a file that is no page", "docs/cli.md", "[tests/](../tests/matrix.sh)", "`tests/`"),
+    ("a file that is no page", "docs/cli.md", "[tests/](../tests/conftest.py)", "`tests/`"),
     ("a section of the README", "docs/cli.md", "[a](../README.md#what-it-runs-on)", "[a](reference/runs_on.md)"),
     ("another site", "docs/cli.md", "[a](https://example.org/a.md)", "[a](https://example.org/a.md)"),
     ("the page itself", "docs/cli.md", "[a](#b)", "[a](#b)"),
-    ("in code", "docs/cli.md", "```text\n[a](../tests/matrix.sh)\n```", "```text\n[a](../tests/matrix.sh)\n```"),
+    ("in code", "docs/cli.md", "```text\n[a](../tests/conftest.py)\n```", "```text\n[a](../tests/conftest.py)\n```"),
 ]
 
 

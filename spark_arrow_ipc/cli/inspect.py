@@ -211,13 +211,13 @@ def _sizes(metadata: FileMetadata) -> Iterator[str]:
     every = (*metadata.record_batches, *metadata.dictionaries)
     bodies, headers = (sum(getattr(b.block, part) for b in every) for part in ("body_nbytes", "metadata_nbytes"))
     yield f"  bodies of {terminal.count(bodies, 'byte')}, their metadata {terminal.count(headers, 'byte')}"
-    measured, body_nbytes, output_nbytes = metadata.sizes_of_measured
+    measured, body_nbytes, uncompressed_nbytes = metadata.sizes_of_measured
     if measured and body_nbytes:
         which = (
             "" if measured == len(every) else f", in {measured:,} of {terminal.count(len(every), 'batch', 'batches')}"
         )
-        ratio = f"{output_nbytes / body_nbytes:,.2f}"
-        yield f"  compression ratio {ratio}: {output_nbytes:,} bytes in {body_nbytes:,}{which}"
+        ratio = f"{uncompressed_nbytes / body_nbytes:,.2f}"
+        yield f"  compression ratio {ratio}: {uncompressed_nbytes:,} bytes in {body_nbytes:,}{which}"
 
 
 def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
@@ -261,7 +261,7 @@ def _record_batches(metadata: FileMetadata, most: int | None) -> Iterator[str]:
 
 def _place(batch: BatchMetadata) -> tuple[str, ...]:
     block = batch.block
-    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.output_nbytes, batch.length)
+    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.uncompressed_nbytes, batch.length)
     return (*("-" if number is None else f"{number:,}" for number in numbers), batch.compression or "none")
 
 
@@ -306,7 +306,7 @@ def _batch_json(batch: BatchMetadata) -> dict[str, Any]:
         "byte_offset": batch.block.byte_offset,
         "metadata_nbytes": batch.block.metadata_nbytes,
         "body_nbytes": batch.block.body_nbytes,
-        "output_nbytes": batch.output_nbytes,
+        "uncompressed_nbytes": batch.uncompressed_nbytes,
         "length": batch.length,
         "compression": batch.compression,
         "metadata_version": batch.metadata_version,

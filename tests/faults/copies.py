@@ -26,20 +26,20 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, planned, save  # noqa: E402 - found by the path above
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, planned, save
 
-from spark_arrow_ipc.arrow import types as t  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept  # noqa: E402
-from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
-from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.copy import copy_dataset  # noqa: E402
-from spark_arrow_ipc.dataset.write.fsck import fsck, go_back, repair  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import vacuum  # noqa: E402
-from spark_arrow_ipc.errors import ArrowIpcError  # noqa: E402
-from spark_arrow_ipc.storage.local import LOCAL  # noqa: E402
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.commit import commit
+from spark_arrow_ipc.dataset.write.copy import copy_dataset
+from spark_arrow_ipc.dataset.write.fsck import fsck, go_back, repair
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.storage.local import LOCAL
 
 WRITERS = 4
 PARTITIONS = 4

@@ -30,6 +30,10 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
+from copy_server import CopyServer, served
+
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
@@ -48,10 +52,6 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput, write_task
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from copy_server import CopyServer, served  # noqa: E402 - found by the path above
 
 SCHEMA = Schema.of([field("id", types.int64)])
 OPTIONS = SinkOptions(record_batch_rows=10)

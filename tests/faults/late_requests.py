@@ -22,23 +22,23 @@ from collections import Counter
 from pathlib import Path
 from unittest import mock
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-import s3_requests  # noqa: E402 - found by the path above
-from commit_jobs import Died  # noqa: E402
-from fault_server import LATE, TWICE, FaultServer, Request, fault_server  # noqa: E402
-from job_plans import plan_job  # noqa: E402
-from store_jobs import Place  # noqa: E402
+import s3_requests
+from commit_jobs import Died
+from fault_server import LATE, TWICE, FaultServer, Request, fault_server
+from job_plans import plan_job
+from store_jobs import Place
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.log import read_pending  # noqa: E402
-from spark_arrow_ipc.dataset.write import WriteMode  # noqa: E402
-from spark_arrow_ipc.dataset.write.commit import abort, commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
-from spark_arrow_ipc.dataset.write.task import TaskOutput  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
-from spark_arrow_ipc.errors import CommitError  # noqa: E402
-from spark_arrow_ipc.storage import failpoint  # noqa: E402
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import read_pending
+from spark_arrow_ipc.dataset.write import WriteMode
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.publisher import TIMING
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
+from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage import failpoint
 
 ACTIONS = 10
 """Of a run."""

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = "spark_arrow_ipc"
 PROGRAM = "tests/faults/state_machine.py"
-BESIDE = ("tests/commit_machine.py", "tests/memory_storage.py", "tests/job_plans.py", PROGRAM)
+BESIDE = ("tests/fakes/commit_machine.py", "tests/fakes/memory_storage.py", "tests/builders/job_plans.py", PROGRAM)
 
 LOG, STORED, FILES = "commit_log/log.py", "commit_log/stored_record.py", "commit_log/dataset_directory.py"
 APPEND, APPLY = "write/record_chain.py", "write/roll_forward.py"

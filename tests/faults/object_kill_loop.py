@@ -23,28 +23,28 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-import kill_loop  # noqa: E402 - found by the path above
-from job_plans import plan_job  # noqa: E402
-from kill_loop import COMMITTED, OF_HELPERS, OPTIONS, ROWS, SCHEMA, after  # noqa: E402
-from object_stores import SERVERS  # noqa: E402
+import kill_loop
+from job_plans import plan_job
+from kill_loop import COMMITTED, OF_HELPERS, OPTIONS, ROWS, SCHEMA, after
+from object_stores import SERVERS
 
-from spark_arrow_ipc import ipc  # noqa: E402
-from spark_arrow_ipc.arrow import RecordBatch  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.stored_record import read_record  # noqa: E402
-from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
-from spark_arrow_ipc.dataset.write import WriteMode  # noqa: E402
-from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
-from spark_arrow_ipc.dataset.write.task import write_task  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
-from spark_arrow_ipc.errors import CommitError  # noqa: E402
-from spark_arrow_ipc.storage import failpoint  # noqa: E402
-from spark_arrow_ipc.storage.open import storage_of  # noqa: E402
-from spark_arrow_ipc.storage.paths import parent, relative  # noqa: E402
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import WriteMode
+from spark_arrow_ipc.dataset.write.commit import commit
+from spark_arrow_ipc.dataset.write.publisher import TIMING
+from spark_arrow_ipc.dataset.write.task import write_task
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
+from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import parent, relative
 
 LOCAL_POINTS = ("C3.torn", "C3.written", "C3.linked")
 """Points inside the local storage alone: here a record is one request."""

@@ -29,9 +29,9 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from unittest import mock
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-from commit_jobs import (  # noqa: E402 - found by the path above
+from commit_jobs import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
@@ -44,16 +44,16 @@ from commit_jobs import (  # noqa: E402 - found by the path above
     ours,
     run_tasks,
 )
-from copying_storage import CopyingStorage, local_paths_are_copied  # noqa: E402
-from job_plans import plan_job  # noqa: E402
+from copying_storage import CopyingStorage, local_paths_are_copied
+from job_plans import plan_job
 
-from spark_arrow_ipc.dataset.commit_log import log, record  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402
-from spark_arrow_ipc.dataset.write import record_chain, roll_forward  # noqa: E402
-from spark_arrow_ipc.dataset.write.commit import abort  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
-from spark_arrow_ipc.errors import ArrowIpcError  # noqa: E402
-from spark_arrow_ipc.storage import failpoint  # noqa: E402
+from spark_arrow_ipc.dataset.commit_log import log, record
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.write import record_chain, roll_forward
+from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.storage import failpoint
 
 MODES = (APPEND, OVERWRITE, DYNAMIC, REWRITE)
 COMMIT = [

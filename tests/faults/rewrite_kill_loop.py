@@ -30,13 +30,13 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-from rewrite_jobs import Tasks, leftovers, values  # noqa: E402 - found by the path above
+from rewrite_jobs import Tasks, leftovers, values
 
-from spark_arrow_ipc import compact, rewrite  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import vacuum  # noqa: E402
-from spark_arrow_ipc.errors import CommitError, FileChangedError  # noqa: E402
+from spark_arrow_ipc import compact, rewrite
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import CommitError, FileChangedError
 
 HERE = Path(__file__).resolve()
 ROWS = 30

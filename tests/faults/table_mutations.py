@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = ("table_machine.py", "simulated_storage.py")
+PROGRAM = "tests/programs/table_machine.py"
+BESIDE = ("tests/fakes/simulated_storage.py", PROGRAM)
 
 
 class Mutation(NamedTuple):
@@ -180,8 +181,9 @@ MUTATIONS = {
 
 def mutate(folder, mutation):
     shutil.copytree(ROOT / "spark_arrow_ipc", folder / "spark_arrow_ipc", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in PROGRAMS:
-        shutil.copy(ROOT / "tests" / name, folder / name)
+    for name in BESIDE:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
     path = folder / "spark_arrow_ipc" / "table" / mutation.module
     text = path.read_text()
     assert mutation.before in text, f"{mutation.module} has no {mutation.before!r}"
@@ -194,7 +196,7 @@ def find(folder, mutation, count):
         for scene in mutation.scenes:
             command = [
                 sys.executable,
-                "table_machine.py",
+                PROGRAM,
                 "--kind",
                 kind,
                 "--scene",

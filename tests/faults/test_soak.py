@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import soak  # noqa: E402 - found by the path above
+import soak
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 from pyspark.sql import types as s
 from statistics_cases import batch_of, gathered, with_dropped

@@ -31,11 +31,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 import numpy as np
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from fuzz import seeds, targets
 
 from spark_arrow_ipc import ipc

@@ -1,6 +1,6 @@
 """Our reader and pyarrow's agree about the same bytes, or `differential_reasons` says why not.
 
-This runs a sample; `python tests/differential.py --exhaustive` runs all cases.
+This runs a sample; `python tests/programs/differential.py --exhaustive` runs all cases.
 """
 
 import io
@@ -85,7 +85,7 @@ def test_summary(found, capsys):
 
 @pytest.mark.exhaustive
 def test_every_value_of_a_byte_is_refused_or_read_alike():
-    """A sample; `python tests/differential.py --every-value --exhaustive` runs all 2.6 million."""
+    """A sample; `python tests/programs/differential.py --every-value --exhaustive` runs all 2.6 million."""
     cases = differential.cases_of_every_value()
     counts, unexplained = differential.report(cases, differential.outcomes(cases, cases.sample(1_000)))
     assert unexplained == []

@@ -113,7 +113,7 @@ def test_the_limit_of_memory_holds():
 
 @pytest.mark.parametrize("name", ["nulls.arrow", "nulls.arrows"])
 def test_null_arrays_are_all_null_whatever_the_node_says(name):
-    """A type without a validity bitmap has no null count of its own (found by tests/differential.py)."""
+    """A type without a validity bitmap has no null count of its own (found by tests/programs/differential.py)."""
     content = (Path(__file__).parents[1] / "data" / name).read_bytes()
     node = (3).to_bytes(8, "little") * 2
     assert content.count(node)

@@ -36,7 +36,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """A session whose Python processes are this interpreter; one on Sail where tests/sail.py runs them."""
+    """A session whose Python processes are this interpreter; one on Sail where tests/programs/sail.py runs them."""
     if os.environ.get("TESTS_ENGINE") == "sail":
         with sail.session() as session:
             yield session

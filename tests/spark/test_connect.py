@@ -88,7 +88,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     environment |= {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'programs'}",
     }
     environment["PYSPARK_SUBMIT_ARGS"] = quick_jvm.SUBMIT_ARGS
     environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it

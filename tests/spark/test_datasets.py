@@ -148,8 +148,7 @@ def test_a_killed_job_leaves_what_load_from_disk_opens(tmp_path, point, passage)
     labels = hf.Features({"label": hf.ClassLabel(names=old[1])})
     hf.Dataset.from_dict({"label": old[0]}, features=labels).save_to_disk(tmp_path / "x")
     program = f"import pathlib, runpy; runpy.run_path({str(LAYOUT)!r})['write'](pathlib.Path({str(tmp_path / 'x')!r}), {new[1]!r}, (0, 1), (2,))"
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    environment = {**os.environ, VARIABLE: f"{point}:kill@{passage}", "PYTHONPATH": paths}
+    environment = {**os.environ, VARIABLE: f"{point}:kill@{passage}", "PYTHONPATH": os.pathsep.join(sys.path)}
     assert -9 == subprocess.run([sys.executable, "-c", program], env=environment, timeout=300).returncode
 
     def opened():

@@ -182,7 +182,7 @@ def test_the_settings_are_those_of_the_action(spark, path):
 
 @pytest.mark.exhaustive
 def test_settings_of_the_table_change_spark_s_answers_and_are_noted(spark):
-    """All settings that Spark has: ``python tests/where_settings.py``."""
+    """All settings that Spark has: ``python tests/programs/where_settings.py``."""
     fields = where_settings.fields_of(spark)
     seen = list(where_settings.changes(spark, SETTINGS))
     assert [] == [one for one in seen if one[0] not in where_settings.noted(fields, one[2])]

@@ -58,7 +58,7 @@ class BatchMetadata:
     # True if it extends a dictionary
     is_delta: bool = False
     # All buffers of a compressed body, without padding; None if it is not compressed, not measured, or broken
-    output_nbytes: int | None = None
+    uncompressed_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class FileMetadata:
     def sizes_of_measured(self) -> tuple[int, int, int]:
         """Number, body bytes and uncompressed bytes of the measured batches."""
         every = (*self.record_batches, *self.dictionaries)
-        sizes = [(b.block.body_nbytes, b.output_nbytes) for b in every if b.output_nbytes is not None]
+        sizes = [(b.block.body_nbytes, b.uncompressed_nbytes) for b in every if b.uncompressed_nbytes is not None]
         return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
 

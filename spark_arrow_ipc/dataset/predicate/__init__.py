@@ -5,7 +5,7 @@ Spark does under its defaults. Parsing and binding collect the settings on which
 SQL: `tokens` and `operands` for literals, `settings` for coercions. The caller that has the session checks their values
 (`check_settings`).
 
-The rows of `SETTINGS` come from ``tests/where_settings.py``, which compares Spark's answers under all of its settings.
+The rows of `SETTINGS` come from ``tests/programs/where_settings.py``, which compares Spark's answers under all of its settings.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ To add an aggregate:
    sources. Functions that Spark rewrites to another aggregate (``bool_or`` to ``max``) need nothing.
 3. Its row in ``docs/functions.md``, in the docstring of `aggregate`, and in the error that
    ``tests/spark/functions/test_aggregate_plan.py`` expects.
-4. Its name in `FUNCTIONS` (``tests/aggregate_cases.py``); ``python tests/aggregate_cases.py --count 2000`` compares it with Spark.
+4. Its name in `FUNCTIONS` (``tests/programs/aggregate_cases.py``); ``python tests/programs/aggregate_cases.py --count 2000`` compares it with Spark.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
 
-Printed by ``tests/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
+Printed by ``tests/programs/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
 """
 
 from __future__ import annotations

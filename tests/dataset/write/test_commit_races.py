@@ -40,7 +40,7 @@ def run(path, *writers, failpoint=None):
         environment["ARROWIPC_FAILPOINT"] = failpoint
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(TESTS), str(path), mode, f"{mode}{i}", str(jobs)],
+            [sys.executable, "-c", PROGRAM, str(TESTS / "builders"), str(path), mode, f"{mode}{i}", str(jobs)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         )
         for i, (mode, jobs) in enumerate(writers)

@@ -95,7 +95,7 @@ def test_a_sum_that_does_not_fit_is_treated_as_by_spark(spark, lake, ansi, answe
 
 @pytest.mark.parametrize("count_", [16, pytest.param(48, marks=pytest.mark.nightly)])
 def test_random_aggregates_are_sparks_or_refused(spark, count_):
-    """Some of them; ``python tests/aggregate_cases.py --count 2000`` tries many."""
+    """Some of them; ``python tests/programs/aggregate_cases.py --count 2000`` tries many."""
     covered, wrong = aggregate_cases.run(spark, count_, random.randrange(10**9))
     assert [] == wrong
     assert covered.refused < covered.aggregates

@@ -1,4 +1,4 @@
-"""A sample of the random SQL that `tests/random_queries.py` sets beside Parquet; nightly runs have more."""
+"""A sample of the random SQL that `tests/programs/random_queries.py` sets beside Parquet; nightly runs have more."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = ROOT / "tests" / "random_queries.py"
+PROGRAM = ROOT / "tests" / "programs" / "random_queries.py"
 
 
 @pytest.mark.exhaustive

@@ -35,7 +35,7 @@ ZONE = time_zones.zone(cases.ZONE)
 
 @pytest.mark.parametrize("count", [150, pytest.param(500, marks=pytest.mark.nightly)])
 def test_random_predicates_keep_the_rows_that_spark_keeps(spark, count):
-    """10,000 of them: ``python tests/where_cases.py``."""
+    """10,000 of them: ``python tests/programs/where_cases.py``."""
     coverage = cases.Coverage()
     assert [] == cases.run(spark, count, SEED, coverage)
     assert coverage.selective > count * 0.3
@@ -46,7 +46,7 @@ def test_random_predicates_keep_the_rows_that_spark_keeps(spark, count):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("worlds", [10, pytest.param(25, marks=pytest.mark.nightly)])
 def test_random_predicates_in_other_sessions_are_answered_as_spark_does_or_name_the_setting(spark, worlds):
-    """10,000 of them: ``python tests/where_cases.py --settings``."""
+    """10,000 of them: ``python tests/programs/where_cases.py --settings``."""
     coverage = cases.Coverage()
     assert [] == cases.run(spark, worlds * 12, SEED, coverage, a_table=12, worlds=cases.worlds)
     assert len(coverage.answered) >= worlds // 2
@@ -54,7 +54,7 @@ def test_random_predicates_in_other_sessions_are_answered_as_spark_does_or_name_
 
 
 def test_literals_in_zones_whose_tables_differ_are_spark_s_or_refused(spark):
-    """All zones: ``python tests/where_zones.py``."""
+    """All zones: ``python tests/programs/where_zones.py``."""
     coverage = zones.Coverage()
     assert [] == zones.run(spark, ["Europe/Amsterdam", "America/New_York", "WET"], coverage, step=9)
     assert coverage.refused > 50

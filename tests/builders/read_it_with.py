@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "read_it_with.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 PRINTS = re.compile(r"^ *(?:print|console\.log|System\.out\.println)\(.*\);?  ?(?:#|//) ?(.*)$", re.MULTILINE)

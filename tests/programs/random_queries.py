@@ -1,6 +1,6 @@
 """Compare the answers of random SQL over this format, with push-down, to those over Parquet copies of the same rows.
 
-    python tests/random_queries.py --queries 1000 [--seed 1]
+    python tests/programs/random_queries.py --queries 1000 [--seed 1]
 
 The oracle is Parquet, read by Spark itself without generated code, and never a cached frame. Prints each difference
 with its SQL and settings, after each 250 queries and at the end the number of queries, of those that both refuse, and of
@@ -17,9 +17,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import quick_jvm
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
+import quick_jvm
 
 ROWS = """
     id, if(rand({0}) < 0.25, null, cast(id % 17 - 8 AS tinyint)) AS b, if(rand({0}+1) < 0.25, null, cast(id % 50 AS smallint)) AS h,

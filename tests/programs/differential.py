@@ -11,11 +11,11 @@ of a file. Other bytes are changed as above.
 
 Both decode alike, or both refuse: that is agreement. Everything else needs a `Reason` in `differential_reasons`.
 
-    python tests/differential.py                    20,000 cases, those of the ordinary test
-    python tests/differential.py --exhaustive       all 1.4 million of them
-    python tests/differential.py --goldens --limit 100000
-    python tests/differential.py --every-value --exhaustive
-    python tests/differential.py --show NUMBER      one case: what both say
+    python tests/programs/differential.py                    20,000 cases, those of the ordinary test
+    python tests/programs/differential.py --exhaustive       all 1.4 million of them
+    python tests/programs/differential.py --goldens --limit 100000
+    python tests/programs/differential.py --every-value --exhaustive
+    python tests/programs/differential.py --show NUMBER      one case: what both say
 """
 
 import argparse
@@ -35,6 +35,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 import corpus
 import numpy as np
 import pyarrow as pa
@@ -48,7 +50,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.columns.decode import NATIVE
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 SEED = 20_240_229
 SAMPLED = 20_000
 WORKERS = 2

@@ -7,7 +7,7 @@ predicates of a table in one job. With ``--settings`` each table has a session o
 at another value than its default, ANSI mode on and off, and six time zones; a predicate is answered as Spark answers it under
 these, or refused by a sentence that names the setting.
 
-The long run, two minutes: ``python tests/where_cases.py --count 10000`` (needs a JVM; ``--seed`` for other ones). It
+The long run, two minutes: ``python tests/programs/where_cases.py --count 10000`` (needs a JVM; ``--seed`` for other ones). It
 prints what was covered and fails where an answer differs or too little was covered.
 """
 
@@ -22,6 +22,9 @@ from datetime import datetime, timedelta
 from decimal import Context, Decimal
 from itertools import count as count_from
 from itertools import repeat
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import numpy as np
 import pyarrow as pa

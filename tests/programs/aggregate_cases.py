@@ -7,7 +7,7 @@ its values and types are Spark's. Several with the same keys are one query. Half
 The one difference that is allowed is Spark's: where a sum fits and numbers on the way to it do not, Spark raises an error or
 answers null, depending on the order of the rows. Then the sum must be that of Python's integers.
 
-The long run, six minutes: ``python tests/aggregate_cases.py --count 2000`` (needs a JVM; ``--seed`` for other ones).
+The long run, six minutes: ``python tests/programs/aggregate_cases.py --count 2000`` (needs a JVM; ``--seed`` for other ones).
 """
 
 import argparse
@@ -20,6 +20,8 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import arrow_files
 import numpy as np
@@ -271,7 +273,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     from pyspark.sql import SparkSession
 

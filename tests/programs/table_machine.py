@@ -1,7 +1,7 @@
 """Random schedules of jobs, vacuums, readers and accidents over a simulated storage, judged by an oracle.
 
-    python tests/table_machine.py --kind disk --count 20000 [--seed 1] [--scene mixed]
-    python tests/table_machine.py --kind store --trace 17
+    python tests/programs/table_machine.py --kind disk --count 20000 [--seed 1] [--scene mixed]
+    python tests/programs/table_machine.py --kind store --trace 17
 
 The code under test is that of `spark_arrow_ipc.table`; only the storage is simulated (`simulated_storage`). The oracle sees
 each request as it is carried out, and which bytes are which. It raises a `Violation` when:
@@ -19,8 +19,11 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 from simulated_storage import Actor, SimulatedStorage
 

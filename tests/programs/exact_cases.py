@@ -4,7 +4,7 @@ Each case writes files with pyarrow, has one of three ways write them anew under
 pyarrow compare: every value and every type is what it was, or the way raised an error and changed no file. A way that
 refuses too much would pass; so the outcomes are counted, and `LEAST_KEPT` is the least share that must be kept.
 
-    python tests/exact_cases.py --cases 3000 --seed 1
+    python tests/programs/exact_cases.py --cases 3000 --seed 1
 """
 
 import argparse
@@ -17,6 +17,8 @@ from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import arrow_files
 import pyarrow as pa

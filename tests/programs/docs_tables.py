@@ -1,6 +1,6 @@
 """Print the tables of the documentation and the module ``keywords.py`` from the code.
 
-``python tests/docs_tables.py`` prints ``keywords.py``; a test compares both with what is printed here.
+``python tests/programs/docs_tables.py`` prints ``keywords.py``; a test compares both with what is printed here.
 
 A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; `refreshed` replaces the lines between
 them with the table of that name in `TABLES`.
@@ -12,7 +12,10 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 from spark_arrow_ipc.dataset.predicate import ANSI, SETTINGS, Setting
 from spark_arrow_ipc.spark.options.declare import BYTES, FLAG, INTEGER, Option, Use
@@ -122,7 +125,7 @@ _OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})
 
 _HEAD: Final = '''"""Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
 
-Printed by ``tests/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
+Printed by ``tests/programs/docs_tables.py`` from the table of options (``read_options.py``, ``write_options.py``): change that, and print anew.
 """
 
 from __future__ import annotations

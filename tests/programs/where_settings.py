@@ -4,7 +4,7 @@ A table of predicates meets every coercion, literal, cast and function of `where
 that came from SQL, under each value of each boolean and enumerated setting that it has registered, internal ones too,
 one setting at a time. What differs from the answers under Spark's defaults is printed, by setting.
 
-``python tests/where_settings.py`` (needs a JVM, ten minutes; ``--ansi false`` for the answers without ANSI mode): fails where
+``python tests/programs/where_settings.py`` (needs a JVM, ten minutes; ``--ansi false`` for the answers without ANSI mode): fails where
 an answer changes and the predicate does not note the setting (`dataset.predicate.SETTINGS`).
 """
 
@@ -13,6 +13,9 @@ import os
 import re
 import sys
 from contextlib import contextmanager
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate import ANSI, SETTINGS

@@ -13,7 +13,7 @@ A comment before a block says what is different there::
 
 Write the notebook's outputs again, after a change of its cells::
 
-    python tests/page_programs.py docs/tutorial.ipynb
+    python tests/builders/page_programs.py docs/tutorial.ipynb
 """
 
 import importlib.util
@@ -26,9 +26,11 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 from spark_arrow_ipc import examples
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 NOTEBOOK = DOCS / "tutorial.ipynb"

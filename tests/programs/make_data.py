@@ -1,6 +1,6 @@
 """Writes tests/data: small files by pyarrow, broken ones, what each holds, and their list (MANIFEST.tsv).
 
-    python tests/make_data.py [directory]
+    python tests/programs/make_data.py [directory]
 
 Deterministic: the same pyarrow writes the same bytes. Contents are stored as Arrow's integration JSON made from
 pyarrow's values (integration_from_pyarrow), so the tests that read them need no pyarrow.
@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 import integration_from_pyarrow
 import pyarrow as pa
 from pyarrow import ipc
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 HEADER = ("path", "format", "expect", "contents", "note")
 WRITTEN_BY = "PYARROW_VERSION"
 """Name of the file that says which pyarrow wrote the data."""

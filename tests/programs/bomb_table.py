@@ -4,8 +4,8 @@ Each case runs in a process of its own, forked from this one, with 1.5 GiB of ad
 how it fails is the point. The exit status is 1 if anything but rows or one of the package's errors came out, or a case
 took more than a minute of CPU.
 
-    python tests/bomb_table.py                           all of it, about ten minutes
-    python tests/bomb_table.py --bombs list-run,dicts --routes full,cat
+    python tests/programs/bomb_table.py                           all of it, about ten minutes
+    python tests/programs/bomb_table.py --bombs list-run,dicts --routes full,cat
 """
 
 import argparse
@@ -18,11 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# ruff: noqa: E402 - what follows comes before the imports
 # Threads of numpy's linear algebra reserve address space for nothing.
 # So does the allocator that pyarrow prefers: a gigabyte.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", ARROW_DEFAULT_MEMORY_POOL="system")
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import warnings
 

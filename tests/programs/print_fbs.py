@@ -2,7 +2,7 @@
 
 Strategy
 --------
-``python tests/print_fbs.py format/`` writes the files of `tables.FILES` into a directory; the
+``python tests/programs/print_fbs.py format/`` writes the files of `tables.FILES` into a directory; the
 repository has them, so that people, ``flatc`` and other languages can read the declarations of the codec. Each file
 is a function of the declarations alone.
 """
@@ -10,9 +10,12 @@ is a function of the declarations alone.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 from spark_arrow_ipc.ipc.flatbuf import idl, tables
 

@@ -1,6 +1,6 @@
 """Print the data files of a table's snapshot by its log, with pyarrow and nothing of this project.
 
-    python tests/read_log.py TABLE [NUMBER]
+    python tests/oracles/read_log.py TABLE [NUMBER]
 
 Each line has a path, its size in bytes and its rows. Files of other programs, which the log does not know, are not shown.
 """

@@ -1,6 +1,6 @@
 """Spark's methods of reading and writing, and what each does here: the record spark_methods.md, and docs/methods.md from it.
 
-``python tests/spark_methods.py`` calls them in a classic session and writes both. The tests call them in a classic
+``python tests/programs/spark_methods.py`` calls them in a classic session and writes both. The tests call them in a classic
 session (tests/spark/test_spark_methods.py) and under Spark Connect, where they do the same.
 """
 
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 import arrow_files
 import mistakes
 import pyarrow as pa
@@ -21,7 +23,7 @@ import pyspark
 from pyspark.sql import functions as f
 
 RECORD = Path(__file__).with_suffix(".md")
-PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 BEGIN, END = "<!-- begin methods -->\n", "<!-- end methods -->"
 
 TABLE = pa.table({"carrier": ["UA", "AA"], "delay": pa.array([1, 2], pa.int64())})
@@ -319,7 +321,7 @@ def record_of(told):
     head = [
         "# Spark's methods, in full",
         "",
-        "`python tests/spark_methods.py` writes this table, and `docs/methods.md` from it.",
+        "`python tests/programs/spark_methods.py` writes this table, and `docs/methods.md` from it.",
         "",
     ]
     rows = [

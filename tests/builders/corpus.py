@@ -4,7 +4,7 @@ The corpus is a directory with a MANIFEST.tsv (path, size, sha256, format, expec
 ARROW_IPC_CORPUS names it. `expect` is `ok` (must decode to the right values), `error` (must be refused with an
 ArrowIpcError) or `either` (readers disagree for cause: a sound decode or an ArrowIpcError).
 
-    ARROW_IPC_CORPUS=... python tests/corpus.py
+    ARROW_IPC_CORPUS=... python tests/builders/corpus.py
 
 prints the counts, and every file that did not do as it should.
 """
@@ -18,6 +18,8 @@ import time
 from collections import Counter
 from functools import cache
 from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import integration_json
 

@@ -1,8 +1,8 @@
 """Break lines of the package one by one, and count the breakages that its tests catch.
 
-    python tests/mutation_score.py --count 200                   the work tree
-    python tests/mutation_score.py --count 200 --commit 94f2e82  a commit, by its own tests
-    python tests/mutation_score.py --show 17                     one breakage
+    python tests/programs/mutation_score.py --count 200                   the work tree
+    python tests/programs/mutation_score.py --count 200 --commit 94f2e82  a commit, by its own tests
+    python tests/programs/mutation_score.py --show 17                     one breakage
 
 A breakage is its number: it chooses a place in the package and what becomes of it, by a fixed seed. A comparison, `and`,
 `not`, a number, True or an operator of arithmetic is turned into its neighbour, a result into None, an error or a call for its
@@ -22,7 +22,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = "spark_arrow_ipc"
 SEED = 20261126
 MOST_SECONDS = 300

@@ -69,7 +69,7 @@ def _make(installed, home):
     new = quick_jvm.CLASSES.with_suffix(".new")
     environment = os.environ | {
         "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_SUBMIT_ARGS":
+        "PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_SUBMIT_ARGS":
         f"--driver-java-options '{quick_jvm.PLAIN} -XX:ArchiveClassesAtExit={new} {quick_jvm.SILENT}' pyspark-shell",
     }  # fmt: skip
     with (home / "log.new").open("wb") as log:

@@ -13,7 +13,7 @@ def _version():
         return "none"
 
 
-HOME = Path(__file__).parents[1] / "build" / f"spark-{_version()}-{sys.implementation.cache_tag}"
+HOME = Path(__file__).parents[2] / "build" / f"spark-{_version()}-{sys.implementation.cache_tag}"
 """Where `quick_spark` makes a Spark home for the PySpark and the Python that run."""
 
 CLASSES = HOME / "classes.jsa"

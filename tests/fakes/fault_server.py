@@ -13,7 +13,7 @@ It lives in a thread and starts in milliseconds::
 
 As a program it serves the files of a directory, slowly, and prints its URL; ``GET /-/counts`` says what was asked::
 
-    python tests/fault_server.py --files DIRECTORY --latency-ms 30 --nbytes-per-second 90e6
+    python tests/fakes/fault_server.py --files DIRECTORY --latency-ms 30 --nbytes-per-second 90e6
 """
 
 import argparse

@@ -3,7 +3,7 @@
 Each case writes a random file with statistics as a write of Spark does, changes it in one of many ways that keep the
 footer's metadata, and asks random predicates. The oracle is pyarrow, which knows nothing of statistics.
 
-    python tests/rewrite_cases.py --cases 200 --seed 1
+    python tests/programs/rewrite_cases.py --cases 200 --seed 1
 """
 
 import argparse
@@ -14,6 +14,8 @@ import tempfile
 import warnings
 from collections import Counter
 from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The Spark suite on each PySpark that the package supports, in environments of its own under build/matrix.
-#     tests/matrix.sh [first | PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]      (-- -m exhaustive for those that start clusters)
+#     tests/programs/matrix.sh [first | PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]      (-- -m exhaustive for those that start clusters)
 # A PySpark is a minor version, of which the newest release runs, or a release. Without pairs, it runs those below; `first`
 # is the first release of each minor version. Ends with status 1 when the suite of one failed or its Python is not there.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 pairs=()
 while (($#)) && [[ "$1" != -- ]]; do

@@ -1,7 +1,7 @@
 """The commonest mistakes, and what the screen shows of each: the tables of ``mistakes.md`` and of docs/mistakes.md.
 
 Each is made in a batch and, where streams have it too, in a stream, without ``.schema(...)`` and with it.
-``python tests/mistakes.py`` makes them in a classic session and writes the tables; with ``--connect``, under Spark
+``python tests/programs/mistakes.py`` makes them in a classic session and writes the tables; with ``--connect``, under Spark
 Connect, where there is one more. The tests make them in a classic
 session (tests/spark/test_mistakes.py) and under Spark Connect (tests/spark/test_connect.py).
 """
@@ -14,13 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 import arrow_files
 import pyarrow as pa
 import pyarrow.parquet
 import pyspark
 
 RECORD = Path(__file__).with_suffix(".md")
-PAGE = Path(__file__).parents[1] / "docs" / "mistakes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 BEGIN, END = "<!-- begin mistakes -->\n", "<!-- end mistakes -->"
 
 MOST_CHARACTERS = 600
@@ -205,7 +207,7 @@ MISTAKES = {
     "the package is not installed": Mistake(
         'format("arrowipc")',
         load("lake", source="arrowipcc"),
-        "`arrowipc doctor`, then [deploy.md](../docs/deploy.md); where `load` works and `save` does not (after Ctrl-C, or in a second "
+        "`arrowipc doctor`, then [deploy.md](../../docs/deploy.md); where `load` works and `save` does not (after Ctrl-C, or in a second "
         "thread): `spark_arrow_ipc.register(spark)`",
     ),
     "a package that it needs is missing": Mistake('format("arrowipc")', without_lz4),
@@ -288,7 +290,7 @@ def check(name, ways, folder):
     made = row(name, ways, folder)
     if not READS_STREAMS or len(ways) < len(MISTAKES[name].ways):
         made = made.rsplit(" | ", 2)[0]  # the record has what streams show beside it
-    assert made in RECORD.read_text(encoding="utf-8"), "python tests/mistakes.py writes the tables"
+    assert made in RECORD.read_text(encoding="utf-8"), "python tests/programs/mistakes.py writes the tables"
 
 
 def table_of(text):
@@ -317,7 +319,7 @@ def refreshed(record, texts, folder):
 def page_of(page, record):
     """Return the page with the mistakes of the record, by the error that the screen shows."""
     by_error = {}
-    for line in table_of(record.replace("](../docs/", "](")):
+    for line in table_of(record.replace("](../../docs/", "](")):
         name, _, text, _, remedy = line.removeprefix("| ").removesuffix(" |").split(" | ")
         error = re.match(r"\[[^]]+\]|\w+", text.removeprefix("spark\\_arrow\\_ipc.errors."))[0]
         by_error.setdefault(error, []).append(f"{name}: {remedy}" if remedy.strip() else name)

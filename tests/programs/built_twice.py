@@ -3,7 +3,7 @@
 The copies of the tree lie in folders of other names, their files have other times, and the builds another umask, time
 zone, language and order of sets; the wheel is made from the source distribution, as an installer makes it::
 
-    python tests/built_twice.py [--against dist] [--into DIRECTORY]
+    python tests/programs/built_twice.py [--against dist] [--into DIRECTORY]
 
 Times inside are those of ``SOURCE_DATE_EPOCH``, or else of the last commit. Ends with status 1, and names the members
 that differ, where two builds do, or one differs from those of ``--against``. Needs hatchling, and no network.
@@ -20,7 +20,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 UNPACKED = {".zip", ".whl"}
 SURROUNDINGS = [
     {"umask": 0o022, "time": 1_000_000_000, "TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "1"},

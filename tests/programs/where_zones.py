@@ -5,7 +5,7 @@ each change of the zone's offset since 1850 (by either table, with a second befo
 rows around the instants that they may mean. Each comparison has to keep the rows that Spark keeps, alone and by the
 bounds of each row; only literals of which `time_zones.is_certain` is false are refused, and all of them are.
 
-The long run, ten minutes: ``python tests/where_zones.py`` (needs a JVM; ``--zones N`` for every N-th zone alone). It
+The long run, ten minutes: ``python tests/programs/where_zones.py`` (needs a JVM; ``--zones N`` for every N-th zone alone). It
 prints what was covered and fails where an answer differs.
 """
 
@@ -15,7 +15,10 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
+
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import pyarrow as pa
 

@@ -1,9 +1,9 @@
 """Count what there is to read in the package: lines by kind, modules, imports, long signatures, and words that stop a reader.
 
-    python tests/house_counts.py                    the work tree
-    python tests/house_counts.py 7c2a5b5 HEAD       commits beside each other
-    python tests/house_counts.py --parts            code lines of each part of the work tree as well
-    python tests/house_counts.py --sample 20 --seed 20261128   functions by a fixed seed, with their docstrings
+    python tests/programs/house_counts.py                    the work tree
+    python tests/programs/house_counts.py 7c2a5b5 HEAD       commits beside each other
+    python tests/programs/house_counts.py --parts            code lines of each part of the work tree as well
+    python tests/programs/house_counts.py --sample 20 --seed 20261128   functions by a fixed seed, with their docstrings
 
 A line of code is one that has a token that is neither a comment nor a docstring; a docstring's lines are all from its
 first quotes to its last; a comment at the line is any comment but `type:`, `noqa`, `fmt:` and section rules (`# ----`).
@@ -26,7 +26,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = "spark_arrow_ipc"
 READERS = r"\b(?:FileReader|StreamReader|ServedReader|DissociatedReader|FollowReader|ConcatenatedStreams|BatchReader|BlockReader)\b"
 MOST_PARAMETERS = 6

@@ -1,6 +1,6 @@
 """Run the core of the tests of reads and writes on Sail, an engine that takes Spark's clients; print what works.
 
-`pip install 'pysail==0.7.*' 'pyspark[connect]==4.1.*'` in an environment of its own, then `python tests/sail.py`. It runs the
+`pip install 'pysail==0.7.*' 'pyspark[connect]==4.1.*'` in an environment of its own, then `python tests/programs/sail.py`. It runs the
 tests of `MODULES` that ask for a session, and ends with an error where one fails for a reason that is not in `REASONS`, or
 more of them for one than it says: Sail answers otherwise than Spark in places, and this package does not promise them there.
 """
@@ -12,9 +12,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
+
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 MODULES = (
     "spark/test_smoke.py",
     "spark/test_sql_commands.py",
