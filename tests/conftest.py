@@ -22,6 +22,7 @@ of cases, each unlike the others, is marked `one_in(n, "exhaustive")`: all are t
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import sys
 import time
@@ -59,6 +60,12 @@ MOST_CPU_SECONDS = float(os.environ.get("TESTS_CPU_SECONDS", "260"))
 CPU_SECONDS = pytest.StashKey[float]()
 """What a run of the default tiers has taken, in xdist's workers that have ended."""
 
+SLOWNESS = pytest.StashKey[list[float]]()
+"""How slow the machine was during the run, as its workers have seen it."""
+
+SLOWNESS_INTERVAL = 1000
+"""Tests between two looks at the machine. Other programs on its cores make all CPU time longer, but not after the run."""
+
 CPU_SENTENCE = pytest.StashKey[str]()
 """Says what a run of the default tiers took, and what to do where that is too much."""
 
@@ -72,7 +79,7 @@ def pytest_cmdline_main(config):
     if not config.option.markexpr:
         config.option.markexpr = DEFAULT_TIERS if is_complete else f"{DEFAULT_TIERS} or slow"
     if is_complete and not is_worker and config.option.markexpr == DEFAULT_TIERS:
-        config.stash[CPU_SECONDS] = 0.0
+        config.stash[CPU_SECONDS], config.stash[SLOWNESS] = 0.0, []
     elif is_complete and not is_worker:  # one session does not repay it
         quick_spark.make()
     quick_spark.use()
@@ -120,11 +127,13 @@ def pytest_sessionfinish(session):
     config = session.config
     if hasattr(config, "workeroutput"):
         config.workeroutput["cpu_seconds"] = cpu_time.of_processes()
+        config.workeroutput["slowness"] = slowness_meanwhile
     elif CPU_SECONDS in config.stash and not config.getoption("cov_source", None):
         took = config.stash[CPU_SECONDS] + (
             time.process_time() if config.option.numprocesses else cpu_time.of_processes()
         )
-        excess = cpu_time.excess_over(MOST_CPU_SECONDS, took)
+        slow = [*config.stash[SLOWNESS], *slowness_meanwhile]
+        excess = cpu_time.excess_over(MOST_CPU_SECONDS, took, sum(slow) / len(slow) if slow else None)
         config.stash[CPU_SENTENCE] = f"The quick and smoke tests took {excess or f'{took:.0f} s of CPU time'}."
         if excess:
             config.stash[CPU_SENTENCE] += " Mark tests as slow, or make them faster."
@@ -136,6 +145,17 @@ def pytest_testnodedown(node):
     """Add the CPU time of a worker of xdist's."""
     if CPU_SECONDS in node.config.stash:
         node.config.stash[CPU_SECONDS] += getattr(node, "workeroutput", {}).get("cpu_seconds", 0.0)
+        node.config.stash[SLOWNESS] += getattr(node, "workeroutput", {}).get("slowness", [])
+
+
+slowness_meanwhile = []
+tests_so_far = itertools.count(1)
+
+
+def pytest_runtest_logfinish():
+    """Look from time to time how slow the machine is."""
+    if next(tests_so_far) % SLOWNESS_INTERVAL == 0:
+        slowness_meanwhile.append(cpu_time.slowness())
 
 
 def pytest_terminal_summary(terminalreporter, config):

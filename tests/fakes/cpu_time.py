@@ -16,11 +16,14 @@ def at_most(seconds):
     assert excess is None, excess
 
 
-def excess_over(seconds, took):
-    """Return None where `took` is at most these seconds, or more on a slower machine; otherwise a sentence."""
+def excess_over(seconds, took, slow=None):
+    """Return None where `took` is at most these seconds, or more on a slower machine; otherwise a sentence.
+
+    `slow` is how many times slower the machine was meanwhile, by default how slow it is now.
+    """
     if took <= seconds:
         return None
-    allowed = seconds * slowness()
+    allowed = seconds * (slowness() if slow is None else slow)
     return None if took <= allowed else f"{took:.1f} s of CPU time, of at most {allowed:.1f} here"
 
 
