@@ -1,4 +1,4 @@
-"""Batches of Spark's as ours, and small ones joined. Types and arrays cross in `arrow.pyarrow_bridge`."""
+"""Batches of Spark's as ours, and small ones join_batches. Types and arrays cross in `arrow.pyarrow_bridge`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
     "PyArrowSchema",
     "batch_from_pyarrow",
     "buffers_of",
+    "copy_to_arrow_memory",
     "field_to_pyarrow",
     "from_pyarrow",
-    "joined",
-    "owned",
+    "join_batches",
     "schema_from_pyarrow",
     "to_pyarrow",
     "type_from_pyarrow",
@@ -55,7 +55,7 @@ def batch_from_pyarrow(batch: pa.RecordBatch) -> RecordBatch:
     return RecordBatch(schema, tuple(map(from_pyarrow, batch.columns)), batch.num_rows)
 
 
-def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:
+def join_batches(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:
     """Join small batches of one schema into batches of `rows` rows or about `nbytes` bytes.
 
     Only the last batch, and one that reaches `nbytes` first, has fewer rows.
@@ -77,7 +77,7 @@ def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterato
         yield from _as_one(held)
 
 
-def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+def copy_to_arrow_memory(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a copy of a record batch in memory of pyarrow's own, of which nothing belongs to Python."""
     copied: pa.RecordBatch = batch.copy_to(pa.default_cpu_memory_manager())
     return copied

@@ -74,10 +74,10 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
-        found = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
+        inferred = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
         tune_worker()
         self._is_inferred = True  # Spark pickles the source after this call
-        return found
+        return inferred
 
     def streamReader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; it raises what is wrong, since Spark shows no error that this raises."""
@@ -170,9 +170,9 @@ def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockR
         from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
         return ArrowIpcBatchReader
-    from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
+    from spark_arrow_ipc.spark.read.remote import ArrowIpcRemoteReader
 
-    return ArrowIpcServedReader
+    return ArrowIpcRemoteReader
 
 
 def schema_of(options: ReadOptions) -> s.StructType:
@@ -181,7 +181,7 @@ def schema_of(options: ReadOptions) -> s.StructType:
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError, OSError
-        As `read_spark_schema`, and for tables of servers `ArrowIpcServedReader.spark_schema`.
+        As `read_spark_schema`, and for tables of servers `ArrowIpcRemoteReader.spark_schema`.
     """
     # Without the readers, and so without pyarrow: the first query of a session shows its columns sooner.
     if options.metadata_only:
@@ -189,9 +189,9 @@ def schema_of(options: ReadOptions) -> s.StructType:
 
         return BLOCK_SCHEMA
     if options.reads_servers:
-        from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
+        from spark_arrow_ipc.spark.read.remote import ArrowIpcRemoteReader
 
-        return ArrowIpcServedReader.spark_schema(options)
+        return ArrowIpcRemoteReader.spark_schema(options)
     from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 
     return read_spark_schema(options)

@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc.spark import interrupt
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.redaction import hide_secrets
-from spark_arrow_ipc.spark.session_settings import give_functions_rows_where_columns_hang, set_unless_chosen
+from spark_arrow_ipc.spark.session_settings import avoid_hang_of_columnar_functions, unlimit_batch_bytes
 
 SETTING: Final = "spark.arrowipc.pushDown"
 """The setting of a session, or of its configuration, that turns push-down off by the value ``false``."""
@@ -89,7 +89,7 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     # It makes the session the active one of the thread in which the JVM answers this one, as nothing else that is public does.
     # After Ctrl-C, and in another thread of Python's, that is a new thread, in which Spark finds no Python source to write to.
     spark.createDataFrame([], "a int")
-    set_unless_chosen(spark)
+    unlimit_batch_bytes(spark)
     hide_secrets(spark)
     try:
         # Without a path the source always raises, so nothing is read.
@@ -133,16 +133,16 @@ def push_down(spark: SparkSession) -> bool:
         classes are not those that the rule was written for. Queries then read as they do without it.
     """
     if is_connect(spark):
-        return _refused("Spark Connect has no access to the optimizer; give the options columns and where")
+        return _refuse("Spark Connect has no access to the optimizer; give the options columns and where")
     return _enable_or_say_why(spark)
 
 
 def _enable_or_say_why(spark: SparkSession) -> bool:
-    give_functions_rows_where_columns_hang(spark)
+    avoid_hang_of_columnar_functions(spark)
     try:
         return _enable(spark)
     except Exception as error:  # noqa: BLE001 - whatever an unknown Spark answers
-        return _refused(f"this Spark ({spark.version}) is not one that it knows: {_first_line(error)}")
+        return _refuse(f"this Spark ({spark.version}) is not one that it knows: {_first_line(error)}")
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -162,7 +162,7 @@ def _enable(spark: SparkSession) -> bool:
         return True
     jvm = context._jvm
     assert jvm is not None
-    codes = _compiled(jvm, context._gateway)
+    codes = _compile_classes(jvm, context._gateway)
     jar = _jar(codes)
     for path in (jar.parent, jar):  # the JVM deletes the last one first
         jvm.java.io.File(str(path)).deleteOnExit()
@@ -184,7 +184,7 @@ def _rules(session: Any) -> list[Any]:
     return [rules.apply(i) for i in range(rules.length())]
 
 
-def _compiled(jvm: Any, gateway: Any) -> Any:
+def _compile_classes(jvm: Any, gateway: Any) -> Any:
     """Return a Java map of the compiled classes of the folder ``java``, by the paths of their files in a jar."""
     janino, resources = jvm.org.codehaus.janino, jvm.org.codehaus.commons.compiler.util.resource
     texts = java_sources()
@@ -221,7 +221,7 @@ def _jar(codes: Any) -> Path:
     return path
 
 
-def _refused(why: str) -> bool:
+def _refuse(why: str) -> bool:
     _LOG.warning("push-down is off: %s", why)
     return False
 

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.spark.bridge import PyArrowBatch, PyArrowSchema, owned, schema_from_pyarrow
+from spark_arrow_ipc.spark.bridge import PyArrowBatch, PyArrowSchema, copy_to_arrow_memory, schema_from_pyarrow
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import Times
 from spark_arrow_ipc.spark.types import field_metadata
@@ -47,7 +47,7 @@ class SailReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not type
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition. Costs one copy of each."""
-        for batch in map(owned, self._reader.read(partition)):
+        for batch in map(copy_to_arrow_memory, self._reader.read(partition)):
             # The items of lists have another name where a person gives the schema, and Sail takes no other.
             yield batch if batch.schema.equals(self._schema, check_metadata=True) else batch.cast(self._schema)
 

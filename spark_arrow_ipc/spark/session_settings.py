@@ -27,7 +27,7 @@ _ANSI_DEFAULT: Final = "SPARK_ANSI_SQL_MODE"
 """The variable of the JVM's environment that decides the default of `ANSI`."""
 
 
-def given(name: str) -> str | None:
+def read_setting(name: str) -> str | None:
     """Return the value of a setting that the session has set, in a task; None for all others."""
     context = TaskContext.get()
     value: str | None = None if context is None else context.getLocalProperty(name)
@@ -37,7 +37,7 @@ def given(name: str) -> str | None:
 def value_of(name: str, defaults: Mapping[str, str]) -> str | None:
     """Return the value of a setting in a task; None if it cannot be known. Outside of tasks there are defaults alone."""
     context = TaskContext.get()
-    value = given(name)
+    value = read_setting(name)
     if value is None and (context is None or context.getLocalProperty(_QUERY) is not None):
         return defaults.get(name, SETTINGS[name].default)
     return value
@@ -112,7 +112,7 @@ def _warn() -> None:
     )
 
 
-def set_unless_chosen(spark: SparkSession) -> None:
+def unlimit_batch_bytes(spark: SparkSession) -> None:
     """Set the greatest value in a session that has none of its own."""
     if spark.conf.get(MAX_BYTES_PER_BATCH, None) is None:
         spark.conf.set(MAX_BYTES_PER_BATCH, UNLIMITED)
@@ -123,7 +123,7 @@ _HANGS: Final = "4.2.0"
 """The release in which a UDF that takes columns waits for ever (SPARK-58241); 4.1 has no such setting, 4.2.1 is right."""
 
 
-def give_functions_rows_where_columns_hang(spark: SparkSession) -> None:
+def avoid_hang_of_columnar_functions(spark: SparkSession) -> None:
     """Turn columns for Python functions off in a session that would hang, if it has no value of its own."""
     if spark.version.startswith(_HANGS) and spark.conf.get(_COLUMNAR_INPUT, None) is None:
         spark.conf.set(_COLUMNAR_INPUT, "false")

@@ -36,21 +36,21 @@ _BY_VALUE: Final = {"+": Context.add, "-": Context.subtract, "*": Context.multip
 _SIGNS: Final = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
 
-def aggregated_reader(
-    request: Mapping[str, Any], asked: s.StructType, output: s.StructType, options: ReadOptions
+def compile_aggregates(
+    request: Mapping[str, Any], requested: s.StructType, output: s.StructType, options: ReadOptions
 ) -> Callable[[Callable[..., Iterator[PyArrowBatch]]], Iterator[PyArrowBatch]]:
-    """Return a function that reads rows of the columns `asked` and yields partial rows in the schema `output`.
+    """Return a function that reads rows of the columns `requested` and yields partial rows in the schema `output`.
 
     Record batches of which headers and statistics say all are not decoded.
     """
     schema = pyarrow_schema(output)
     keys = tuple(request["keys"])
     computed = [part["expression"] for part in request["parts"] if "expression" in part]
-    places = iter(range(len(asked.fields), len(asked.fields) + len(computed)))
+    positions = iter(range(len(requested.fields), len(requested.fields) + len(computed)))
     parts = tuple(
         Part(
             part["function"],
-            next(places) if "expression" in part else part.get("column"),
+            next(positions) if "expression" in part else part.get("column"),
             schema.field(len(keys) + i).type if part["function"] == "sum" else None,
         )
         for i, part in enumerate(request["parts"])
@@ -60,7 +60,7 @@ def aggregated_reader(
     zero = {f"a{i}": 0 if part.function.startswith("count") else None for i, part in enumerate(parts)}
 
     def read(read_rows: Callable[..., Iterator[PyArrowBatch]]) -> Iterator[PyArrowBatch]:
-        answers = BlockAnswers(partials, asked, options, _ZONE)
+        answers = BlockAnswers(partials, requested, options, _ZONE)
         is_empty = not keys
         rows = with_computed(read_rows(answers=answers), computed, types) if computed else read_rows(answers=answers)
         for batch in partials(rows, answers.take):

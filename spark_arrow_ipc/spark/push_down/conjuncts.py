@@ -31,28 +31,32 @@ Node: TypeAlias = Mapping[str, Any]
 """A condition as the rule writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
 
 
-def narrowed_selection(
-    whole: RowSelection | None, frame: s.StructType, own: s.StructType, added: Sequence[str], conjuncts: Sequence[Node]
+def narrow_selection(
+    selection: RowSelection | None,
+    frame: s.StructType,
+    data_columns: s.StructType,
+    added: Sequence[str],
+    conjuncts: Sequence[Node],
 ) -> RowSelection | None:
-    """Return the selection of a task that reads the columns `own` of a `frame`, both without metadata columns.
+    """Return the selection of a task that reads the frame_columns `data_columns` of a `frame`, both without metadata frame_columns.
 
-    `whole` is that of the option `where`, bound for the whole frame, and `added` are the names of metadata columns that
+    `selection` is that of the option `where`, bound for the selection frame, and `added` are the names of metadata frame_columns that
     conditions may use.
     """
-    places = _Places(own)
+    columns = _Columns(data_columns)
     required: list[BoundPredicate] = []
     hints: list[BoundPredicate] = []
     metadata: list[str] = []
-    if whole is not None:
+    if selection is not None:
         # In the session of the task, so that nothing has to be bound again.
-        whole = whole.in_session()
-        required.append(whole.bound)
-        metadata += whole.metadata
-        columns = [*frame.fields, *whole.extra]
-        for position in whole.positions.values():
-            places.add(columns[position])
-    # Below an aggregate that tasks compute, Spark does not request the columns of the filter, so they come from the frame.
-    fields = {field.name: field for field in [*frame.fields, *own.fields, *places.extra]}
+        selection = selection.in_session()
+        required.append(selection.bound)
+        metadata += selection.metadata
+        frame_columns = [*frame.fields, *selection.extra]
+        for position in selection.positions.values():
+            columns.add(frame_columns[position])
+    # Below an aggregate that tasks compute, Spark does not request the frame_columns of the filter, so they come from the frame.
+    fields = {field.name: field for field in [*frame.fields, *data_columns.fields, *columns.extra]}
     fields |= {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in added}
     bindable = predicate_fields(s.StructType(list(fields.values())))
     for node in conjuncts:
@@ -64,36 +68,36 @@ def narrowed_selection(
         metadata += [name for name in names if name in added]
         for name in names:
             if name not in added:
-                places.add(fields[name])
+                columns.add(fields[name])
     if not required and not hints:
         return None
     return RowSelection(
         _all([*required, *hints]),
-        tuple(places.extra),
-        places.positions,
+        tuple(columns.extra),
+        columns.positions,
         tuple(dict.fromkeys(metadata)),
         required=_all(required) if hints else None,
     )
 
 
-class _Places:
+class _Columns:
     """The positions of the columns of predicates: among those that Spark asked for, or behind them.
 
     A struct of which fewer fields were asked for is read once more, whole.
     """
 
-    def __init__(self, own: s.StructType) -> None:
-        self._own = own.fields
+    def __init__(self, data_columns: s.StructType) -> None:
+        self._data_columns = data_columns.fields
         self.extra: list[s.StructField] = []
         self.positions: dict[str, int] = {}
 
     def add(self, field: s.StructField) -> None:
         if field.name in self.positions:
             return
-        if field in self._own:
-            self.positions[field.name] = self._own.index(field)
+        if field in self._data_columns:
+            self.positions[field.name] = self._data_columns.index(field)
         else:
-            self.positions[field.name] = len(self._own) + len(self.extra)
+            self.positions[field.name] = len(self._data_columns) + len(self.extra)
             self.extra.append(field)
 
 

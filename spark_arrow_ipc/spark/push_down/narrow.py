@@ -46,19 +46,19 @@ def command(
     if isinstance(reader, ArrowIpcBatchReader):
         reader = reader.decoding(frame)
 
-    aggregated = None
+    aggregate = None
     if "aggregates" in parsed:
-        from spark_arrow_ipc.spark.push_down.aggregates import aggregated_reader  # few scans have any
+        from spark_arrow_ipc.spark.push_down.aggregates import compile_aggregates  # few scans have any
 
         output = s.StructType.fromJson(parse_json(parsed["output"]))
-        aggregated = aggregated_reader(parsed["aggregates"], schema, output, options)
+        aggregate = compile_aggregates(parsed["aggregates"], schema, output, options)
 
     def read(batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
         # One batch of one row: the pickled partition.
         for batch in batches:
             partition = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - as above
             read_rows = partial(_read, reader, partition, frame, parsed["conjuncts"])
-            yield from read_rows() if aggregated is None else aggregated(read_rows)
+            yield from read_rows() if aggregate is None else aggregate(read_rows)
 
     return (lambda batches: _limit(read(batches), parsed.get("limit"))), schema
 
@@ -79,7 +79,7 @@ class Filtered(InputPartition):  # type: ignore[misc]  # PySpark is not typed fo
     conjuncts: Sequence[Node]
 
 
-def filtered(partition: bytes, conjuncts: str) -> Filtered:
+def add_conjuncts(partition: bytes, conjuncts: str) -> Filtered:
     """Return a partition with more conditions."""
     return Filtered(pickle.loads(partition), parse_json(conjuncts))  # noqa: S301 - as above
 
@@ -91,7 +91,7 @@ class Combined(InputPartition):  # type: ignore[misc]  # as above
     partitions: tuple[InputPartition | None, ...]
 
 
-def combined(pickles: bytes, number: str) -> Combined:
+def combine_partitions(pickles: bytes, number: str) -> Combined:
     """Return as many partitions, whose pickles stand one behind the other, as one."""
     stream = BytesIO(pickles)
     return Combined(tuple(pickle.load(stream) for _ in range(int(number))))  # noqa: S301 - as above
@@ -129,11 +129,11 @@ def _read(
         and not isinstance(partition, SessionCheck)
         and (conjuncts or partition.selection is not None)
     ):
-        from spark_arrow_ipc.spark.push_down.conjuncts import narrowed_selection  # few reads need predicates
+        from spark_arrow_ipc.spark.push_down.conjuncts import narrow_selection  # few reads need predicates
 
         added = METADATA_COLUMNS if reader.options.metadata_columns else {}
-        file_columns = ArrowIpcBatchReader(frame, reader.options).own
-        selection = narrowed_selection(partition.selection, file_columns, reader.own, tuple(added), conjuncts)
+        file_columns = ArrowIpcBatchReader(frame, reader.options).data_columns
+        selection = narrow_selection(partition.selection, file_columns, reader.data_columns, tuple(added), conjuncts)
         # Files of other partitions are not opened.
         fields = partition.partition_fields
         ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))

@@ -98,9 +98,9 @@ def select_referenced(
     return select
 
 
-def select_asked(
+def select_columns(
     paths: Sequence[ColumnPath] | None,
-    asked: s.StructType,
+    requested: s.StructType,
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
@@ -112,7 +112,7 @@ def select_asked(
         return select_referenced(
             paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
         )
-    file_fields = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
+    file_fields = [field for field in requested.fields if partition_position(partition_fields, field.name) is None]
     find = partial(
         find_columns,
         absent=-1 if skips_absent else None,
@@ -130,22 +130,22 @@ def select_asked(
 
 def select_needed(
     paths: Sequence[ColumnPath] | None,
-    asked: s.StructType,
+    requested: s.StructType,
     extra: Sequence[s.StructField],
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
     is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
-    """Return a callback that resolves the columns of `select_asked`, then `extra`."""
-    select_requested = select_asked(
-        paths, asked, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
+    """Return a callback that resolves the columns of `select_columns`, then `extra`."""
+    select_requested = select_columns(
+        paths, requested, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
     )
     if not extra:
         return select_requested
     from spark_arrow_ipc.dataset.predicate.expressions import WHERE  # plain reads start faster without it
 
-    others = select_asked(
+    others = select_columns(
         None,
         s.StructType(list(extra)),
         partition_fields,
@@ -156,7 +156,7 @@ def select_needed(
     return lambda schema: [*select_requested(schema), *others(schema)]
 
 
-def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
+def warn_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
     """Return a callback that selects as another one, and warns once of columns that are not among the `names` of a read."""
     read = {name.casefold() for name in names}
     pending = True
@@ -288,7 +288,7 @@ def metadata_schema(names: Iterable[str] = METADATA_COLUMNS) -> s.StructType:
     return s.StructType([s.StructField(name, METADATA_COLUMNS[name].type) for name in names])
 
 
-def hidden_columns(names: Sequence[str], added: Sequence[str]) -> list[str]:
+def list_hidden_columns(names: Sequence[str], added: Sequence[str]) -> list[str]:
     """Return those of the columns `names` of `where` that are not among the ones for Spark, in any case."""
     return [name for name in names if name not in set(map(str.lower, added))]
 

@@ -78,7 +78,7 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
     return partitioning
 
 
-def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
+def cast_partition_columns(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
     """Cast the partition columns to the types of a schema."""
     types = {field.name: arrow_field(field.name, field.dataType, {}, field.name).type for field in schema.fields}
     names = {field.name.lower() for field in partitioning.fields}
@@ -155,7 +155,9 @@ def schema_for_spark(
         merged = s.StructType(list(merge_fields(of_files.fields, of_paths.fields)))
     else:
         with error_context(path=schemas[0][0] if len(schemas) == 1 else None, asked_by=COLUMNS):
-            merged = _chosen(options.columns, of_files, of_paths, [schema for _, schema in schemas], partitioning)
+            merged = _choose_columns(
+                options.columns, of_files, of_paths, [schema for _, schema in schemas], partitioning
+            )
     if not options.metadata_columns:
         return merged
     check_clash(merged.names)
@@ -169,9 +171,9 @@ def _unite(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, op
         absent = options.merge_schema or len(schemas) > 1
         select = select_referenced(options.columns, partitioning.fields, skips_absent=absent)
     mapped: dict[Schema, tuple[str, s.StructType]] = {}
-    for path, whole in schemas:
+    for path, full_schema in schemas:
         with error_context(path=path):
-            schema = whole if select is None else project(whole, select)
+            schema = full_schema if select is None else project(full_schema, select)
             if schema not in mapped:
                 mapped[schema] = path, spark_schema(schema, options)
     distinct = list(mapped.values())
@@ -182,7 +184,7 @@ def _instant(value: str | None, time_zone: str | None) -> int | None:
     return None if value is None else parse_modified(value, time_zone)
 
 
-def _chosen(
+def _choose_columns(
     columns: Sequence[ColumnPath],
     spark_schema: s.StructType,
     of_paths: s.StructType,
@@ -235,27 +237,27 @@ _NO_FILES = Partitioning((), ())
 
 def explain_mismatch(
     error: SchemaMismatchError,
-    found: Schema,
-    own: s.StructType,
+    actual: Schema,
+    columns: s.StructType,
     extra: Sequence[s.StructField],
     *,
     newest: DataFile | None,
     options: ReadOptions,
 ) -> None:
     """Add to an error of a file's types where the expected ones are from."""
-    column = _column_of(error, [*own.fields, *extra])
+    column = _column_of(error, [*columns.fields, *extra])
     if column is None:
         return
-    error.asked_by = SCHEMA if column in own.fields else WHERE
+    error.asked_by = SCHEMA if column in columns.fields else WHERE
     if newest is None or error.expected is None:
         return
-    columns = tuple(_paths(column.dataType, (column.name,)))
-    alone = replace(options, columns=columns, merge_schema=False, metadata_columns=False)
+    paths = tuple(_paths(column.dataType, (column.name,)))
+    alone = replace(options, columns=paths, merge_schema=False, metadata_columns=False)
     with suppress(ArrowIpcError, OSError):  # the error is told without
         origin = schema_of_file(newest, alone)
         if origin.fields[0].dataType == column.dataType:
             error.asked_by = f"{error.asked_by}, as in the newest file {newest.path}"
-            error.found = f"{error.found}; {_way_out(origin, schema_for_spark([('', found)], _NO_FILES, alone))}"
+            error.found = f"{error.found}; {_way_out(origin, schema_for_spark([('', actual)], _NO_FILES, alone))}"
 
 
 def _column_of(error: SchemaMismatchError, needed: Sequence[s.StructField]) -> s.StructField | None:

@@ -21,7 +21,7 @@ from spark_arrow_ipc.errors import OptionError, SchemaMismatchError, error_conte
 from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.read.columns import select_needed
-from spark_arrow_ipc.spark.read.dataset_schema import typed
+from spark_arrow_ipc.spark.read.dataset_schema import cast_partition_columns
 
 _SENSITIVE: Final = (False, True)
 """A planner does not know which of them the session is: a file that fits in either is left to the tasks."""
@@ -31,7 +31,7 @@ _SENSITIVE: Final = (False, True)
 class FileCheck:
     """Raises what tasks would raise of a file, apart from damage in the bodies of its record batches."""
 
-    own: s.StructType  # the columns of the files and their partitions
+    columns: s.StructType  # the columns of the files and their partitions
     options: ReadOptions
 
     def __call__(self, file: DataFile, root: str) -> None:
@@ -66,14 +66,14 @@ class FileCheck:
     def _partitioning(self, file: DataFile, root: str) -> Partitioning:
         if self.options.recursive_file_lookup:
             return Partitioning((), (file,))
-        partitioning = partition_by_directory([file], [root], infer=False, time_zone=self.options.time_zone)
-        return typed(partitioning, self.own)
+        partitioning = partition_known([file], [root], infer=False, time_zone=self.options.time_zone)
+        return cast_partition_columns(partitioning, self.columns)
 
     def _check_conversion(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
         options, fields = self.options, partitioning.fields
         select = select_needed(
             options.column_paths,
-            self.own,
+            self.columns,
             (),
             fields,
             skips_absent=options.fills_missing,
@@ -82,11 +82,11 @@ class FileCheck:
         projected = project(schema, select)
         if fields:
             projected = PartitionColumns(projected, fields, partitioning.files[0].partition).schema
-        compile_converter(projected, self.own, replace(options, where=None))
+        compile_conform(projected, self.columns, replace(options, where=None))
 
 
 def bad_files_of(
-    options: ReadOptions, stream: StreamOptions, own: s.StructType | None, log: SourceLog | None
+    options: ReadOptions, stream: StreamOptions, columns: s.StructType | None, log: SourceLog | None
 ) -> BadFiles | None:
     """Return what passes over the bad files of a stream with a log; None if tasks raise what is wrong with them."""
     policy = stream.on_bad_file
@@ -97,6 +97,6 @@ def bad_files_of(
                 "onBadFile=quarantine notes files in the sourceLog, and there is none; give sourceLog, or skip"
             )
         notes = log.bad_files
-    if policy is OnBadFile.FAIL or own is None:
+    if policy is OnBadFile.FAIL or columns is None:
         return None
-    return BadFiles(policy.value, FileCheck(own, options), notes)
+    return BadFiles(policy.value, FileCheck(columns, options), notes)

@@ -77,10 +77,12 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._schema = schema
         self._options = options
         for field, position in zip(schema.fields, find_columns(BLOCK_SCHEMA.names, schema.names), strict=True):
-            known = BLOCK_SCHEMA.fields[position]
-            if field.dataType != known.dataType:
+            declared = BLOCK_SCHEMA.fields[position]
+            if field.dataType != declared.dataType:
                 raise SchemaMismatchError(
-                    expected=known.dataType.simpleString(), found=field.dataType.simpleString(), field_path=field.name
+                    expected=declared.dataType.simpleString(),
+                    found=field.dataType.simpleString(),
+                    field_path=field.name,
                 )
 
     @short_errors

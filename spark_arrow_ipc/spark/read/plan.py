@@ -32,8 +32,13 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.read.columns import SelectColumns, select_asked, select_referenced
-from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
+from spark_arrow_ipc.spark.read.columns import SelectColumns, select_columns, select_referenced
+from spark_arrow_ipc.spark.read.dataset_schema import (
+    cast_partition_columns,
+    dataset_schema,
+    list_dataset,
+    partition_files,
+)
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
@@ -50,20 +55,20 @@ class PartitionPlan:
     newest: DataFile | None
 
 
-def plan_partitions(own: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
-    """Plan a read of the columns `own`. Lists the paths once, and opens no file twice.
+def plan_partitions(columns: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
+    """Plan a read of the columns `columns`. Lists the paths once, and opens no file twice.
 
-    `decoded` are the columns that tasks decode, by default `own`.
+    `decoded` are the columns that tasks decode, by default `columns`.
     """
     tree = list_dataset(options)
     partitioning = partition_files(tree, options, infer=False)
     infer = options.partition_type_inference
     inferred = partial(partition_files, tree, options, infer=infer)
-    return plan_files(own, options, partitioning, inferred, decoded)
+    return plan_files(columns, options, partitioning, inferred, decoded)
 
 
 def plan_files(
-    own: s.StructType,
+    columns: s.StructType,
     options: ReadOptions,
     partitioning: Partitioning,
     inferred: Callable[[], Partitioning],
@@ -76,18 +81,18 @@ def plan_files(
     extra: Sequence[s.StructField] = ()
     if options.where is not None:
         # Imported late: a read without a predicate is planned sooner without it and pyarrow's kernels.
-        from spark_arrow_ipc.spark.read.where import Where, selected_files
+        from spark_arrow_ipc.spark.read.where import Where, prune_files
 
-        where = Where.parse(options.where, own, metadata=options.metadata_columns)
+        where = Where.parse(options.where, columns, metadata=options.metadata_columns)
     missing = () if where is None else where.missing
-    cache = MetadataCache(_metadata_options(decoded or own, missing, partitioning, options))
+    outlines = Outlines(_outline_options(decoded or columns, missing, partitioning, options))
     if where is not None:
-        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), cache, missing))
-        selection = where.bind(own, extra, options.time_zone)
-    partitioning = typed(partitioning, s.StructType([*own.fields, *extra]))
+        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
+        selection = where.bind(columns, extra, options.time_zone)
+    partitioning = cast_partition_columns(partitioning, s.StructType([*columns.fields, *extra]))
     if selection is not None:
-        partitioning = selected_files(selection, partitioning)
-    check_no_foreign_files(partitioning.files, cache, options.error_policy)
+        partitioning = prune_files(selection, partitioning)
+    check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     splits = split_files(
         partitioning.files,
         _split_options(options),
@@ -95,7 +100,7 @@ def plan_files(
         # Where broken files are skipped, tasks decode what the predicate rules out, too.
         None
         if selection is None or options.error_policy.skips_corrupt
-        else partial(selection.selected_sizes, fields=partitioning.fields),
+        else partial(selection.prune_sizes, fields=partitioning.fields),
         skips_broken=options.error_policy.skips_any,
     )
     return PartitionPlan(splits, partitioning.fields, selection, newest)
@@ -127,10 +132,10 @@ def _columns(
     columns: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> SelectColumns:
     """Return the columns that a task reads, by name: types are not known yet."""
-    asked = select_asked(options.column_paths, columns, partitioning.fields, skips_absent=options.fills_missing)
+    requested = select_columns(options.column_paths, columns, partitioning.fields, skips_absent=options.fills_missing)
     others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing, asked_by=WHERE)
 
     def select(schema: Schema) -> list[ColumnPath]:
-        return [*asked(schema), *others(schema)]
+        return [*requested(schema), *others(schema)]
 
     return select

@@ -30,10 +30,10 @@ from spark_arrow_ipc.spark.read.columns import (
     METADATA_COLUMNS,
     RowsOf,
     SelectColumns,
-    hidden_columns,
+    list_hidden_columns,
     metadata_schema,
     select_needed,
-    warned_of_others,
+    warn_of_others,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ Compiled: TypeAlias = tuple[BatchConverter, Output]
 
 def compile_output(
     schema: s.StructType,
-    own: s.StructType,
+    data_columns: s.StructType,
     added: Sequence[str],
     converted: pa.Schema,
     selection: RowSelection | None,
@@ -59,27 +59,29 @@ def compile_output(
     """Compile the final step: filter rows, add metadata columns, reorder columns."""
     if not added and selection is None:
         return lambda batch, _rows: batch
-    expected = pyarrow_schema(schema)
-    names = [*own.names, *added]
+    expected = expected_arrow_schema(schema)
+    names = [*data_columns.names, *added]
     order = [names.index(name) for name in schema.names]
     makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
-    wide = pa.schema([*list(converted)[: len(own)], *[expected.field(name) for name in added]])
+    wide = pa.schema([*list(conformed)[: len(data_columns)], *[expected.field(name) for name in added]])
     row_filter = None
     if selection is not None:
         # Columns that only the predicate needs follow all columns for Spark.
-        hidden = hidden_columns(selection.metadata, added)
+        hidden = list_hidden_columns(selection.metadata, added)
         makers += [(METADATA_COLUMNS[name], name) for name in hidden]
-        wide = pa.schema([*wide, *list(converted)[len(own) :], *pyarrow_schema(metadata_schema(hidden))])
-        row_filter = selection.row_filter(wide, len(own), added)
+        wide = pa.schema(
+            [*wide, *list(conformed)[len(data_columns) :], *expected_arrow_schema(metadata_schema(hidden))]
+        )
+        row_filter = selection.row_filter(wide, len(data_columns), added)
     in_order = order == list(range(len(order)))
 
     def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
         if makers:
             arrays = [maker.array(rows, name) for maker, name in makers]
             columns = [
-                *batch.columns[: len(own)],
+                *batch.columns[: len(data_columns)],
                 *arrays[: len(added)],
-                *batch.columns[len(own) :],
+                *batch.columns[len(data_columns) :],
                 *arrays[len(added) :],
             ]
             batch = pa.RecordBatch.from_arrays(columns, schema=wide)
@@ -138,8 +140,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._options = options
         added = METADATA_COLUMNS if options.metadata_columns else {}
         self._added = [name for name in schema.names if name.lower() in added]
-        self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
-        self._decoded = self._own
+        self._data_columns = s.StructType([field for field in schema.fields if field.name.lower() not in added])
+        self._decoded = self._data_columns
 
     def decoding(self, frame: s.StructType) -> Self:
         """Return the reader as one of a query that needs some columns of a frame.
@@ -147,7 +149,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         Where broken files are skipped all columns of the frame are decoded, so that each query of it has the same rows.
         """
         if self._options.error_policy.skips_corrupt:
-            self._decoded = ArrowIpcBatchReader(frame, self._options).own
+            self._decoded = ArrowIpcBatchReader(frame, self._options).data_columns
         return self
 
     @property
@@ -162,10 +164,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
-        partitions = self._input_partitions(plan_partitions(self._own, self._options, self._decoded), planned_at)
+        partitions = self._input_partitions(
+            plan_partitions(self._data_columns, self._options, self._decoded), planned_at
+        )
         if partitions and self.is_inferred and self._options.columns is None and not self._options.merge_schema:
             # One task of a read is enough, and it opens its files anyway.
-            partitions[0] = replace(partitions[0], names=tuple(self._own.names))
+            partitions[0] = replace(partitions[0], names=tuple(self._data_columns.names))
         return partitions
 
     def partitions_of(
@@ -183,14 +187,16 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
         def partition(*, infer: bool) -> Partitioning:
             plain = Partitioning((), tuple(files))
-            found = plain
+            partitioning = plain
             if not options.recursive_file_lookup:
-                found = partition_by_directory(files, roots, infer=infer, time_zone=options.time_zone)
-            return with_constants(found, CHANGE_FIELDS, changes) if changes else found
+                partitioning = partition_known(files, roots, infer=infer, time_zone=options.time_zone)
+            return with_constants(partitioning, CHANGE_FIELDS, changes) if changes else partitioning
 
         planned_at = datetime.now().astimezone()
         inferred = partial(partition, infer=options.partition_type_inference)
-        return self._input_partitions(plan_files(self._own, options, partition(infer=False), inferred), planned_at)
+        return self._input_partitions(
+            plan_files(self._data_columns, options, partition(infer=False), inferred), planned_at
+        )
 
     def partitions_of_ranges(self, ranges: Sequence[FileRange]) -> list[ArrowIpcInputPartition]:
         """Plan an input partition for each range of a file that grows. Opens it where `where` names other columns."""
@@ -200,14 +206,14 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             from spark_arrow_ipc.spark.read.where import RowSelection
 
             selection = RowSelection.of(
-                self._own, options, lambda missing: read_spark_schema(replace(missing, where=None))
+                self._data_columns, options, lambda missing: read_spark_schema(replace(missing, where=None))
             )
         planned_at = datetime.now().astimezone()
         return [ArrowIpcInputPartition((part,), (), planned_at, selection) for part in ranges]
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        notes = _notes(plan.splits, plan.fields, self._own)
+        notes = _notes(plan.splits, plan.fields, self._data_columns)
         partitions = [
             ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note=note)
             for ranges, note in zip(plan.splits, notes, strict=True)
@@ -222,9 +228,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         return self._options
 
     @property
-    def own(self) -> s.StructType:
+    def data_columns(self) -> s.StructType:
         """The columns of the files and their partitions, without metadata columns."""
-        return self._own
+        return self._data_columns
 
     def read(
         self, partition: InputPartition | None, *, answers: Answers | None = None
@@ -248,7 +254,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         options = self._options
         fields = partition.partition_fields
         selection = None if partition.selection is None else partition.selection.in_session()
-        needed = _beside(self._own, selection)
+        needed = _beside(self._data_columns, selection)
         columns = select_needed(
             options.column_paths,
             self._decoded,
@@ -258,7 +264,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             is_case_sensitive=self._is_case_sensitive,
         )
         if partition.names:
-            columns = warned_of_others(columns, partition.names)
+            columns = warn_of_others(columns, partition.names)
         chosen: SelectBlocks | None = None
         # What is skipped as broken is known only once it is decoded (`error_policy`): then every record batch is.
         if (selection is not None or answers is not None) and not options.error_policy.skips_corrupt:
@@ -303,8 +309,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             nonlocal last
             if last is not None and last[0] == schema:
                 return last[1]
-            plan = compile_converter(schema, needed, self._options)
-            result = plan, compile_output(self._schema, self._own, self._added, plan.schema, selection)
+            plan = compile_conform(schema, needed, self._options)
+            result = plan, compile_output(self._schema, self._data_columns, self._added, plan.schema, selection)
             # The budget for dictionaries is that of one file.
             has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))
             last = None if has_dictionary else (schema, result)
@@ -327,7 +333,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 from spark_arrow_ipc.spark.read.dataset_schema import explain_mismatch
 
                 extra = () if selection is None else selection.extra
-                explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
+                explain_mismatch(error, file.schema, self._data_columns, extra, newest=newest, options=self._options)
                 raise
             names = {*map(str.lower, self._added), *(() if selection is None else selection.metadata)}
             rows_before = file.rows_before() if "_row_index" in names else 0
@@ -352,13 +358,13 @@ _NOTED: Final[Mapping[DataType, s.DataType]] = {
 """Types of partition columns whose values are noted, with Spark's: of a column that the frame has in another type they are not."""
 
 
-def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], own: s.StructType) -> list[str]:
+def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_columns: s.StructType) -> list[str]:
     """Return `ArrowIpcInputPartition.note` of each split.
 
     It is ``arrowipc-plan:NOTE:``, in base64 the JSON of the bytes of the files that begin in the split, and of its partition
     values, as Spark has them inside, in the columns whose type is that of the frame.
     """
-    of_frame = {field.name: field.dataType for field in own}
+    of_frame = {field.name: field.dataType for field in data_columns}
     types = [_NOTED.get(field.type) for field in fields]
     columns = [
         (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)

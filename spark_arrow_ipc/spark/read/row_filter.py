@@ -73,7 +73,7 @@ class RowFilter:
     _batches: int = 0
     _wasted: int = 0
 
-    def _hinted(self, batch: pa.RecordBatch, required: Mask) -> Any:
+    def _try_hint(self, batch: pa.RecordBatch, required: Mask) -> Any:
         self._batches += 1
         if self._wasted >= _WASTED and self._batches % _ASK_AGAIN:
             return required(batch)
@@ -94,7 +94,7 @@ class RowFilter:
 
         If all rows match, nothing is copied.
         """
-        mask = self.mask(batch) if self.required is None else self._hinted(batch, self.required)
+        mask = self.mask(batch) if self.required is None else self._try_hint(batch, self.required)
         output_batch = batch if self.output is None else batch.select(range(self.output))
         if isinstance(mask, pa.Scalar):
             return output_batch if mask.as_py() and batch.num_rows else None
@@ -317,7 +317,7 @@ def _like(bound: Like, source: Source) -> Mask:
     return _all_of(get, parts)
 
 
-def _undecided(bound: Doubtful | Unsure, _source: Source) -> Mask:
+def _refuse_doubt(bound: Doubtful | Unsure, _source: Source) -> Mask:
     raise OptionError(bound.why)
 
 
@@ -405,7 +405,7 @@ _COMPILE: Final[Mapping[type[Any], Callable[[Any, Source], Mask]]] = {
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
-    Doubtful: _undecided,
-    Unsure: _undecided,
+    Doubtful: _refuse_doubt,
+    Unsure: _refuse_doubt,
 }
 """One row for each class of `BoundPredicate`."""

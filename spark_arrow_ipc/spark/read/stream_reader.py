@@ -81,9 +81,9 @@ _POLL_SECONDS_THAT_WAIT = 10.0
 _LOOKS: Final = "the stream looks for files"
 
 
-def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType | None = None) -> StreamMode:
-    """Return the mode that follows the source; without the query's own columns it judges no files."""
-    storage = options.path_storage
+def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructType | None = None) -> StreamMode:
+    """Return the mode that follows the source; without the query's columns columns it judges no files."""
+    storage = options.opened_storage
     if stream.tail:
         return _tail(storage, options, stream)
     asks_for_files = stream.source_log is not None or stream.late_window is not None
@@ -101,7 +101,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
     )
     log = _log(storage, options, stream)
-    bad_files = bad_files_of(options, stream, own, log)
+    bad_files = bad_files_of(options, stream, columns, log)
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
@@ -123,7 +123,7 @@ def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Sourc
     log_storage, directory = path
     log_storage.check_takes_changes(directory)
     if type(log_storage) is type(storage):
-        check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
+        check_outside_source(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))
     return SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
 
@@ -224,7 +224,7 @@ def _upwards(directory: str) -> Iterator[str]:
         yield directory
 
 
-def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
+def check_outside_source(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
     """Refuse a directory of the stream's own in which the stream would look for files, or which may hold such a directory."""
     for path in map(storage.resolve, options.paths):
         root = _plain_part(path)
@@ -265,22 +265,22 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._columns: StreamSchema | None = None
         self._rows = ArrowIpcBatchReader(schema, options, advice=_ADVICE)
-        self._made: Polls | None = None
+        self._started_polls: Polls | None = None
         self._last: dict[str, str | int] = {"position": _UNKNOWN, "files": 0, "bytes": 0}
         self._next: tuple[Mapping[str, Any], Mapping[str, Any], StreamBatch] | None = None
         """The batch that `latestOffset` found, between its offsets, until it is planned: a mode may ask for each file."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for tasks, which need no mode."""
-        return self.__dict__ | {"_made": None, "_next": None, "_columns": None}
+        return self.__dict__ | {"_started_polls": None, "_next": None, "_columns": None}
 
     @property
     def _polls(self) -> Polls:
-        if self._made is None:
+        if self._started_polls is None:
             show_log()
-            mode = stream_mode(self._options, self._stream, self._rows.own)
-            self._made = Polls(mode, poll_seconds(self._options, self._stream))
-        return self._made
+            mode = stream_mode(self._options, self._stream, self._rows.data_columns)
+            self._started_polls = Polls(mode, poll_seconds(self._options, self._stream))
+        return self._started_polls
 
     @property
     def _mode(self) -> StreamMode:
@@ -335,8 +335,8 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ArrowIpcInputPartition]:
         """Plan the input partitions of a batch. Lists nothing."""
-        found, self._next = self._next, None
-        batch = found[2] if found is not None and found[:2] == (start, end) else self._mode.batch(start, end)
+        planned, self._next = self._next, None
+        batch = planned[2] if planned is not None and planned[:2] == (start, end) else self._mode.batch(start, end)
         if not batch.files and not batch.ranges:
             return []
         waiting = self._polls.backlog
@@ -368,9 +368,9 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing: Spark does not call this at the end of most queries."""
 
     def _limit(self, limit: ReadLimit) -> Limit:
-        own = Limit(self._stream.max_files_per_trigger, self._stream.max_bytes_per_trigger)
+        by_options = Limit(self._stream.max_files_per_trigger, self._stream.max_bytes_per_trigger)
         if isinstance(limit, ReadAllAvailable):
             return ALL_AVAILABLE
         if isinstance(limit, ReadMaxFiles):
-            return Limit(limit.max_files, own.max_bytes)
-        return Limit(own.max_files, limit.max_bytes) if isinstance(limit, ReadMaxBytes) else own
+            return Limit(limit.max_files, by_options.max_bytes)
+        return Limit(by_options.max_files, limit.max_bytes) if isinstance(limit, ReadMaxBytes) else by_options

@@ -2,8 +2,8 @@
 
 On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
 only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
-batches by the statistics in file metadata (`selected_sizes`). On an executor it skips record batches by the file's statistics
-(`block_truths`), and rows of converted batches (`row_filter`). Columns that only the predicate needs follow the
+batches by the statistics in outlines (`prune_sizes`). On an executor it skips record batches by the file's statistics
+(`block_truths`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
 requested columns and never reach Spark. With ``metadataColumns`` it may name those columns, too (`metadata_columns`): what
 they say of a file or a record batch is known before it is opened or decoded, so that others are skipped.
 
@@ -43,9 +43,15 @@ from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, cut_repr, error_context, join_texts
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, hidden_columns
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, list_hidden_columns
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
-from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_sensitive, planner_defaults, value_of
+from spark_arrow_ipc.spark.session_settings import (
+    SESSION_ZONE,
+    is_case_sensitive,
+    planner_defaults,
+    read_setting,
+    value_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,8 @@ class RowSelection:
     alike: str | None = None
     # The predicate and its columns, if it depends on the session's time zone; else None.
     unbound: tuple[p.Predicate, tuple[Field, ...]] | None = None
-    # The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
-    noted: Mapping[str, str] = field(default_factory=dict)
+    # The other settings of the session on which it depends, and the part that does; what is bound again is settings then.
+    settings: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)  # the defaults of settings where they are not Spark's
     # The part of it that every row must hold, where Spark filters by the rest once more; None where it does not.
     required: BoundPredicate | None = None
@@ -70,11 +76,11 @@ class RowSelection:
     @property
     def depends_on_session(self) -> bool:
         """True if tasks have to look at the session, also where no rows are left."""
-        return bool(self.noted) or self.unbound is not None or self.alike is not None
+        return bool(self.settings) or self.unbound is not None or self.alike is not None
 
     def in_session(self) -> RowSelection:
         """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning."""
-        name = given(SESSION_ZONE)
+        name = read_setting(SESSION_ZONE)
         bound = self._bound_in(None if name is None else zone(name))
         return RowSelection(bound, self.extra, self.positions, self.metadata, required=self.required)
 
@@ -83,7 +89,7 @@ class RowSelection:
         self._bound_in(UNKNOWN_ZONE)
 
     def _bound_in(self, in_zone: tzinfo | None) -> BoundPredicate:
-        settings, bound = dict(self.noted), self.bound
+        settings, bound = dict(self.settings), self.bound
         if self.unbound is not None:
             predicate, fields = self.unbound
             bound = bind(predicate, fields, in_zone, settings)
@@ -97,23 +103,23 @@ class RowSelection:
 
     @classmethod
     def of(
-        cls, asked: s.StructType, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
+        cls, requested: s.StructType, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
     ) -> RowSelection:
-        """Return the selection of the option `where` of a read of the columns `asked`.
+        """Return the selection of the option `where` of a read of the columns `requested`.
 
         `read_missing` returns the schema of a read with other `columns`: of those that only the predicate names.
         """
         assert options.where is not None
-        where = Where.parse(options.where, asked, metadata=options.metadata_columns)
-        return where.bind(asked, where.missing_fields(options, read_missing), options.time_zone)
+        where = Where.parse(options.where, requested, metadata=options.metadata_columns)
+        return where.bind(requested, where.missing_fields(options, read_missing), options.time_zone)
 
-    def row_filter(self, schema: PyArrowSchema, own: int, added: Sequence[str]) -> RowFilter:
+    def row_filter(self, schema: PyArrowSchema, n_columns: int, added: Sequence[str]) -> RowFilter:
         """Compile the filter of rows."""
-        output = own + len(added)
-        positions = {name: i if i < own else i + len(added) for name, i in self.positions.items()}
-        hidden = hidden_columns(self.metadata, added)
+        output = n_columns + len(added)
+        positions = {name: i if i < n_columns else i + len(added) for name, i in self.positions.items()}
+        hidden = list_hidden_columns(self.metadata, added)
         added_positions = [
-            *zip(map(str.lower, added), range(own, output), strict=True),
+            *zip(map(str.lower, added), range(n_columns, output), strict=True),
             *zip(hidden, range(len(schema) - len(hidden), len(schema)), strict=True),
         ]
         return compile_filter(
@@ -132,7 +138,7 @@ class RowSelection:
         summaries = self._summaries(lambda: reader.row_counts(blocks))
         return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
 
-    def selected_sizes(self, metadata: FileMetadata, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
+    def prune_sizes(self, outline: Outline, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 for those that cannot match.
 
         None without statistics.
@@ -189,12 +195,12 @@ class Where:
     missing: tuple[tuple[str, ...], ...]  # paths of its columns that Spark did not ask for, without metadata columns
     sql: str  # as written
     # The settings of the session on which its literals depend, and the part that does.
-    noted: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     metadata: tuple[str, ...] = ()  # names of its metadata columns
 
     @classmethod
-    def parse(cls, sql: str, asked: s.StructType, *, metadata: bool = False) -> Where:
-        """Parse the option `where` of a read of the columns `asked`, and of metadata columns if there are any."""
+    def parse(cls, sql: str, requested: s.StructType, *, metadata: bool = False) -> Where:
+        """Parse the option `where` of a read of the columns `requested`, and of metadata columns if there are any."""
         settings: dict[str, str] = {}
         try:
             predicate = parse(sql, settings)
@@ -202,8 +208,8 @@ class Where:
             raise explain_refusal(error, sql, parse) from error.__cause__
         paths = [column.path for column in p.columns(predicate)]
         names = tuple(name for name in METADATA_COLUMNS if metadata and name in {path[0].lower() for path in paths})
-        positions = {path: _position(asked, path) for path in paths if path[0].lower() not in names}
-        # A struct of which only some fields were asked for is read once more for the others.
+        positions = {path: _position(requested, path) for path in paths if path[0].lower() not in names}
+        # A struct of which only some fields were requested for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
         return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, settings, names)
 
@@ -222,36 +228,38 @@ class Where:
             raise name_origin(error, self.missing) from None
         return tuple(schema.fields)
 
-    def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
+    def bind(self, requested: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
         """Bind the predicate to the types of its columns."""
         positions: dict[str, int] = {}
         fields = {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in self.metadata}
         for column in p.columns(self.predicate):
             if column.path[0].lower() in self.metadata:
                 continue
-            position = _position(asked, column.path)
+            position = _position(requested, column.path)
             if position is not None and column.path not in self.missing:
-                fields[asked.fields[position].name] = asked.fields[position]
-                positions[asked.fields[position].name] = position
-        alike = _alike(asked, [column.path for column in p.columns(self.predicate) if column.path not in self.missing])
+                fields[requested.fields[position].name] = requested.fields[position]
+                positions[requested.fields[position].name] = position
+        alike = _alike(
+            requested, [column.path for column in p.columns(self.predicate) if column.path not in self.missing]
+        )
         for i, one in enumerate(extra):
             fields[one.name] = one
-            positions[one.name] = len(asked.fields) + i
+            positions[one.name] = len(requested.fields) + i
         columns = predicate_fields(s.StructType(list(fields.values())))
         in_zone = UNKNOWN_ZONE if time_zone is None else zone(time_zone)
-        settings = dict(self.noted)
+        settings = dict(self.settings)
         try:
             bound = bind(self.predicate, columns, in_zone, settings)
         except OptionError as error:
             raise explain_refusal(error, self.sql, lambda sql: bind(parse(sql), columns, in_zone)) from error.__cause__
         except ColumnNotFoundError as error:
             for column in p.columns(self.predicate):
-                with_dotted(error, asked.names, column.path)
+                with_dotted(error, requested.names, column.path)
             raise
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
             unbound = self.predicate, columns
-            return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.noted, defaults)
+            return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.settings, defaults)
         return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, settings, defaults)
 
 
@@ -262,20 +270,20 @@ def name_origin(error: ColumnNotFoundError, paths: Sequence[Sequence[str]]) -> C
     return error
 
 
-def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
+def prune_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
     """Skip the files that the values of their partition, or their path, size and time rule out.
 
     One evaluation per partition, or per file where the predicate names such a metadata column.
     """
     if not partitioning.fields and not selection.of_files:
         return partitioning
-    kept: dict[object, bool] = {}
+    may_match: dict[object, bool] = {}
     files = []
     for file in partitioning.files:
         key = file if selection.of_files else file.partition
-        if key not in kept:
-            kept[key] = selection.keeps_file(partitioning.fields, file)
-        if kept[key]:
+        if key not in may_match:
+            may_match[key] = selection.keeps_file(partitioning.fields, file)
+        if may_match[key]:
             files.append(file)
     return replace(partitioning, files=tuple(files), strings=())
 

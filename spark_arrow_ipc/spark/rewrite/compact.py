@@ -49,14 +49,14 @@ from spark_arrow_ipc.spark.rewrite.rewrite import (
     as_stored,
     byte_argument,
     check_types,
-    sorted_plan,
+    order_plan,
     split_options,
-    unskipped,
     with_metadata,
+    without_skipping,
     zone_of,
 )
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.schema_check import united_schema
+from spark_arrow_ipc.spark.write.schema_check import unite_schemas
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
@@ -140,7 +140,7 @@ def compact(
         newest = next(newest_first(listed))
         joined = [_data_file(root, file) for each in bins for file in each.files]
         reader, plan = _plan(newest, joined, reading, writing)
-        plan = sorted_plan(plan, sort_by, sort_bytes)
+        plan = order_plan(plan, sort_by, sort_bytes)
         now = datetime.now().astimezone()
         parts = [_part(number, each, root, now) for number, each in enumerate(bins)]
         task = RewriteTask(reader, plan, job.staging, ChangedRows(zone_of(spark), reader.schema))
@@ -165,7 +165,7 @@ def _options(path: str, user_options: Mapping[str, Any]) -> tuple[ReadOptions, S
     of_read, of_write = split_options(user_options, path, path)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
-    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True))
+    reading = without_skipping(replace(read_options({**of_read, "path": path}), merge_schema=True))
     retention = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
     return reading, replace(parse_write({**of_write, **retention, "path": path}), restore_types=True)
 
@@ -194,7 +194,7 @@ def _plan(
 def _new_schema(schema: Schema) -> NewSchema:
     """Return the schema for the commit: a read has what it had before, and what the joined files had more."""
     return NewSchema(
-        schema, schema, lambda there, path: united_schema((there, path), (schema, "the files that are made"))
+        schema, schema, lambda existing, path: unite_schemas((existing, path), (schema, "the files that are made"))
     )
 
 

@@ -41,12 +41,12 @@ from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_reader import (
     ArrowIpcStreamReader,
-    check_beside,
+    check_outside_source,
     plain_paths,
     stream_mode,
 )
 from spark_arrow_ipc.spark.rewrite.job import ChangedRows, Counted, context_of
-from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, sorted_plan, split_options, unrounded, zone_of
+from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, order_plan, split_options, without_rounding, zone_of
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 from spark_arrow_ipc.storage.base import StorageOptions
@@ -165,10 +165,9 @@ def ingest(
     nbytes = byte_argument("file_bytes", file_bytes)
     if "maxpartitionbytes" not in names:
         reading = replace(reading, max_partition_bytes=nbytes)
-    reading = unrounded(reading, names)
-    log_storage = _storage_options(options)
-    paths = IngestPaths(_log_beside(checkpoint_path, log_storage), log_storage)
-    following = replace(following, ingest=paths)
+    reading = without_rounding(reading, names)
+    following = replace(following, log_storage=_storage_options(options))
+    following = replace(following, own_log=_log_beside(checkpoint_path, following.log_storage))
     stream_mode(reading, following)  # raises what else is wrong with the options
     writing = parse_write({**of_write, "path": os.fspath(target)})
     check_streamed(writing)
@@ -178,7 +177,7 @@ def ingest(
         )
     read_schema = stream_schema(reading, following) if source_schema is None else _schema(source_schema)
     output = read_schema if schema is None else _schema(schema)
-    plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    plan = order_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, checkpoint_path)
@@ -247,7 +246,7 @@ def _check_apart(
     """Refuse a target in the source, and a source, or anything that a query keeps, in the target."""
     source = reading.path_storage
     if type(storage) is type(source):
-        check_beside(storage, reading, target, "the target")
+        check_outside_source(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
     for name, path in (("the checkpoint", checkpoint_path), ("sourceLog", following.source_log)):
         if path is not None:

@@ -49,7 +49,7 @@ from spark_arrow_ipc.spark.types import schema_pairs
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_annotation import find_annotation
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
+from spark_arrow_ipc.spark.write.writer import check_fit, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
 
@@ -61,21 +61,21 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
 # nobody looks at the values they are read as they are stored: nanoseconds as counts, timestamps beside their offsets,
 # and extension types as their storage, unless a file notes Spark's types, which are then written again. Where a
 # function, ``where`` or ``partitionBy`` sees them in Spark's types, a value that such a type does not hold is an error
-# that names the column. Types to which there is no way back from Spark's are refused by `restored_schema`;
+# that names the column. Types to which there is no way back from Spark's are refused by `restore_schema`;
 # `check_types` compares what it made with the files, so that nothing depends on notes alone.
 def exact(
     reading: ReadOptions,
-    given: Collection[str],
+    names: Collection[str],
     schemas: Iterable[Schema],
     partition_by: Sequence[object],
     *,
     has_function: bool,
 ) -> ReadOptions:
     """Return the options of a read that changes no value, or raises an error that names it."""
-    if "nanoseconds" in given and reading.nanoseconds is Nanoseconds.FLOOR:
+    if "nanoseconds" in names and reading.nanoseconds is Nanoseconds.FLOOR:
         raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
-    stored = as_stored(reading, schemas, given)
-    checked = unrounded(replace(stored, extension_types=reading.extension_types), given)
+    stored = as_stored(reading, schemas, names)
+    checked = without_rounding(replace(stored, extension_types=reading.extension_types), names)
     if has_function:
         return checked
     predicate = () if reading.where is None else columns(parse(reading.where))
@@ -83,24 +83,24 @@ def exact(
     return stored if not seen or _are_the_same(seen, checked, stored) else checked
 
 
-def as_stored(reading: ReadOptions, schemas: Iterable[Schema], given: Collection[str] = ()) -> ReadOptions:
-    """Return the options that read the values of files as they are stored, but for those that were given."""
+def as_stored(reading: ReadOptions, schemas: Iterable[Schema], names: Collection[str] = ()) -> ReadOptions:
+    """Return the options that read the values of files as they are stored, but for those that were names."""
     reading = replace(reading, is_exact=True)
-    if "timestampswithoffset" not in given:
+    if "timestampswithoffset" not in names:
         reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
-    if "nanoseconds" not in given:
+    if "nanoseconds" not in names:
         reading = replace(reading, nanoseconds=Nanoseconds.LONG)
-    if "extensiontypes" in given or any(find_annotation(schema.custom_metadata) is not None for schema in schemas):
+    if "extensiontypes" in names or any(note_in(schema.custom_metadata) is not None for schema in schemas):
         return reading
     return replace(reading, extension_types=ExtensionTypes.STORAGE)
 
 
-def unrounded(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
+def without_rounding(reading: ReadOptions, names: Collection[str]) -> ReadOptions:
     """Return the options with which a value finer than Spark's types is an error: a rewrite would round it for good."""
-    return reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
+    return reading if "nanoseconds" in names else replace(reading, nanoseconds=Nanoseconds.ERROR)
 
 
-def unskipped(reading: ReadOptions) -> ReadOptions:
+def without_skipping(reading: ReadOptions) -> ReadOptions:
     """Return the options with which nothing is passed over that is replaced: reads warn of a second stream in a file."""
     return replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
 
@@ -146,9 +146,9 @@ def _is_same(one: Any, other: Any) -> bool:
 def _are_the_same(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:
     """Return whether columns have the same Spark types in two reads."""
     ours, theirs = (
-        {key: field.dataType for i, field in enumerate(found) for key in (i, field.name.casefold())}
+        {key: field.dataType for i, field in enumerate(schema_fields) for key in (i, field.name.casefold())}
         # The predicate is of the types of `checked`, to which it may be bound and not to the others.
-        for found in (schema_of(replace(each, where=None)).fields for each in (checked, stored))
+        for schema_fields in (schema_of(replace(each, where=None)).fields for each in (checked, stored))
     )
     keys = [name.casefold() if isinstance(name, str) else name for name in seen]
     return all(key in ours and ours[key] == theirs[key] for key in keys)
@@ -175,10 +175,14 @@ _INGESTED: Final = _both("ingesting", "ingested", READING, STREAMING, WRITING)
 
 
 def split_options(
-    given: Mapping[str, Any], source: Paths, target: str | os.PathLike[str], *, notes: Sequence[str] | None = None
+    user_options: Mapping[str, Any],
+    source: Paths,
+    target: str | os.PathLike[str],
+    *,
+    notes: Sequence[str] | None = None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options of the read, of a stream if it has notes somewhere, and those of the write, as strings."""
-    strings, ingested = strings_without_paths(given), notes is not None
+    strings, ingested = strings_without_paths(user_options), notes is not None
     check_known(strings, _INGESTED if ingested else _REWRITTEN, *(() if ingested else (STREAMING,)))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     remote = any(is_remote(os.fspath(path)) for path in paths), is_remote(os.fspath(target))
@@ -194,15 +198,15 @@ def split_options(
     return of_read, of_write
 
 
-def byte_argument(name: str, given: int | str, *, least: int = 1, most: int | None = None) -> int:
-    """Return a number of bytes, given with or without a unit."""
+def byte_argument(name: str, value: int | str, *, least: int = 1, most: int | None = None) -> int:
+    """Return a number of bytes, value with or without a unit."""
     try:
-        nbytes = values.byte_size(str(given))
+        nbytes = values.byte_size(str(value))
     except ValueError:
         nbytes = 0
     if nbytes < least or (most is not None and nbytes > most):
         bounds = "" if most is None else f" from {least >> 20}m to {most >> 30}g"
-        raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(given))
+        raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(value))
     return nbytes
 
 
@@ -356,17 +360,17 @@ def rewrite(
     shipped = None if function is None else ship(function)
     names = {name.lower() for name in of_read}
     if mode == "overwrite":
-        reading = unskipped(reading)
+        reading = without_skipping(reading)
     schemas: list[Schema] = []
     if writing.restore_types:
         schemas = file_schemas(reading)
         reading = exact(reading, names, schemas, writing.partition_by or (), has_function=shipped is not None)
         writing = with_metadata(writing, schemas[0] if schemas else None)
     else:
-        reading = unrounded(reading, names)
+        reading = without_rounding(reading, names)
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    plan = order_plan(plan_write(output, writing), sort_by, sort_bytes)
     if shipped is None and not any(isinstance(path, tuple) for path in reading.columns or ()):
         check_types(plan.file_schema, schemas)
     reader = reader_of(reading)(read_schema, reading)
@@ -385,7 +389,7 @@ def rewrite(
             job,
             reports,
             write_empty=lambda: plan.write_empty(job.staging),
-            fits=fits_beside(plan, writing.schema_check, job.staging.storage),
+            fits=check_fit(plan, writing.schema_check, job.staging.storage),
             schema=plan.new_schema(writing.schema_check),
         )
     return RewriteResult.of(summary, _sizes(partitions), sum(report.rows_read for report in reports))
@@ -396,11 +400,11 @@ def zone_of(spark: SparkSession) -> str:
     return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
-def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int | str) -> WritePlan:
+def order_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int | str) -> WritePlan:
     """Return the plan that sorts rows by some columns, or the plan itself if there are none."""
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
     nbytes = byte_argument("sort_bytes", sort_bytes, least=_LEAST_SORTED, most=_MOST_SORTED)
-    return plan.sorted_by(names, nbytes) if names else plan
+    return plan.with_order(names, nbytes) if names else plan
 
 
 def _plan(

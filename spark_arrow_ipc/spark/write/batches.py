@@ -28,7 +28,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.extension_columns import spatial_of
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write import dictionaries
-from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
+from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, dictionary_type
 from spark_arrow_ipc.spark.write.restore_values import restore
 from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget
 
@@ -37,7 +37,7 @@ _NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SourceColumns:
     """The columns of a DataFrame that lacks some of those that are written, or has narrower types."""
 
     schema: s.StructType  # of the DataFrame
@@ -54,25 +54,27 @@ class WrittenColumns:
     sampled: tuple[int, ...] = ()  # positions of the columns that each task samples for ``dictionaryColumns=auto``
     # By position: the columns that are written as tensors or fixed-size lists.
     tensors: Mapping[int, TensorTarget | ListsBelow] = field(default_factory=dict)
-    given: Given | None = None  # what Spark gives, if that is less; None if it gives all columns with their types
+    source: SourceColumns | None = (
+        None  # what Spark gives, if that is less; None if it gives all columns with their types
+    )
 
 
-def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
+def convert_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
     """Convert a task's batches to those that are written.
 
     A new file begins where the schema changes.
     """
-    if columns.given is not None:
-        usual = _convert_growing_batches(batches, columns.given, columns.usual)
+    if columns.source is not None:
+        usual = _convert_growing_batches(batches, columns.source, columns.usual)
     else:
-        usual = (written_batch(batch, columns.usual) for batch in batches)
+        usual = (convert_batch(batch, columns.usual) for batch in batches)
     if columns.schema is columns.usual and not columns.sampled:
         return usual
-    return _Columns(columns).written(usual)
+    return _Columns(columns).convert(usual)
 
 
 def _convert_growing_batches(
-    batches: Iterable[bridge.PyArrowBatch], spark_columns: Given, usual: Schema
+    batches: Iterable[bridge.PyArrowBatch], spark_columns: SourceColumns, usual: Schema
 ) -> Iterator[RecordBatch]:
     """Convert batches of fewer columns, or of narrower types, as a read converts the files that are older than others."""
     # Imported late: other writes need nothing of how files are read.
@@ -88,7 +90,7 @@ def _convert_growing_batches(
     target = s.StructType([spark_columns.written.fields[i] for i in grown])
     converter = compile_converter(spark_schema, target, ReadOptions())
     for batch in batches:
-        narrow = written_batch(batch, spark_schema)
+        narrow = convert_batch(batch, spark_schema)
         absent = nulls(narrow.num_rows)
         columns = [*narrow.columns, *[absent] * (len(usual) - len(spark_schema))]
         for i, conversion in zip(grown, converter.conversions, strict=True):
@@ -106,7 +108,7 @@ class _Columns:
     rows: int = 0
     """Rows of the batches before."""
 
-    def written(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    def convert(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         sample = list(_first_rows(batches, SAMPLE_ROWS)) if self.columns.sampled else []
         schema, encoded = self._with_encoded([
             i for i in self.columns.sampled if dictionaries.is_worth_encoding([b.columns[i] for b in sample])
@@ -114,7 +116,7 @@ class _Columns:
         for batch in chain(sample, batches):
             converted = self._as(batch, schema)
             yield converted
-            large = [i for i in encoded if dictionaries.outgrown(_dictionary_of(converted.columns[i]))]
+            large = [i for i in encoded if dictionaries.is_too_large(_dictionary_of(converted.columns[i]))]
             if large:
                 schema, encoded = self._with_encoded([i for i in encoded if i not in large])
 
@@ -122,7 +124,7 @@ class _Columns:
         """Return the schema with some of the sampled columns dictionary-encoded."""
         fields = list(self.columns.schema.fields)
         for i in positions:
-            fields[i] = replace(fields[i], type=encoded_type(fields[i].type))
+            fields[i] = replace(fields[i], type=dictionary_type(fields[i].type))
         return Schema(tuple(fields), self.columns.schema.custom_metadata), positions
 
     def _as(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
@@ -156,7 +158,7 @@ def session_time_zone(batch: bridge.PyArrowBatch) -> str | None:
     return next((zone for column in batch.schema if (zone := getattr(column.type, "tz", None))), None)
 
 
-def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
+def convert_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
     """Convert a batch of Spark to `schema`, sharing memory where layouts agree."""
     arrays = tuple(map(bridge.from_pyarrow, batch.columns))
     columns = []

@@ -46,7 +46,7 @@ _SAMPLED: Final = frozenset({t.Utf8, t.Binary})
 """Type classes that ``auto`` samples."""
 
 
-def encoded_type(type_: t.DataType) -> t.Dictionary:
+def dictionary_type(type_: t.DataType) -> t.Dictionary:
     """Return the type of a dictionary-encoded column."""
     return t.Dictionary(t.int32, type_)
 
@@ -64,14 +64,14 @@ def is_worth_encoding(arrays: Sequence[Array]) -> bool:
         return False
     dictionaries = TaskDictionaries()
     for array in arrays:
-        values = dictionaries.encode("", array, encoded_type(array.type)).dictionary
+        values = dictionaries.encode("", array, dictionary_type(array.type)).dictionary
         assert values is not None
-        if values.length * _ROWS_PER_VALUE > rows or outgrown(values):
+        if values.length * _ROWS_PER_VALUE > rows or is_too_large(values):
             return False
     return True
 
 
-def outgrown(values: Array) -> bool:
+def is_too_large(values: Array) -> bool:
     """Return True if the dictionary of an ``auto`` column has become too large."""
     return nbytes(values) > MOST_NBYTES
 
@@ -84,25 +84,25 @@ class TaskDictionaries:
 
     def encode(self, path: str, array: Array, type_: t.Dictionary) -> Array:
         """Dictionary-encode an array; the dictionary begins with the one before it."""
-        encoded = _encoded(array)
-        brought = encoded.dictionary
-        assert brought is not None
+        encoded = _encode(array)
+        new_values = encoded.dictionary
+        assert new_values is not None
         growing = self._growing.get(path)
         if growing is None:
-            growing = self._growing[path] = GrowingDictionary(brought)
-        positions = growing.add(brought, np.iinfo(np.int64).max)
+            growing = self._growing[path] = GrowingDictionary(new_values)
+        positions = growing.add(new_values, np.iinfo(np.int64).max)
         most = most_values(type_)
         if growing.length > most:
             raise SchemaMismatchError(
                 expected=f"at most {most:,} different values, which the indices of {type_} can count",
                 found=f"{growing.length:,}",
             )
-        moved = remap_indices(encoded, np.arange(brought.length) if positions is None else positions, type_)
+        moved = moved_indices(encoded, np.arange(new_values.length) if positions is None else positions, type_)
         values = growing.values
         return replace(moved, dictionary=values if values.type == type_.value else replace(values, type=type_.value))
 
 
-def _encoded(array: Array) -> Array:
+def _encode(array: Array) -> Array:
     """Return an array as indices into its different values; nulls are nulls of the indices."""
     if not array.type.children:  # pyarrow has a kernel, which is faster
         return bridge.from_pyarrow(bridge.to_pyarrow(array).dictionary_encode())

@@ -28,20 +28,20 @@ from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sort_into_runs, write_empty, write_runs, write_task
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
+from spark_arrow_ipc.spark.bridge import PyArrowBatch, join_batches
 from spark_arrow_ipc.spark.options.values import DictionaryColumns, Layout, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import schema_pairs, spark_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
-from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
-from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
+from spark_arrow_ipc.spark.write.batches import SourceColumns, WrittenColumns, convert_batches, session_time_zone
+from spark_arrow_ipc.spark.write.dictionaries import can_encode, dictionary_type
 from spark_arrow_ipc.spark.write.schema_check import (
     check_features,
     check_names,
-    fitting_schema,
-    restored_schema,
-    schema_beside,
+    merge_with_existing,
+    restore_schema,
     vector_notes,
+    widen_schema,
 )
 from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_notes
 
@@ -67,8 +67,8 @@ class WritePlan:
         if first is None:
             return TaskOutput(staging.jobid)
         # pyarrow joins Spark's small batches in a fifth of numpy's time (measured).
-        large = joined(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
-        rows = written_batches(large, self.columns)
+        large = join_batches(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
+        rows = convert_batches(large, self.columns)
         schema, sink = self.columns.schema, self.sink
         if self.partition is None:
             write = partial(
@@ -83,7 +83,7 @@ class WritePlan:
             return write(rows)
         return write_runs(staging, sort_into_runs(rows, self.order, rows=sink.record_batch_rows), write)
 
-    def sorted_by(self, names: Sequence[str], nbytes: int) -> WritePlan:
+    def with_order(self, names: Sequence[str], nbytes: int) -> WritePlan:
         """Return the plan that sorts rows of so many uncompressed bytes together, within each file."""
         fields = self.columns.schema.fields
         with error_context(asked_by="sort_by"):
@@ -104,25 +104,27 @@ class WritePlan:
         """
         return write_empty(staging, self.columns.schema, options=self.sink)
 
-    def beside(self, there: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
+    def widen(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
         """Return the plan that also writes what files have more: columns as nulls, narrower types as wider ones."""
-        schema = fitting_schema(
-            self.schema, self.file_schema, there, path, options.schema_check, keeps_types=self.keeps_types
+        schema = widen_schema(
+            self.schema, self.file_schema, existing, path, options.schema_check, keeps_types=self.keeps_types
         )
         if schema is None:
             return self
         grown = plan_write(schema, options)
-        spark_columns = Given(self.columns.given.schema if self.columns.given else self.schema, schema)
-        return replace(grown, columns=replace(grown.columns, given=spark_columns), order=self.order)
+        spark_columns = SourceColumns(self.columns.source.schema if self.columns.source else self.schema, schema)
+        return replace(grown, columns=replace(grown.columns, source=spark_columns), order=self.order)
 
     def new_schema(self, check: SchemaCheck) -> NewSchema:
         """Return the schema of the files as the commit needs it; `check` is the option of the write."""
         file_schema, names = self.file_schema, self.schema.names
 
-        def beside(there: Schema, path: str) -> Schema:
-            return schema_beside(file_schema, there, path, check, taken=names, keeps_types=self.keeps_types)
+        def merge(existing: Schema, path: str) -> Schema:
+            return merge_with_existing(
+                file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
+            )
 
-        return NewSchema(file_schema, self.columns.schema, beside)
+        return NewSchema(file_schema, self.columns.schema, merge)
 
     @property
     def file_schema(self) -> Schema:
@@ -167,7 +169,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         sampled = tuple(i for i, f in enumerate(fields) if i not in positions and can_encode(f, sampled=True))
     elif not isinstance(options.dictionary_columns, DictionaryColumns):
         for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
-            fields[i] = _encoded(fields[i], is_partition=i in positions)
+            fields[i] = _encode_field(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
     user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_annotation.KEY)
     in_fields = [field for i, field in enumerate(fields) if i not in positions]
@@ -196,8 +198,8 @@ def _collations(schema: s.StructType) -> dict[str, str]:
 def _file_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:
     """Return the schema of the files: with the noted types of all columns, of vectors, or of none."""
     if options.restore_types:
-        return restored_schema(schema)
-    return restored_schema(vector_notes(schema)) if options.vectors is Vectors.BINARY else usual
+        return restore_schema(schema)
+    return restore_schema(vector_notes(schema)) if options.vectors is Vectors.BINARY else usual
 
 
 def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
@@ -217,7 +219,7 @@ def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tupl
     return tuple(positions)
 
 
-def _encoded(field: t.Field, *, is_partition: bool) -> t.Field:
+def _encode_field(field: t.Field, *, is_partition: bool) -> t.Field:
     if is_partition:
         raise OptionError(
             expected="columns that stay in the files in dictionaryColumns", found=f"{field.name}, a partition column"
@@ -230,7 +232,7 @@ def _encoded(field: t.Field, *, is_partition: bool) -> t.Field:
             expected="columns of strings, binaries, integers, decimals, dates or timestamps in dictionaryColumns",
             found=f"{field.name} of {what}",
         )
-    return replace(field, type=encoded_type(field.type))
+    return replace(field, type=dictionary_type(field.type))
 
 
 def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> SinkOptions:

@@ -1,7 +1,7 @@
-"""`RESTORED`: convert arrays of usual types to the noted types, exactly.
+"""`RESTORED`: convert arrays of usual types to the annotated types, exactly.
 
 One row for each pair of type classes, whole buffers at a time. The usual type is the one that a column has in
-the file without ``restoreTypes``. Nothing is rounded, truncated or wrapped: a value that the noted type does not hold
+the file without ``restoreTypes``. Nothing is rounded, truncated or wrapped: a value that the annotated type does not hold
 is an error with that value. Values of null slots are ignored. Dictionaries and runs are added after any row.
 """
 
@@ -38,8 +38,8 @@ _HYPHENS: Final = (8, 13, 18, 23)
 
 
 def restore(array: Array, type_: t.DataType, path: str, dictionaries: TaskDictionaries) -> Array:
-    """Convert an array of the usual type to the noted type."""
-    return _Restoring(path, dictionaries).restored(array, type_)
+    """Convert an array of the usual type to the annotated type."""
+    return _Restoring(path, dictionaries).restore(array, type_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class _Restoring:
     path: str
     dictionaries: TaskDictionaries
 
-    def restored(self, array: Array, type_: t.DataType) -> Array:
+    def restore(self, array: Array, type_: t.DataType) -> Array:
         if array.type == type_:
             return array
         if isinstance(type_, t.Dictionary):
             # Only the few distinct values are converted, not every slot.
             encoded = self.dictionaries.encode(self.path, array, replace(type_, value=array.type))
             assert encoded.dictionary is not None
-            return replace(encoded, type=type_, dictionary=self.restored(encoded.dictionary, type_.value))
+            return replace(encoded, type=type_, dictionary=self.restore(encoded.dictionary, type_.value))
         if isinstance(type_, t.RunEndEncoded):
             return self.run_end_encoded(array, type_)
         row = RESTORED[type(array.type), type(type_)]
@@ -71,8 +71,8 @@ class _Restoring:
                 expected=f"batches of at most {np.iinfo(ends.dtype).max:,} rows, which the run ends of {type_} count",
                 found=f"{array.length:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower",
             )
-        run_ends = Array(type_.run_ends.type, len(last), 0, (None, array_data.as_buffer(ends)))
-        return Array(type_, array.length, 0, (), (run_ends, self.restored(take(array, last), type_.values.type)))
+        run_ends = Array(type_.run_ends.type, len(last), 0, (None, as_buffer(ends)))
+        return Array(type_, array.length, 0, (), (run_ends, self.restore(take(array, last), type_.values.type)))
 
     def below(self, name: str) -> _Restoring:
         return _Restoring(f"{self.path}.{name}", self.dictionaries)
@@ -97,7 +97,7 @@ def _validity(array: Array) -> tuple[memoryview | None, int]:
     return (None, 0) if mask is None else (array_data.pack_bits(mask), array.count_nulls())
 
 
-def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
+def _with_values(array: Array, type_: t.DataType, values: NDArray) -> Array:
     validity, nulls = _validity(array)
     return Array(type_, array.length, nulls, (validity, array_data.as_buffer(values)))
 
@@ -112,7 +112,7 @@ def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     if isinstance(type_, t.Time):
         fits &= (values >= 0) & (values < _DAY_SECONDS * type_.unit.per_second)
     _require(fits, values, mask, type_)
-    return _made(array, type_, values.astype(dtype))
+    return _with_values(array, type_, values.astype(dtype))
 
 
 def _unit_of(type_: Any) -> int:
@@ -135,11 +135,11 @@ def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     if isinstance(type_, t.Time):
         fits &= (counted >= 0) & (counted < _DAY_SECONDS * theirs)
     _require(fits, values, mask, type_)
-    return _made(array, type_, counted.astype(array_data.dtype_of(type_)))
+    return _with_values(array, type_, counted.astype(array_data.dtype_of(type_)))
 
 
 def _date64(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    return _made(array, type_, array_data.data_values(array).astype(np.int64) * _DAY_MILLISECONDS)
+    return _with_values(array, type_, array_data.data_values(array).astype(np.int64) * _DAY_MILLISECONDS)
 
 
 def _float16(_: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -147,11 +147,11 @@ def _float16(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         halves = values.astype(np.float16)
         _require((halves.astype(values.dtype) == values) | np.isnan(values), values, mask, type_)
-    return _made(array, type_, halves)
+    return _with_values(array, type_, halves)
 
 
 def _bool8(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    return _made(array, type_, array_data.data_values(array).astype(np.int8))
+    return _with_values(array, type_, array_data.data_values(array).astype(np.int8))
 
 
 def _words_of(number: int) -> tuple[np.uint64, np.int64]:
@@ -177,7 +177,7 @@ def _require_within(array: Array, type_: t.DataType, least: int, most: int) -> N
 
 
 def _uint64(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    return _made(array, type_, _require_within(array, type_, 0, 2**64 - 1)["w0"])
+    return _with_values(array, type_, _require_within(array, type_, 0, 2**64 - 1)["w0"])
 
 
 def _decimals(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -188,14 +188,14 @@ def _decimals(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     most = 10 ** min(type_.precision, array.type.precision) - 1
     values = _require_within(array, type_, -most, most)
     if type_.bit_width < 128:
-        return _made(array, type_, values["w0"].view(np.int64).astype(array_data.dtype_of(type_)))
+        return _with_values(array, type_, values["w0"].view(np.int64).astype(array_data.dtype_of(type_)))
     if type_.bit_width == 128:
         return replace(array, type=type_)
     wide = np.zeros(len(values), array_data.dtype_of(type_))
     wide["w0"], wide["w1"] = values["w0"], values["w1"].view(np.uint64)
     wide["w3"] = values["w1"] >> 63
     wide["w2"] = wide["w3"].view(np.uint64)
-    return _made(array, type_, wide)
+    return _with_values(array, type_, wide)
 
 
 def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -219,7 +219,7 @@ def _pack_bits(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         if present is not None and (~present if mask is None else ~present & mask).any():
             _refuse(type_, f"an interval whose {field.name} are null")
         packed[field.name] = array_data.data_values(part)
-    return _made(array, type_, packed)
+    return _with_values(array, type_, packed)
 
 
 def _large(_: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -265,7 +265,7 @@ def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
 
 
 def _fixed_size_binary(_: _Restoring, array: Array, type_: t.FixedSizeBinary) -> Array:
-    return _made(array, type_, _rows_of(array, type_.byte_width, type_))
+    return _with_values(array, type_, _rows_of(array, type_.byte_width, type_))
 
 
 def _hex_values() -> npt.NDArray[np.uint8]:
@@ -288,13 +288,13 @@ def _of_uuid(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     if wrong.any():
         _refuse(type_, f"{array.slice(int(wrong.argmax()), 1).to_pylist()[0]!r}, which is no UUID")
     both = np.where(digits < 16, digits, 0)
-    return _made(array, type_, both[:, ::2] << 4 | both[:, 1::2])
+    return _with_values(array, type_, both[:, ::2] << 4 | both[:, 1::2])
 
 
 def _list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     array = compact(array)
     (value,) = type_.children
-    child = restoring.below("[]").restored(array.children[0], value.type)
+    child = restoring.below("[]").restore(array.children[0], value.type)
     return replace(array, type=type_, children=(child,))
 
 
@@ -314,14 +314,14 @@ def _list_view(bits: type[np.signedinteger[Any]]) -> Restore:
     return view
 
 
-def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.FixedSizeList) -> Array:
+def _list_of_fixed_size(restoring: _Restoring, array: Array, type_: t.FixedSizeList) -> Array:
     array = compact(array)
     offsets, size = array_data.value_offsets(array).astype(np.int64), type_.list_size
     mask, lengths = array_data.validity_mask(array), np.diff(offsets)
     wrong = lengths != size if mask is None else (lengths != size) & mask
     if wrong.any():
         _refuse(type_, f"a list of {lengths[int(wrong.argmax())]:,} elements")
-    child = restoring.below("[]").restored(array.children[0], type_.value.type)
+    child = restoring.below("[]").restore(array.children[0], type_.value.type)
     if mask is not None:
         # In this layout a null list has elements too; they are null.
         padded = concat([child, from_pylist.array([None], child.type)])
@@ -336,8 +336,8 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     children = []
     for field in type_.children:
         part = by_name[field.name].slice(array.offset, array.length)
-        part = part if shown is None else mask_array(part, shown)  # what lies under a null is not checked
-        children.append(restoring.below(field.name).restored(part, field.type))
+        part = part if shown is None else masked(part, shown)  # what lies under a null is not checked
+        children.append(restoring.below(field.name).restore(part, field.type))
     validity, nulls = _validity(array)
     return Array(type_, array.length, nulls, (validity,), tuple(children))
 
@@ -347,7 +347,7 @@ def _map(restoring: _Restoring, array: Array, type_: t.Map) -> Array:
     usual, annotated = array.children[0], type_.entries.type
     # A file may call its keys and values otherwise.
     fields = tuple(replace(a, name=b.name) for a, b in zip(usual.type.children, annotated.children, strict=True))
-    entries = restoring.below("[]").restored(replace(usual, type=t.Struct(fields)), annotated)
+    entries = restoring.below("[]").restore(replace(usual, type=t.Struct(fields)), annotated)
     return replace(array, type=type_, children=(entries,))
 
 
@@ -405,7 +405,7 @@ class Row:
     """A conversion between type classes, and the check of their parameters."""
 
     restore: Restore
-    fits: Callable[[Any, Any], bool] = lambda _usual, _noted: True
+    fits: Callable[[Any, Any], bool] = lambda _usual, _annotated: True
     is_whole: bool = False
     """True if `restore` converts the children itself, so that they need no rows of their own."""
 
@@ -416,9 +416,11 @@ def _is_vector(_: Any, annotated: Any) -> bool:
 
 RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
     (t.Int, t.Int): Row(_numbers),
-    (t.Decimal, t.Int): Row(_uint64, lambda usual, noted: usual == t.Decimal(20, 0) and noted == t.uint64),
-    (t.Bool, t.Int): Row(_bool8, lambda _, noted: noted == t.int8),
-    (t.FloatingPoint, t.FloatingPoint): Row(_float16, lambda usual, noted: (usual, noted) == (t.float32, t.float16)),
+    (t.Decimal, t.Int): Row(_uint64, lambda usual, annotated: usual == t.Decimal(20, 0) and annotated == t.uint64),
+    (t.Bool, t.Int): Row(_bool8, lambda _, annotated: annotated == t.int8),
+    (t.FloatingPoint, t.FloatingPoint): Row(
+        _float16, lambda usual, annotated: (usual, annotated) == (t.float32, t.float16)
+    ),
     (t.Decimal, t.Decimal): Row(_decimals),
     (t.Utf8, t.Decimal): Row(_by_value),
     (t.Date, t.Date): Row(_date64),
@@ -438,13 +440,13 @@ RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
     (t.Utf8, t.Utf8View): Row(_views),
     (t.Binary, t.FixedSizeBinary): Row(_fixed_size_binary),
     **{(t.Binary, kind): Row(_vector, _is_vector, is_whole=True) for kind in (t.List, t.LargeList, t.FixedSizeList)},
-    (t.Utf8, t.FixedSizeBinary): Row(_of_uuid, lambda _, noted: noted.byte_width == _UUID_NBYTES),
+    (t.Utf8, t.FixedSizeBinary): Row(_of_uuid, lambda _, annotated: annotated.byte_width == _UUID_NBYTES),
     (t.List, t.List): Row(_list),
     (t.List, t.LargeList): Row(_large_list),
     (t.List, t.ListView): Row(_list_view(np.int32)),
     (t.List, t.LargeListView): Row(_list_view(np.int64)),
-    (t.List, t.FixedSizeList): Row(_fixed_size_list),
+    (t.List, t.FixedSizeList): Row(_list_of_fixed_size),
     (t.Struct, t.Struct): Row(_struct, _same_names),
     (t.Map, t.Map): Row(_map),
 }
-"""By usual and noted type class. Dictionaries and runs are added after any of them."""
+"""By usual and annotated type class. Dictionaries and runs are added after any of them."""

@@ -86,62 +86,68 @@ def _ambiguous(name: str, other: str, path: str) -> OptionError:
     )
 
 
-def fitting_schema(
+def widen_schema(
     schema: s.StructType,
-    own: Schema,
-    there: Schema,
+    in_files: Schema,
+    existing: Schema,
     path: str,
     check: SchemaCheck,
     *,
     keeps_types: bool = False,
 ) -> s.StructType | None:
-    """Return the schema with which a job is to be written beside files; None if its own one will do."""
-    grown = _grow(own, there, path, check, schema.names, keeps_types=keeps_types)
+    """Return the schema with which a job is to be written beside files; None if its in_files one will do."""
+    grown = _grow(in_files, existing, path, check, schema.names, keeps_types=keeps_types)
     if grown is None:
         return None
     wider, added = grown
     return s.StructType([*(wider.get(field.name, field) for field in schema.fields), *added])
 
 
-def schema_beside(
-    own: Schema, there: Schema, path: str, check: SchemaCheck, *, taken: Sequence[str] = (), keeps_types: bool = False
+def merge_with_existing(
+    schema: Schema,
+    existing: Schema,
+    path: str,
+    check: SchemaCheck,
+    *,
+    partition_names: Sequence[str] = (),
+    keeps_types: bool = False,
 ) -> Schema:
     """Return the schema that a read has of new files beside others, which may lack what was added since they were planned."""
-    grown = _grow(own, there, path, check, taken, keeps_types=keeps_types)
-    return own if grown is None else united_schema((own, _HERE), (there, path))
+    grown = _grow(schema, existing, path, check, partition_names, keeps_types=keeps_types)
+    return schema if grown is None else unite_schemas((schema, _HERE), (existing, path))
 
 
 def _grow(
-    schema: Schema, there: Schema, path: str, check: SchemaCheck, taken: Sequence[str], *, keeps_types: bool
+    schema: Schema, existing: Schema, path: str, check: SchemaCheck, reserved: Sequence[str], *, keeps_types: bool
 ) -> tuple[dict[str, s.StructField], list[s.StructField]] | None:
     """Return the wider types and the columns that new files lack beside others; None if they have all, or may lack some."""
     if check is SchemaCheck.NONE:
         return None
     in_files = spark_schema(schema, ReadOptions())
     try:
-        existing = spark_schema(there, ReadOptions())
+        in_existing = spark_schema(existing, ReadOptions())
     except ArrowIpcError as error:
         _LOG.warning("%s: the schema is not compared with that of the job: %s", path, error)
         return None
-    merged = check_schema(in_files, existing, path, check)
+    merged = check_schema(in_files, in_existing, path, check)
     if merged is None:
         return None
     added = merged.fields[len(in_files) :]
     names = {field.name.lower() for field in added}
-    required = {field.name.lower() for field in there.fields if not field.nullable}
-    for name in names & (required | {name.lower() for name in taken}):  # the latter are partition columns
-        raise _refused(path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
+    required = {field.name.lower() for field in existing.fields if not field.nullable}
+    for name in names & (required | {name.lower() for name in reserved}):  # the latter are partition columns
+        raise _refusal(path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
     wider = {
         field.name: new
         for field, new in zip(in_files.fields, merged.fields[: len(in_files)], strict=True)
         if not _is_same(field.dataType, new.dataType)
     }
     if wider and keeps_types:
-        raise _refused(path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
+        raise _refusal(path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
     return wider, added
 
 
-def united_schema(first: tuple[Schema, str], second: tuple[Schema, str]) -> Schema:
+def unite_schemas(first: tuple[Schema, str], second: tuple[Schema, str]) -> Schema:
     """Return a schema whose columns are those of two, each with a name for errors; all of them may be null.
 
     A column has the field of the first one, or that of the second where only this has it, or with a wider type.
@@ -163,13 +169,13 @@ def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructT
     return arrow_field(field.name, field.dataType, field.metadata or {}, field.name)
 
 
-def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
+def has_schema(file: DataFile, schema: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
     """Return whether a file has the columns of the new files, or the option checks nothing. Opens it once."""
     if check is SchemaCheck.NONE:
         return True
     try:
         existing = spark_schema(_arrow_schema_of(file, storage), ReadOptions())
-        check_schema(spark_schema(own, ReadOptions()), existing, file.path, SchemaCheck.EXACT)
+        check_schema(spark_schema(schema, ReadOptions()), existing, file.path, SchemaCheck.EXACT)
     except (ArrowIpcError, OSError):
         return False
     return True
@@ -183,23 +189,23 @@ def _arrow_schema_of(file: DataFile, storage: Storage) -> Schema:
     return metadata.schema
 
 
-def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:
-    """Return the schema that new files get beside a file of another schema; None if they have all that is there."""
+def check_schema(schema: s.StructType, existing: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:
+    """Return the schema that new files get beside a file of another schema; None if they have all that is existing."""
     if check is SchemaCheck.NONE:
         return None
     try:
         # Merging keeps the columns and types of the first schema, unless the second one adds to them.
-        merged = merge_schemas([(_HERE, own), (path, there)])
-        grown = merge_schemas([(path, there), (_HERE, own)])
+        merged = merged_schema([(_HERE, schema), (path, existing)])
+        grown = merged_schema([(path, existing), (_HERE, schema)])
     except ArrowIpcError as error:
         what = f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
-        raise _refused(path, what) from error
-    if stray := next(_strays(own, there), None):
+        raise _refusal(path, what) from error
+    if stray := next(_strays(schema, existing), None):
         raise stray.error(path)
-    lacks = _differences(merged, own)
-    if check is SchemaCheck.EXACT and (lacks or _differences(grown, there)):
-        lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, there)]
-        raise _refused(path, "; ".join(lines), "schemaCheck=exact takes the same columns and types only: leave it out")
+    lacks = _differences(merged, schema)
+    if check is SchemaCheck.EXACT and (lacks or _differences(grown, existing)):
+        lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, existing)]
+        raise _refusal(path, "; ".join(lines), "schemaCheck=exact takes the same columns and types only: leave it out")
     return merged if lacks else None
 
 
@@ -216,11 +222,9 @@ class _Stray:
         missing, new = ([f"{self.at}{field.name}" for field in fields] for fields in (self.missing, self.new))
         if len(missing) > 1 or len(new) > 1 or not _is_same(self.missing[0].dataType, self.new[0].dataType):
             are = "are" if len(missing) > 1 else "is"
-            return _refused(
-                path, f"{join_texts(missing)} {are} missing in {_HERE}, which has {join_texts(new)} instead"
-            )
+            return _refusal(path, f"{listed(missing)} {are} missing in {_HERE}, which has {listed(new)} instead")
         rename = "rename the field of the struct" if self.at else f'call withColumnRenamed("{new[0]}", "{missing[0]}")'
-        return _refused(
+        return _refusal(
             path,
             f"{missing[0]} is missing in {_HERE}, which has {new[0]} instead",
             f"This looks like a rename, `{missing[0]}` to `{new[0]}`: to add rows under "
@@ -265,7 +269,7 @@ def _is_same(one: s.DataType, other: s.DataType) -> bool:
     return bool(one.simpleString() == other.simpleString())
 
 
-def _refused(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
+def _refusal(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"the columns of this job do not fit beside the files that are there: {what}. {way_out}. Nothing is written",
         path=path,
@@ -275,12 +279,12 @@ def _refused(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
 # ``restoreTypes``: write columns with the Arrow types that they were read from.
 #
 # Reading widens (uint8 to smallint) and notes the type in the field's metadata; without the option a column is then
-# written with the type that follows from Spark's, with it with the noted type. `restored_schema` refuses a note that
+# written with the type that follows from Spark's, with it with the noted type. `restore_schema` refuses a note that
 # the column cannot be converted to, before any task runs; `restore_values` converts.
 #
 # What was in the file comes back exactly, or the column is refused: also where the read may have changed values
-# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`type_of_annotation`).
-def restored_schema(spark_schema: s.StructType) -> Schema:
+# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`noted_type`).
+def restore_schema(spark_schema: s.StructType) -> Schema:
     """Return the Arrow schema of a DataFrame's files, with the noted types."""
     return Schema.of(_restore_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 

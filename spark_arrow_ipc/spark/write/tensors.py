@@ -32,7 +32,7 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_values import restore
-from spark_arrow_ipc.spark.write.schema_check import restored_schema
+from spark_arrow_ipc.spark.write.schema_check import restore_schema
 
 NDArray = npt.NDArray[Any]
 
@@ -67,19 +67,19 @@ class TensorTarget:
         children = {f.name.lower(): child for f, child in zip(array.type.children, array.children, strict=True)}
         shape, data = children[SHAPE], children[DATA]
         shown = _mask(array)
-        rows = self._checked_shapes(shape, data, shown, first_row)
+        rows = self._check_shapes(shape, data, shown, first_row)
         if isinstance(self.field.type, t.FixedSizeList):
             values = replace(data, null_count=array.null_count, buffers=(array.buffers[0], *data.buffers[1:]))
             return restore(values, self.field.type, name, dictionaries)
         types = {f.name: f.type for f in self.field.type.children}
         restored = restore(data, types[DATA], f"{name}.{DATA}", dictionaries)
-        whole = np.zeros((array.length, len(self.column.shape)), np.int32)
-        whole[shown] = rows
-        sizes = Array(t.int32, whole.size, 0, (None, as_buffer(whole.reshape(-1))))
+        full_shapes = np.zeros((array.length, len(self.column.shape)), np.int32)
+        full_shapes[shown] = rows
+        sizes = Array(t.int32, full_shapes.size, 0, (None, as_buffer(full_shapes.reshape(-1))))
         shapes = Array(types[SHAPE], array.length, 0, (None,), (sizes,))
         return Array(self.field.type, array.length, array.null_count, (array.buffers[0],), (restored, shapes))
 
-    def _checked_shapes(self, shape: Array, data: Array, shown: npt.NDArray[np.bool_], first_row: int) -> NDArray:
+    def _check_shapes(self, shape: Array, data: Array, shown: npt.NDArray[np.bool_], first_row: int) -> NDArray:
         """Return the shapes of the rows that are not null, one row each."""
         for name, child in ((SHAPE, shape), (DATA, data)):
             missing = shown & ~_mask(child)
@@ -158,14 +158,14 @@ def _mask(array: Array) -> npt.NDArray[np.bool_]:
 
 def plan_tensors(
     schema: s.StructType,
-    given: Sequence[tuple[ColumnPath, GivenShape]],
+    shapes: Sequence[tuple[ColumnPath, GivenShape]],
     lists: Sequence[tuple[ColumnPath, int]] = (),
     *,
     restore_types: bool,
 ) -> dict[int, TensorTarget]:
     """Return how columns are written as tensors or fixed-size lists, by position."""
     targets: dict[int, TensorTarget] = {}
-    for path, shape in given:
+    for path, shape in shapes:
         position = _position(schema, path, _TENSORS)
         if position in targets:
             raise OptionError(f"{_TENSORS} names the column {schema.fields[position].name!r} twice")
@@ -187,7 +187,7 @@ def plan_tensors(
 
 
 def lists_below(
-    fields: Sequence[t.Field], lists: Sequence[tuple[ColumnPath, int]], taken: Container[int]
+    fields: Sequence[t.Field], lists: Sequence[tuple[ColumnPath, int]], others: Container[int]
 ) -> dict[int, ListsBelow]:
     """Return how columns are written whose fields the option `fixedSizeLists` names, by position; `fields` are the written ones."""
     lengths: dict[int, dict[Positions, int]] = {}
@@ -196,7 +196,7 @@ def lists_below(
             continue
         with error_context(asked_by=_LISTS):
             position, *below = resolve(fields, path)
-        if position in taken or tuple(below) in lengths.get(position, {}):
+        if position in others or tuple(below) in lengths.get(position, {}):
             raise OptionError(f"{_LISTS} names {path_string(path)}, which it or tensorColumns names before")
         lengths.setdefault(position, {})[tuple(below)] = size
     return {i: ListsBelow(_with_lengths(fields[i], sizes, fields[i].name), sizes) for i, sizes in lengths.items()}
@@ -277,7 +277,7 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
     if values is None or (name == VARIABLE and not _is_struct(field.dataType)):
         return None
     try:
-        column = parse_tensor(str(name), text, _annotated_dimensions(field) if name == VARIABLE else None, field.name)
+        column = parse_tensor(str(name), text, _count_dimensions(field) if name == VARIABLE else None, field.name)
     except InvalidMetadataError:
         return None
     if name == FIXED and column.size > _MOST_VALUES:
@@ -303,14 +303,14 @@ def _list_of_size(field: s.StructField, size: int, origin: str, *, restore_types
 
 def _of_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
     """Return the target of an array whose metadata have a length; None for other columns."""
-    noted = (field.metadata or {}).get(SIZE_KEY)
-    if noted is None or not isinstance(storage_type(field.dataType), s.ArrayType):
+    size_annotation = (field.metadata or {}).get(SIZE_KEY)
+    if size_annotation is None or not isinstance(storage_type(field.dataType), s.ArrayType):
         return None
-    text = str(noted) if isinstance(noted, str) or type(noted) is int else ""
+    text = str(size_annotation) if isinstance(size_annotation, str) or type(size_annotation) is int else ""
     size = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_VALUES)) else 0
     if not 0 < size <= _MOST_VALUES:
         raise OptionError(
-            f"the metadata {SIZE_KEY} of {field.name!r}: expected a length from 1 to {_MOST_VALUES:,}, found {cut_repr(noted)}"
+            f"the metadata {SIZE_KEY} of {field.name!r}: expected a length from 1 to {_MOST_VALUES:,}, found {cut_repr(size_annotation)}"
         )
     return _list_of_size(field, size, f"the metadata {SIZE_KEY} of the column say", restore_types=restore_types)
 
@@ -325,10 +325,10 @@ def _target(
     }
     lists = s.StructField(field.name, s.ArrayType(values), metadata=metadata)
     lists_field = arrow_field(lists.name, lists.dataType, metadata, field.name)
-    annotation = _annotated_value(field) if restore_types else None
+    annotation = _value_annotation(field) if restore_types else None
     if annotation is not None:
-        lists.metadata[TYPE_KEY] = annotation_of(t.List(t.Field("item", annotation)))
-        lists_field = restored_schema(s.StructType([lists])).fields[0]
+        lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", annotation)))
+        lists_field = restore_schema(s.StructType([lists])).fields[0]
     assert isinstance(lists_field.type, t.List)
     type_: t.DataType
     if extension.get(EXTENSION_NAME) != VARIABLE:
@@ -364,7 +364,7 @@ def _values_of(spark_type: s.DataType) -> s.DataType | None:
     return data.elementType if is_shape and isinstance(data, s.ArrayType) else None
 
 
-def _noted(field: s.StructField) -> t.DataType | None:
+def _read_annotation(field: s.StructField) -> t.DataType | None:
     """Return the type that the metadata of a tensor column note, or None."""
     note = (field.metadata or {}).get(TYPE_KEY)
     if not isinstance(note, str):
@@ -382,8 +382,8 @@ def _noted(field: s.StructField) -> t.DataType | None:
     return None
 
 
-def _annotated_value(field: s.StructField) -> t.DataType | None:
-    annotation = _noted(field)
+def _value_annotation(field: s.StructField) -> t.DataType | None:
+    annotation = _read_annotation(field)
     if annotation is None:
         return None
     lists = (
@@ -394,7 +394,7 @@ def _annotated_value(field: s.StructField) -> t.DataType | None:
     return lists.children[0].type if lists.children else None
 
 
-def _annotated_dimensions(field: s.StructField) -> int | None:
-    annotation = _noted(field)
+def _count_dimensions(field: s.StructField) -> int | None:
+    annotation = _read_annotation(field)
     shape = {f.name: f.type for f in annotation.fields}.get(SHAPE) if isinstance(annotation, t.Struct) else None
     return shape.list_size if isinstance(shape, t.FixedSizeList) else None

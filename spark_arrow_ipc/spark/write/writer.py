@@ -96,7 +96,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             self._job,
             outputs,
             write_empty=lambda: self._plan.write_empty(self._job.staging),
-            fits=fits_beside(self._plan, self._schema_check, self._job.staging.storage),
+            fits=check_fit(self._plan, self._schema_check, self._job.staging.storage),
             schema=self._plan.new_schema(self._schema_check),
         )
         if not self._job.skip:
@@ -118,9 +118,9 @@ def plan_batch_job(
     """Plan the job of a write whose columns are planned: make its staging directory, note what it replaces."""
     storage, root = storage_of(path, options.storage)
 
-    def check_existing(there: Schema, path: str) -> None:
+    def check_existing(existing: Schema, path: str) -> None:
         nonlocal plan
-        plan = plan.beside(there, path, options)
+        plan = plan.widen(existing, path, options)
 
     max_file_nbytes(storage.traits, options.max_file_bytes)
     intent = CommitIntent(
@@ -141,7 +141,7 @@ def plan_batch_job(
     return job, plan
 
 
-def fits_beside(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
+def check_fit(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
     """Return a callback that says whether a file that others add meanwhile may stay beside the new ones."""
     return lambda file: has_schema(file, plan.file_schema, check, storage)
 
@@ -200,7 +200,7 @@ def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partit
 # same query is staged then is of earlier attempts, and withdrawn.
 #
 # Other jobs may add columns while a query runs for months. Each batch begins with a look at the newest record, when
-# its writer is sent to the tasks, and they write what that has more (`WritePlan.beside`); their reports say what it
+# its writer is sent to the tasks, and they write what that has more (`WritePlan.widen`); their reports say what it
 # was.
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -254,7 +254,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         return self.__dict__
 
     def _look(self, existing: Schema, path: str) -> None:
-        self._tasks_plan = self._plan.beside(existing, path, self._options)
+        self._tasks_plan = self._plan.widen(existing, path, self._options)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
@@ -270,7 +270,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         staging = self._staging(_of_query(query) + self._attempt)
         make_staging(staging)
         plan = self._tasks_plan or self._plan
-        grown = None if plan.columns.given is None else plan.schema
+        grown = None if plan.columns.source is None else plan.schema
         return ArrowIpcStreamMessage(
             plan.write(staging, iterator, context.partitionId()), Batch(query, int(number)), grown
         )
@@ -295,8 +295,8 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
         schema = plan.new_schema(check)
 
-        def check_existing(there: Schema, path: str) -> None:
-            schema.beside(there, path)
+        def check_existing(existing: Schema, path: str) -> None:
+            schema.beside(existing, path)
 
         intent = CommitIntent(
             self._mode,
@@ -311,7 +311,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             job,
             [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
             write_empty=lambda: plan.write_empty(staging),
-            fits=fits_beside(plan, check, staging.storage),
+            fits=check_fit(plan, check, staging.storage),
             schema=schema,
         )
         self._withdraw_earlier_attempts(staging)

@@ -18,7 +18,7 @@ from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
 
@@ -180,7 +180,7 @@ def test_rows_of_another_shape_are_refused(given, text, says):
 def test_rows_are_counted_over_batches():
     schema, batches = frame(FLOATS, [[[1, 2]] * 3, [[1, 2], [1]]], pa.list_(pa.float32()))
     with pytest.raises(SchemaMismatchError, match="found 1 in row 4 of this task"):
-        list(written_batches(batches, plan_write(schema, shaped("c:2")).columns))
+        list(convert_batches(batches, plan_write(schema, shaped("c:2")).columns))
 
 
 def test_a_row_of_another_length_names_the_metadata_too():

@@ -29,7 +29,7 @@ from spark_arrow_ipc.spark.read.where import RowSelection
 
 
 @dataclass(frozen=True, slots=True)
-class ServedPart:
+class RemotePart:
     """A table of a server, or a part of it."""
 
     uri: str = field(repr=False)  # as `ipc.connect` takes it
@@ -39,17 +39,17 @@ class ServedPart:
     mtime_ns: None = None
 
 
-def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
+def plan_parts(uri: str, parts: int | None) -> list[RemotePart]:
     """Return the parts that a table is read in. Asks no server."""
     location = parse_location(uri)
     of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
-        return [ServedPart(uri, location.without_tags)]
+        return [RemotePart(uri, location.shown)]
     cut = (replace(location, part=part, of=of) for part in range(of))
-    return [ServedPart(part.uri, part.without_tags) for part in cut]
+    return [RemotePart(part.uri, part.shown) for part in cut]
 
 
-def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
+def scan_remote(part: RemotePart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
     """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning."""
     how = options.read
     with (
@@ -70,13 +70,13 @@ _NO_FILES = Partitioning((), ())
 
 
 @dataclass(frozen=True)
-class _ServedInputPartition(ArrowIpcInputPartition):
+class _RemoteInputPartition(ArrowIpcInputPartition):
     """One part of a table; there are no ranges of files."""
 
-    part: ServedPart | None = None
+    part: RemotePart | None = None
 
 
-class ArrowIpcServedReader(ArrowIpcBatchReader):
+class ArrowIpcRemoteReader(ArrowIpcBatchReader):
     """Reads tables of servers into batches of one Spark schema."""
 
     @classmethod
@@ -99,21 +99,23 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         planned = [part for uri in options.paths for part in plan_parts(uri, parts)]
         selection = self._selection()
         tune_worker()
-        return [_ServedInputPartition((), (), planned_at, selection, part=part) for part in planned]
+        return [_RemoteInputPartition((), (), planned_at, selection, part=part) for part in planned]
 
     def _selection(self) -> RowSelection | None:
         options = self._options
         if options.where is None:
             return None
-        return RowSelection.of(self._own, options, lambda missing: _schema_for_spark(_first_schema(options), missing))
+        return RowSelection.of(
+            self._data_columns, options, lambda missing: _schema_for_spark(_first_schema(options), missing)
+        )
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None
     ) -> Generator[ScannedFile, None, None]:
-        assert isinstance(partition, _ServedInputPartition)
+        assert isinstance(partition, _RemoteInputPartition)
         assert partition.part is not None
         options = ScanOptions(ipc.ReadOptions(columns, self._options.validation, self._options.limits))
-        return scan_served(partition.part, options=options, token=self._options.token)
+        return scan_remote(partition.part, options=options, token=self._options.token)
 
 
 def _first_schema(options: ReadOptions) -> tuple[str, Schema]:
