@@ -4,10 +4,10 @@ How it works
 ------------
 1. `registration.push_down` compiles the Java sources and adds the rule `PushDown` to the session. It runs just before
    Spark's own push-down.
-2. The rule replaces each table of this format by a `NarrowTable`, which Spark treats as any table of the JVM. It notes the
-   filter above the table, and whether the aggregate above that can be computed in tasks (`Aggregates.below`).
-3. Spark hands the required columns, the limit and the aggregate to the table's scan builder. The rule asks Spark's
-   translator for each conjunct of the filter by itself, since the translator fails on some of them.
+2. The rule replaces each table of this format by a `NarrowTable`, which Spark treats like any table of the JVM. It
+   remembers the filter above the table, and whether tasks can compute the aggregate above it (`Aggregates.below`).
+3. Spark hands the required columns, the limit and the aggregate to the table's scan builder. The rule passes the conjuncts
+   of the filter to Spark's translator one by one, since the translator fails for some.
 4. `NarrowScan` takes the partitions that Spark planned for the DataFrame, drops those whose partition values cannot match
    (`Planned`), adds the keys that a join finds at run time, and pickles a call of `narrow.command`.
 5. A worker loads the call, binds the conditions (`conjuncts`), reads, and computes partial aggregates (`aggregates`).

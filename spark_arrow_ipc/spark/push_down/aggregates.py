@@ -1,9 +1,8 @@
-"""Partial aggregates of a narrowed scan: what `aggregate` computes in workers, asked for by Spark's optimizer.
+"""Partial aggregates of a narrowed scan, which Spark's optimizer requests and `spark.functions` computes.
 
-Sums, differences and products of decimals are computed by pyarrow, exactly, on whole columns. Spark gives the type of
-each result, whose scale keeps all digits behind the point, or tasks are not asked. A result that has more digits than
-its type ends the task with a sentence that ``java/Overflow.java`` reads, and Spark's own error of that value is raised:
-tasks are asked in ANSI mode only.
+Sums, differences and products of decimals are computed by pyarrow, exactly, a column at a time. Spark decides the type of
+each result, and pushes only expressions in ANSI mode whose type has all digits behind the point. A result with more digits
+than its type ends the task with a sentence that ``java/Overflow.java`` reads to raise Spark's own error for the value.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates, greatest, relabel
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 
-# Batches of a source are in UTC.
-_ZONE: Final = "UTC"
+_ZONE: Final = "UTC"  # of all batches of a source
 
 _DIGITS: Final = 38
 _MOST_DIGITS: Final = 76
 _EXACT: Final = Context(prec=100)
 _SHOWN: Final = {"*": Context(prec=39, rounding=ROUND_HALF_DOWN)}
-"""By operation: the digits to which Spark rounds a result that it refuses."""
+"""By operation: the digits to which Spark rounds a result in the error about it."""
 _BY_VALUE: Final = {"+": Context.add, "-": Context.subtract, "*": Context.multiply}
 _SIGNS: Final = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
@@ -39,11 +37,8 @@ _SIGNS: Final = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply
 def compile_aggregates(
     request: Mapping[str, Any], requested: s.StructType, output: s.StructType, options: ReadOptions
 ) -> Callable[[Callable[..., Iterator[PyArrowBatch]]], Iterator[PyArrowBatch]]:
-    """Return a function that reads rows of the columns `requested` and yields partial rows in the schema `output`.
-
-    Record batches of which headers and statistics say all are not decoded.
-    """
-    schema = pyarrow_schema(output)
+    """Return a function that reads rows of the columns `requested` and yields partial rows in the schema `output`."""
+    schema = expected_arrow_schema(output)
     keys = tuple(request["keys"])
     computed = [part["expression"] for part in request["parts"] if "expression" in part]
     positions = iter(range(len(requested.fields), len(requested.fields) + len(computed)))
@@ -60,6 +55,7 @@ def compile_aggregates(
     zero = {f"a{i}": 0 if part.function.startswith("count") else None for i, part in enumerate(parts)}
 
     def read(read_rows: Callable[..., Iterator[PyArrowBatch]]) -> Iterator[PyArrowBatch]:
+        # Answers aggregates of record batches by their headers and statistics; these batches are not decoded.
         answers = BlockAnswers(partials, requested, options, _ZONE)
         is_empty = not keys
         rows = with_computed(read_rows(answers=answers), computed, types) if computed else read_rows(answers=answers)
@@ -67,14 +63,14 @@ def compile_aggregates(
             is_empty = False
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         if is_empty:
-            # Spark adds up the counts of tasks, and the sum of none is null.
+            # Spark adds up the counts of tasks, and a sum of no rows would be null.
             yield pa.RecordBatch.from_pylist([zero], schema=schema)
 
     return read
 
 
 class _Value(NamedTuple):
-    """A column, or one number for all rows, whose unscaled values are at most `bound`."""
+    """A column, or one number for all rows, with unscaled values of at most `bound`."""
 
     column: Any
     bound: int
@@ -83,7 +79,7 @@ class _Value(NamedTuple):
 def with_computed(
     batches: Iterator[PyArrowBatch], nodes: Sequence[Mapping[str, Any]], types: Sequence[pa.DataType]
 ) -> Iterator[PyArrowBatch]:
-    """Yield batches with a column for each expression behind the others."""
+    """Yield batches with additional columns, one for each expression."""
     for batch in batches:
         added = [_compute(i, node, batch, type_) for i, (node, type_) in enumerate(zip(nodes, types, strict=True))]
         columns = [*batch.columns, *added]
@@ -92,6 +88,7 @@ def with_computed(
 
 def _compute(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
     column, bound = _evaluate(node, batch)
+    # The bound is cheap, and only a column that it does not rule out is searched.
     if bound >= 10**type_.precision and greatest(column, column.type.scale) >= 10**type_.precision:
         most = Decimal(10**type_.precision).scaleb(-type_.scale, _EXACT)
         value = next(value for value in column.to_pylist() if value is not None and value.copy_abs() >= most)
@@ -127,8 +124,8 @@ def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
 
 
 def _narrow(column: Any, bound: int) -> _Value:
-    """Return a column in the type of the digits that it has at most."""
-    # pyarrow makes each result as wide as its inputs' types could need: by their digits, most fit into 128 bits.
+    """Return a column in the type with as many digits as its bound."""
+    # pyarrow makes results as wide as the types of the inputs could need, and most fit into 128 bits.
     to = _type(bound, column.type.scale)
     if to.byte_width < column.type.byte_width:
         return _Value(column.cast(to), bound)
@@ -143,7 +140,8 @@ def _type(bound: int, scale: int) -> pa.DataType:
 
 
 def _by_values(name: str, left: Any, right: Any, rows: int, scale: int) -> _Value:
-    """Compute values one by one, which fit where the greatest of one side do not meet those of the other."""
+    """Compute values one by one in Python."""
+    # The type of the result would need over 76 digits, though the values may fit.
     sides = [[side.as_py()] * rows if isinstance(side, pa.Scalar) else side.to_pylist() for side in (left, right)]
     of = _BY_VALUE[name]
     values = [None if a is None or b is None else of(_EXACT, a, b) for a, b in zip(*sides, strict=True)]

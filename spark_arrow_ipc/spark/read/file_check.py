@@ -1,4 +1,4 @@
-"""`FileCheck`: whether the tasks of a stream could open a file and give its columns, by its footer and headers alone."""
+"""`FileCheck`: check by footer and headers if the tasks of a stream could open a file and read its columns."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from spark_arrow_ipc.spark.read.columns import select_needed
 from spark_arrow_ipc.spark.read.dataset_schema import cast_partition_columns
 
 _SENSITIVE: Final = (False, True)
-"""A planner does not know which of them the session is: a file that fits in either is left to the tasks."""
+"""Case sensitivity of names: a planner does not know the session's, and accepts files that fit with either."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """Raises what tasks would raise of a file, apart from damage in the bodies of its record batches."""
+    """Raises the errors that tasks would raise for a file, except for damage in the bodies of its record batches."""
 
-    columns: s.StructType  # the columns of the files and their partitions
+    columns: s.StructType  # of the files and their partitions
     options: ReadOptions
 
     def __call__(self, file: DataFile, root: str) -> None:
-        """Raise if the file could not be read. Opens it once; of a stream it walks over the headers."""
+        """Raise if the file could not be read."""
         with error_context(path=file.path):
             schema = self._schema(file)
             partitioning = self._partitioning(file, root)
@@ -50,8 +50,8 @@ class FileCheck:
 
     def _schema(self, file: DataFile) -> Schema:
         options = self.options
-        # A stream has more bytes than this, and is walked; no record batch has, and none is looked at.
-        headers = MetadataOptions(
+        # With this limit all headers of a stream are read, and no record batch is cut into parts.
+        headers = OutlineOptions(
             ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
             tensors=options.tensors,
             cut_above=file.nbytes - 1,
@@ -88,7 +88,7 @@ class FileCheck:
 def bad_files_of(
     options: ReadOptions, stream: StreamOptions, columns: s.StructType | None, log: SourceLog | None
 ) -> BadFiles | None:
-    """Return what passes over the bad files of a stream with a log; None if tasks raise what is wrong with them."""
+    """Return the policy by which a stream skips bad files; None if tasks raise their errors."""
     policy = stream.on_bad_file
     notes = None
     if policy is OnBadFile.QUARANTINE:

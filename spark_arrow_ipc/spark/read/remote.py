@@ -1,7 +1,4 @@
-"""The reader of tables of servers (`arrowipc serve`): each part of a table is an input partition.
-
-All but planning and opening is as for files: `ArrowIpcBatchReader`.
-"""
+"""The reader of tables of servers (`arrowipc serve`): each part of a table is an input partition."""
 
 from __future__ import annotations
 
@@ -30,18 +27,19 @@ from spark_arrow_ipc.spark.read.where import RowSelection
 
 @dataclass(frozen=True, slots=True)
 class RemotePart:
-    """A table of a server, or a part of it."""
+    """A table of a server, or a part of a table."""
 
-    uri: str = field(repr=False)  # as `ipc.connect` takes it
-    path: str  # what people see of it: address, ticket, part
-    # None: a server says nothing of a file
+    uri: str = field(repr=False)  # for `ipc.connect`; may have secrets
+    path: str  # address, ticket and part, for errors
+    # Attributes of a file, which a server does not have.
     nbytes: None = None
     mtime_ns: None = None
 
 
 def plan_parts(uri: str, parts: int | None) -> list[RemotePart]:
-    """Return the parts that a table is read in. Asks no server."""
+    """Return the parts in which a table is read."""
     location = parse_location(uri)
+    # The URI decides the number of parts, without a request to the server.
     of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
         return [RemotePart(uri, location.shown)]
@@ -50,7 +48,7 @@ def plan_parts(uri: str, parts: int | None) -> list[RemotePart]:
 
 
 def scan_remote(part: RemotePart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
-    """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning."""
+    """Yield the rows of a part as one `ScannedFile`."""
     how = options.read
     with (
         error_context(path=part.path),
@@ -60,7 +58,7 @@ def scan_remote(part: RemotePart, *, options: ScanOptions, token: str | None) ->
 
 
 def _number_batches(batches: Iterable[RecordBatch]) -> Iterator[ScannedBatch]:
-    first_row = 0
+    first_row = 0  # numbers of batches and rows count from the start of the part
     for number, batch in enumerate(batches):
         yield ScannedBatch(batch, number, first_row, (batch.num_rows,))
         first_row += batch.num_rows
@@ -71,7 +69,7 @@ _NO_FILES = Partitioning((), ())
 
 @dataclass(frozen=True)
 class _RemoteInputPartition(ArrowIpcInputPartition):
-    """One part of a table; there are no ranges of files."""
+    """One part of a table, without ranges of files."""
 
     part: RemotePart | None = None
 
@@ -81,7 +79,7 @@ class ArrowIpcRemoteReader(ArrowIpcBatchReader):
 
     @classmethod
     def spark_schema(cls, options: ReadOptions) -> s.StructType:
-        """Return the schema of the first table."""
+        """Return the Spark schema of the first table."""
         of_table = _first_schema(options)
         schema = _schema_for_spark(of_table, options)
         if options.where is not None:
@@ -91,23 +89,19 @@ class ArrowIpcRemoteReader(ArrowIpcBatchReader):
 
     @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions. Asks the first server for its schema where `where` names other columns."""
+        """Plan the input partitions; asks the first server for a schema if `where` names other columns."""
         options = self._options
         planned_at = datetime.now().astimezone()
         tasks = options.min_partition_num
         parts = None if tasks is None else -(-tasks // len(options.paths))
         planned = [part for uri in options.paths for part in plan_parts(uri, parts)]
-        selection = self._selection()
+        selection = None
+        if options.where is not None:
+            selection = RowSelection.of(
+                self._data_columns, options, lambda missing: _schema_for_spark(_first_schema(options), missing)
+            )
         tune_worker()
         return [_RemoteInputPartition((), (), planned_at, selection, part=part) for part in planned]
-
-    def _selection(self) -> RowSelection | None:
-        options = self._options
-        if options.where is None:
-            return None
-        return RowSelection.of(
-            self._data_columns, options, lambda missing: _schema_for_spark(_first_schema(options), missing)
-        )
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None

@@ -1,8 +1,12 @@
 """The streaming reader: offsets and plans on the driver, batches on executors.
 
-Which files a batch has is the affair of a mode (`dataset.stream`); how they are read is that of the batch reader, which
-gets the files instead of listing them. Spark makes one reader in a process that lives as long as the query, and calls
-all but `read` there; others are made only to be pickled for the tasks. So the mode is made when it is first needed.
+How it works
+------------
+A mode (`dataset.stream`) decides the files of a batch, and the batch reader reads them without a listing. ``tail=true``
+follows one growing file. A path that is a table with log entries is read by its log, unless `sourceLog` or `lateWindow`
+request another mode; every other source is directories of files. Spark creates one reader in a process that lives as long
+as the query, and calls all methods but `read` there. It pickles other readers for tasks, so the mode is created when it is
+first needed.
 """
 
 from __future__ import annotations
@@ -69,20 +73,15 @@ except ModuleNotFoundError as error:
         "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
     ) from error
 
-# Choose the mode of a stream by its options, and set it up.
-#
-# ``tail=true`` follows one growing file. Of the others, a path that is a dataset which keeps the records of its
-# commits is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is
-# directories of files.
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_POLL_SECONDS = SETTLE_SECONDS  # a file that changed less than this ago is not read yet
-_POLL_SECONDS_THAT_WAIT = 10.0
+_POLL_SECONDS = SETTLE_SECONDS  # a file that changed later than this is not read yet
+_REMOTE_POLL_SECONDS = 10.0
 _LOOKS: Final = "the stream looks for files"
 
 
 def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructType | None = None) -> StreamMode:
-    """Return the mode that follows the source; without the query's columns columns it judges no files."""
+    """Return the mode that follows the source, which checks files if the columns of the query are known."""
     storage = options.opened_storage
     if stream.tail:
         return _tail(storage, options, stream)
@@ -116,12 +115,13 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
 
 
 def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
-    """Return the log of a stream of a directory; None if its offsets have what it read."""
+    """Return the log of a stream of a directory; None if the stream has no log."""
     path = log_of(options, stream)
     if path is None:
         return None
     log_storage, directory = path
     log_storage.check_takes_changes(directory)
+    # Paths of different storages cannot be in each other.
     if type(log_storage) is type(storage):
         check_outside_source(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))
@@ -129,19 +129,19 @@ def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Sourc
 
 
 def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
-    """Refuse options that have no meaning for a source."""
-    for option in (*find_misapplied(stream, STREAMING, use), *find_misapplied(options, READING, use)):
+    """Refuse options that have no effect on a source."""
+    for option in (*misapplied(stream, STREAMING, use), *misapplied(options, READING, use)):
         raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
 
 
 def _start_ns(stream: StreamOptions) -> int | None:
-    """Return the time from which a new query reads, in nanoseconds since 1970; None if it begins otherwise."""
+    """Return the time from which a new query reads, in nanoseconds since 1970, or None."""
     start = stream.starting_from
     return (start - _EPOCH) // _MICROSECOND * 1_000 if isinstance(start, datetime) else None
 
 
 def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
-    """Return the dataset that is read by its records; None if the source is none."""
+    """Return the dataset if a source is read by its log, otherwise None."""
     if len(options.paths) != 1 or is_pattern(options.paths[0]):
         return None
     dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
@@ -195,10 +195,10 @@ def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Tail
 
 
 def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
-    """Return how many seconds lie between two looks of a query that waits, at least."""
+    """Return the least number of seconds between two listings of a query that waits."""
     if stream.poll_interval is not None:
         return stream.poll_interval
-    return _POLL_SECONDS_THAT_WAIT if options.path_storage.traits.waits else _POLL_SECONDS
+    return _REMOTE_POLL_SECONDS if options.opened_storage.traits.waits else _POLL_SECONDS
 
 
 def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
@@ -217,7 +217,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
 
 
 def _upwards(directory: str) -> Iterator[str]:
-    """Yield a directory and those above it."""
+    """Yield a directory and all directories above it."""
     yield directory
     while directory != parent(directory):
         directory = parent(directory)
@@ -225,7 +225,7 @@ def _upwards(directory: str) -> Iterator[str]:
 
 
 def check_outside_source(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
-    """Refuse a directory of the stream's own in which the stream would look for files, or which may hold such a directory."""
+    """Refuse a directory for the stream's own files that overlaps with the directories of the source."""
     for path in map(storage.resolve, options.paths):
         root = _plain_part(path)
         if root == path:
@@ -235,12 +235,12 @@ def check_outside_source(storage: Storage, options: ReadOptions, directory: str,
 
 
 def plain_paths(storage: Storage, options: ReadOptions) -> list[str]:
-    """Return the directories that a stream looks into, or those above its patterns."""
+    """Return the directories that a stream lists, or the directories above its patterns."""
     return [_plain_part(storage.resolve(path)) for path in options.paths]
 
 
 def _plain_part(path: str) -> str:
-    """Return a path, and of a pattern the directory above its first special character."""
+    """Return a path, or for a pattern the directory above its first special character."""
     while is_pattern(path):
         path = parent(path)
     return path
@@ -257,7 +257,7 @@ _ADVICE: Final = (
 
 
 class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """Reads what is new under the paths of a stream, batch by batch, in exactly the schema that Spark expects."""
+    """Reads new files below the paths of a stream, batch by batch, in the schema that Spark expects."""
 
     def __init__(self, schema: s.StructType, options: ReadOptions, stream: StreamOptions) -> None:
         self._options = options
@@ -268,10 +268,10 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._started_polls: Polls | None = None
         self._last: dict[str, str | int] = {"position": _UNKNOWN, "files": 0, "bytes": 0}
         self._next: tuple[Mapping[str, Any], Mapping[str, Any], StreamBatch] | None = None
-        """The batch that `latestOffset` found, between its offsets, until it is planned: a mode may ask for each file."""
+        """The offsets and the batch of `latestOffset`, for `partitions`: a mode may read each file to create a batch."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for tasks, which need no mode."""
+        """Return the state for tasks, without the mode."""
         return self.__dict__ | {"_started_polls": None, "_next": None, "_columns": None}
 
     @property
@@ -288,11 +288,12 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """See nothing that comes from now on."""
+        """Ignore files that appear from now on."""
         self._polls.only_available_now()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the option maxFilesPerTrigger; Spark passes one limit only, that of bytes is added later."""
+        """Return the limit by the option maxFilesPerTrigger."""
+        # Spark passes only one limit on, and `_limit` adds maxBytesPerTrigger.
         return ReadMaxFiles(self._stream.max_files_per_trigger)
 
     @short_errors
@@ -302,7 +303,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the offset after the next batch, or `start`; sleeps half a second at most where nothing is new."""
+        """Return the offset after the next batch, or after at most half a second `start`."""
         end = self._polls.latest(start, self._limit(limit))
         if end != start:
             batch = self._mode.batch(start, end)
@@ -315,11 +316,10 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(end)
 
     def _note_columns(self, batch: StreamBatch) -> None:
-        """Note the columns of the stream, once in this process; name new ones of the files later."""
+        """Write the columns of the stream once in this process, and warn of new columns in later files."""
         if self._columns is None:
-            log = (
-                self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, ingest=IngestPaths())
-            )
+            # Other modes do not own the directory of a log.
+            log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
             self._columns = StreamSchema(self._options, log)
             try:
                 self._columns.note(self._schema, batch.files)
@@ -328,13 +328,13 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns.name_new(self._schema, batch.files)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return in words what is read, and what waits: ``latestOffset`` of the progress, the one place that a source has."""
+        """Return the position and the waiting files in words, for ``latestOffset`` of the progress."""
         source = {"path": cut_repr(", ".join(self._options.paths)).strip("'\""), "mode": self._mode.name}
         return source | self._last | self._polls.backlog.to_json(time.time_ns())
 
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions of a batch. Lists nothing."""
+        """Plan the input partitions of a batch, without a listing."""
         planned, self._next = self._next, None
         batch = planned[2] if planned is not None and planned[:2] == (start, end) else self._mode.batch(start, end)
         if not batch.files and not batch.ranges:
@@ -353,12 +353,12 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._rows.partitions_of(batch.files, batch.roots, batch.changes)
 
     def read(self, partition: InputPartition | None) -> Generator[PyArrowBatch, None, None]:
-        """Yield the batches of one input partition, as the batch reader does."""
+        """Yield the batches of one input partition."""
         return self._rows.read(partition)
 
     @short_errors
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Tidy up after a batch that the sink has."""
+        """Clean up after a batch that the sink has committed."""
         try:
             self._mode.committed(end)
         except OSError as error:

@@ -1,15 +1,18 @@
 """The option `where`: parse and bind it, skip files and blocks, filter rows.
 
-On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
-only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
-batches by the statistics in outlines (`prune_sizes`). On an executor it skips record batches by the file's statistics
-(`block_truths`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
-requested columns and never reach Spark. With ``metadataColumns`` it may name those columns, too (`metadata_columns`): what
-they say of a file or a record batch is known before it is opened or decoded, so that others are skipped.
+How it works
+------------
+1. The driver binds the predicate to Spark's types: requested columns to the types of Spark's schema, and columns that only
+   the predicate names to the types of the files (`Where`).
+2. It skips files by their partition values, and record batches by the statistics in the metadata of files (`prune_sizes`).
+3. A task skips record batches by the file's statistics (`block_truths`), and rows of converted batches (`row_filter`).
+   Columns that only the predicate needs follow the requested columns and never reach Spark.
+4. With ``metadataColumns`` the predicate may name metadata columns, whose values are known before a file is opened or a
+   record batch is decoded.
 
-Planners do not know the session's time zone. Without the option `timeZone` they skip only what every zone excludes, and
-tasks bind the predicate again, in the zone of their task's properties (`RowSelection.in_session`). Other settings on which
-a predicate depends are checked there, too, by one task at least, as the planner skips what Spark's defaults exclude.
+Planners do not know the session's time zone. Without the option `timeZone` they skip only rows that every zone excludes,
+and tasks bind the predicate again in the zone of the job's properties (`RowSelection.in_session`). Tasks also check the
+other settings on which a predicate depends, because planners use Spark's defaults; at least one task runs for that.
 """
 
 from __future__ import annotations
@@ -58,34 +61,35 @@ from spark_arrow_ipc.spark.session_settings import (
 class RowSelection:
     """A predicate that is bound to its columns."""
 
-    bound: BoundPredicate  # the predicate
+    bound: BoundPredicate
     # Columns of the files that only the predicate needs; they follow the requested columns.
     extra: tuple[s.StructField, ...]
-    positions: dict[str, int]  # of its columns among both, by name
-    metadata: tuple[str, ...] = ()  # names of its metadata columns
-    # A column of it that Spark's names of columns have in another case, too, and those names; None where there is none.
+    positions: dict[str, int]  # of the predicate's columns among both, by name
+    metadata: tuple[str, ...] = ()  # names of metadata columns in the predicate
+    # Text about a column whose name equals several of Spark's names except for case, or None.
     alike: str | None = None
-    # The predicate and its columns, if it depends on the session's time zone; else None.
+    # The predicate and its columns, if it depends on the session's time zone, otherwise None.
     unbound: tuple[p.Predicate, tuple[Field, ...]] | None = None
-    # The other settings of the session on which it depends, and the part that does; what is bound again is settings then.
+    # The other settings on which the predicate depends, and the part that does; binding again adds more.
     settings: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, str] = field(default_factory=dict)  # the defaults of settings where they are not Spark's
-    # The part of it that every row must hold, where Spark filters by the rest once more; None where it does not.
+    defaults: Mapping[str, str] = field(default_factory=dict)  # of settings, where they differ from Spark's
+    # The part of the predicate by which Spark does not filter again, if it has a hint (`RowFilter`), otherwise None.
     required: BoundPredicate | None = None
 
     @property
     def depends_on_session(self) -> bool:
-        """True if tasks have to look at the session, also where no rows are left."""
+        """True if tasks must check settings of the session, even without rows."""
         return bool(self.settings) or self.unbound is not None or self.alike is not None
 
     def in_session(self) -> RowSelection:
-        """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning."""
+        """Return the selection bound in the session's time zone, or raise if other settings change its meaning."""
         name = read_setting(SESSION_ZONE)
         bound = self._bound_in(None if name is None else zone(name))
         return RowSelection(bound, self.extra, self.positions, self.metadata, required=self.required)
 
     def check_session(self) -> None:
-        """Raise as `in_session` where there are no rows that could depend on the time zone."""
+        """Raise as `in_session` does."""
+        # Without rows the time zone does not matter.
         self._bound_in(UNKNOWN_ZONE)
 
     def _bound_in(self, in_zone: tzinfo | None) -> BoundPredicate:
@@ -105,10 +109,7 @@ class RowSelection:
     def of(
         cls, requested: s.StructType, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
     ) -> RowSelection:
-        """Return the selection of the option `where` of a read of the columns `requested`.
-
-        `read_missing` returns the schema of a read with other `columns`: of those that only the predicate names.
-        """
+        """Return the selection of the option `where`; `read_missing` infers the schema of columns that only it names."""
         assert options.where is not None
         where = Where.parse(options.where, requested, metadata=options.metadata_columns)
         return where.bind(requested, where.missing_fields(options, read_missing), options.time_zone)
@@ -133,54 +134,51 @@ class RowSelection:
         part: FileRange,
         fields: Sequence[Field],
     ) -> BlockTruths:
-        """Return a callback that gives the truths that the predicate may have in a record batch."""
+        """Return a callback that returns the possible truths of the predicate in a record batch."""
         blocks = range(len(reader) if part.stop is None else part.stop)
         summaries = self._summaries(lambda: reader.row_counts(blocks))
         return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
 
     def prune_sizes(self, outline: Outline, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
-        """Return the bytes of each record batch, 0 for those that cannot match.
-
-        None without statistics.
-        """
-        if metadata.schema is None or metadata.statistics is None or metadata.block_nbytes is None:
+        """Return the bytes of each record batch, 0 if no row can match; None without statistics."""
+        if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
             return None
         try:
             constants = self._constants(fields, file)
             statistics = metadata.statistics
             summaries = self._summaries(lambda: statistics.row_counts)
-            may_be = block_truths(self.bound, metadata.schema, statistics, constants, summaries)
-            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(metadata.block_nbytes))
-        except ArrowIpcError:  # raised by the task that reads the file
+            may_be = block_truths(self.bound, outline.schema, statistics, constants, summaries)
+            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(outline.block_nbytes))
+        except ArrowIpcError:  # the task that reads the file raises it
             return None
 
     def keeps_file(self, fields: Sequence[Field], file: DataFile | FileRange) -> bool:
-        """Return False if no row of a file can match, by the partition columns `fields` and by what the listing says."""
+        """Return False if no row of a file can match by its partition values, path, size and time."""
         return keeps_partition(self.bound, self._constants(fields, file))
 
     @property
     def of_files(self) -> tuple[str, ...]:
-        """The metadata columns that have one value in all rows of a file."""
+        """The metadata columns with one value in all rows of a file."""
         return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is not None)
 
     @property
     def of_blocks(self) -> tuple[str, ...]:
-        """The others."""
+        """The metadata columns that depend on the record batch."""
         return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is None)
 
     def _constants(self, fields: Sequence[Field], file: DataFile | FileRange) -> dict[str, object]:
-        """Return the columns that have one value in all rows of a file."""
+        """Return the values of columns that are equal in all rows of a file."""
         names = [field.name for field in fields]
         of_paths = {name: value for name, value in zip(names, file.partition, strict=True) if name not in self.metadata}
         return of_paths | {name: METADATA_COLUMNS[name].value_of(file) for name in self.of_files}
 
     def _summaries(self, row_counts: Callable[[], Sequence[int]]) -> dict[str, Callable[[int], Summary]]:
-        """Return the summaries of `of_blocks` by the number of a record batch; `row_counts` gives those of all."""
+        """Return the functions from the number of a record batch to the summaries of `of_blocks`."""
         summaries: dict[str, Callable[[int], Summary]] = dict.fromkeys(self.of_blocks, lambda _: UNKNOWN)
         if "_block" in summaries:
             summaries["_block"] = lambda i: Summary(i, i, may_be_null=False)
         if "_row_index" in summaries:
-            with suppress(ArrowIpcError, OSError):  # raised by who reads the record batch
+            with suppress(ArrowIpcError, OSError):  # the reader of the record batch raises it
                 counts = row_counts()
                 ends = list(accumulate(counts))
                 summaries["_row_index"] = lambda i: Summary(ends[i] - counts[i], ends[i], may_be_null=False)
@@ -191,16 +189,16 @@ class RowSelection:
 class Where:
     """The option `where`, parsed and not yet bound to the types of its columns."""
 
-    predicate: p.Predicate  # parsed
-    missing: tuple[tuple[str, ...], ...]  # paths of its columns that Spark did not ask for, without metadata columns
-    sql: str  # as written
-    # The settings of the session on which its literals depend, and the part that does.
+    predicate: p.Predicate
+    missing: tuple[tuple[str, ...], ...]  # paths of columns that Spark did not request, without metadata columns
+    sql: str  # for errors
+    # The settings of the session on which literals depend, and the part that does.
     settings: Mapping[str, str] = field(default_factory=dict)
     metadata: tuple[str, ...] = ()  # names of its metadata columns
 
     @classmethod
     def parse(cls, sql: str, requested: s.StructType, *, metadata: bool = False) -> Where:
-        """Parse the option `where` of a read of the columns `requested`, and of metadata columns if there are any."""
+        """Parse the option `where` of a read of the columns `requested`, and of metadata columns if `metadata` is True."""
         settings: dict[str, str] = {}
         try:
             predicate = parse(sql, settings)
@@ -209,22 +207,22 @@ class Where:
         paths = [column.path for column in p.columns(predicate)]
         names = tuple(name for name in METADATA_COLUMNS if metadata and name in {path[0].lower() for path in paths})
         positions = {path: _position(requested, path) for path in paths if path[0].lower() not in names}
-        # A struct of which only some fields were requested for is read once more for the others.
+        # A struct with only some requested fields is read again for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
         return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, settings, names)
 
     def missing_fields(
         self, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
     ) -> Sequence[s.StructField]:
-        """Return the columns of `missing` in the types of the files; parameters as for `RowSelection.of`."""
+        """Return the columns of `missing` in the types of the files."""
         if not self.missing:
             return ()
         try:
-            # A whole column has its fields: the option columns would refuse both.
+            # The option columns refuses a field next to its column, which contains it.
             widest = [path for path in self.missing if not any(path[:i] in self.missing for i in range(1, len(path)))]
             schema = read_missing(replace(options, columns=tuple(widest), metadata_columns=False))
         except ColumnNotFoundError as error:
-            error.asked_by = p.WHERE  # which is read as the option columns
+            error.asked_by = p.WHERE  # and not by the option columns
             raise name_origin(error, self.missing) from None
         return tuple(schema.fields)
 
@@ -264,22 +262,20 @@ class Where:
 
 
 def name_origin(error: ColumnNotFoundError, paths: Sequence[Sequence[str]]) -> ColumnNotFoundError:
-    """Return the error of columns that are not there, with the option that adds metadata columns if one of them is meant."""
+    """Return an error about missing columns, with the option that adds metadata columns if it names one."""
     if any(path[0].lower() in METADATA_COLUMNS for path in paths):
         error.message = f"{error.message}; reads in Spark have the columns of a row's origin with metadataColumns=true"
     return error
 
 
 def prune_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
-    """Skip the files that the values of their partition, or their path, size and time rule out.
-
-    One evaluation per partition, or per file where the predicate names such a metadata column.
-    """
+    """Skip the files of which no row can match by their partition values, path, size and time."""
     if not partitioning.fields and not selection.of_files:
         return partitioning
     may_match: dict[object, bool] = {}
     files = []
     for file in partitioning.files:
+        # One evaluation for each partition, or for each file if the predicate names its path, size or time.
         key = file if selection.of_files else file.partition
         if key not in may_match:
             may_match[key] = selection.keeps_file(partitioning.fields, file)
@@ -289,7 +285,7 @@ def prune_files(selection: RowSelection, partitioning: Partitioning) -> Partitio
 
 
 def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
-    """Return what a name stands for that differs in case alone from another one beside it; None if there is none."""
+    """Return a text about the first name that equals several columns except for case, or None."""
     for path in paths:
         type_: s.DataType = requested
         for name in path:
@@ -307,7 +303,7 @@ def _position(requested: s.StructType, path: Sequence[str]) -> int | None:
     type_: s.DataType = requested
     for name in path:
         if not isinstance(type_, s.StructType):
-            break  # the binder raises the error
+            break  # `bind` raises the error
         (position,) = find_columns(type_.names, [name], absent=-1)
         if position < 0:
             return None
