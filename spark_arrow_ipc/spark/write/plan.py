@@ -1,6 +1,6 @@
 """Plan a write: its columns, partitions and file sizes, for all tasks.
 
-Every error that does not depend on values is raised here, before any task runs. A `WritePlan` is pickled for tasks.
+Errors that do not depend on values are raised here, before any task runs. A `WritePlan` is pickled for tasks.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_
 class WritePlan:
     """The plan by which tasks write the rows of a DataFrame."""
 
-    schema: s.StructType  # as Spark knows the columns that are written
+    schema: s.StructType  # of the written columns in Spark
     columns: WrittenColumns  # written type of each column
     sink: SinkOptions  # format, compression, sizes, footer pairs
     partition: PartitionBy | None = None
-    order: Order | None = None  # of rows within files; None for that in which they come
-    collated: Mapping[str, str] = field(default_factory=dict)  # columns of strings with a collation, and their types
+    order: Order | None = None  # of rows within files; None to leave them
+    collated: Mapping[str, str] = field(default_factory=dict)  # string columns with a collation, and their types
     keeps_types: bool = False  # no column may get a wider type
 
     def write(
@@ -66,7 +66,7 @@ class WritePlan:
         first = next(source, None)
         if first is None:
             return TaskOutput(staging.jobid)
-        # pyarrow joins Spark's small batches in a fifth of numpy's time (measured).
+        # Before the conversion: pyarrow joins small batches in a fifth of numpy's time (measured).
         large = join_batches(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
         rows = convert_batches(large, self.columns)
         schema, sink = self.columns.schema, self.sink
@@ -75,6 +75,7 @@ class WritePlan:
                 write_task, staging, schema=schema, partition_id=partition_id, options=sink, directory=directory
             )
         else:
+            # Only Spark's batches have the session's time zone, for the names of directories.
             partition = replace(self.partition, time_zone=session_time_zone(first))
             write = partial(
                 write_partitioned, staging, schema=schema, partition=partition, partition_id=partition_id, options=sink
@@ -84,7 +85,7 @@ class WritePlan:
         return write_runs(staging, sort_into_runs(rows, self.order, rows=sink.record_batch_rows), write)
 
     def with_order(self, names: Sequence[str], nbytes: int) -> WritePlan:
-        """Return the plan that sorts rows of so many uncompressed bytes together, within each file."""
+        """Return the plan that sorts rows within each file, `nbytes` uncompressed bytes at a time."""
         fields = self.columns.schema.fields
         with error_context(asked_by="sort_by"):
             positions = tuple(find_columns([field.name for field in fields], names))
@@ -98,14 +99,12 @@ class WritePlan:
         return replace(self, order=Order(positions, nbytes))
 
     def write_empty(self, staging: Staging) -> StagedFile:
-        """Stage a file without rows, for its schema.
-
-        It lies in no partition, so it has the partition columns too.
-        """
+        """Stage a file without rows, for its schema."""
+        # Outside of all partitions, so it has the partition columns, too.
         return write_empty(staging, self.columns.schema, options=self.sink)
 
     def widen(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
-        """Return the plan that also writes what files have more: columns as nulls, narrower types as wider ones."""
+        """Return the plan that also writes the additional columns of existing files, as nulls, and their wider types."""
         schema = widen_schema(
             self.schema, self.file_schema, existing, path, options.schema_check, keeps_types=self.keeps_types
         )
@@ -116,7 +115,7 @@ class WritePlan:
         return replace(grown, columns=replace(grown.columns, source=spark_columns), order=self.order)
 
     def new_schema(self, check: SchemaCheck) -> NewSchema:
-        """Return the schema of the files as the commit needs it; `check` is the option of the write."""
+        """Return the schema of the files for the commit."""
         file_schema, names = self.file_schema, self.schema.names
 
         def merge(existing: Schema, path: str) -> Schema:
@@ -128,7 +127,7 @@ class WritePlan:
 
     @property
     def file_schema(self) -> Schema:
-        """The schema of the files: without the partition columns."""
+        """The schema of the files, without the partition columns."""
         schema = self.columns.schema
         return schema if self.partition is None else schema_of_files(schema, self.partition)
 
@@ -145,19 +144,16 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     positions = _positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
-    collated = _collations(schema)
-    for name in (schema.names[i] for i in positions):
-        if name in collated:
-            raise UnsupportedError(
-                f"the column is {collated[name]}, and the name of a directory says nothing of a collation; cast it to string "
-                "(CAST(c AS STRING COLLATE UTF8_BINARY)), or leave it out of partitionBy",
-                field_path=name,
-            )
+    collated = _find_collations(schema, positions)
     tensors = plan_tensors(
         schema, options.tensor_columns or (), options.fixed_size_lists or (), restore_types=options.restore_types
     )
     tensors = {i: target for i, target in tensors.items() if i not in positions}
-    written = _file_schema(without_notes(schema, tensors), usual, options)
+    written, annotated = usual, without_notes(schema, tensors)
+    if options.restore_types:
+        written = restore_schema(annotated)
+    elif options.vectors is Vectors.BINARY:
+        written = restore_schema(vector_notes(annotated))
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
     targets: dict[int, TensorTarget | ListsBelow] = dict(tensors)
@@ -184,22 +180,24 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         check_features(columns.schema)
     sink = _sink_options(options, fields)
     plan = WritePlan(schema, columns, sink, partition, collated=collated, keeps_types=options.restore_types)
-    # Raises for unknown names in the option statistics, before any task runs.
+    # Raises for unknown names in the option, before any task runs.
     with error_context(asked_by="the option statistics"):
         StatisticsCollector(plan.file_schema, sink.statistics)
     return plan
 
 
-def _collations(schema: s.StructType) -> dict[str, str]:
+def _find_collations(schema: s.StructType, partition_positions: Sequence[int]) -> dict[str, str]:
+    """Return the types of string columns with a collation, or raise if a partition column has one."""
     strings = [field for field in schema.fields if isinstance(field.dataType, s.StringType)]
-    return {field.name: field.dataType.simpleString() for field in strings if field.dataType != s.StringType()}
-
-
-def _file_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:
-    """Return the schema of the files: with the noted types of all columns, of vectors, or of none."""
-    if options.restore_types:
-        return restore_schema(schema)
-    return restore_schema(vector_notes(schema)) if options.vectors is Vectors.BINARY else usual
+    collated = {field.name: field.dataType.simpleString() for field in strings if field.dataType != s.StringType()}
+    for name in (schema.names[i] for i in partition_positions):
+        if name in collated:
+            raise UnsupportedError(
+                f"the column is {collated[name]}, and the name of a directory says nothing of a collation; cast it to string "
+                "(CAST(c AS STRING COLLATE UTF8_BINARY)), or leave it out of partitionBy",
+                field_path=name,
+            )
+    return collated
 
 
 def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
@@ -244,27 +242,25 @@ def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> Sink
         )
     except ValueError as error:
         raise OptionError(f"the option compressionLevel: {error}") from error
+    # The run ends of a batch must be able to count its rows.
+    ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
+    rows = [int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)]
     return SinkOptions(
         write,
-        min(options.record_batch_rows, _countable_rows(fields)),
-        max_file_rows=options.max_records_per_file,
-        max_file_nbytes=options.max_file_bytes,
-        custom_metadata=options.metadata,
-        statistics=_statistics(options),
+        min(options.record_batch_rows, *rows) if rows else options.record_batch_rows,
+        options.record_batch_bytes,
+        options.max_records_per_file,
+        options.max_file_bytes,
+        options.metadata,
+        _statistics(options),
     )
 
 
 def _statistics(options: SparkWriteOptions) -> Which:
     which = options.statistics
     if isinstance(which, Statistics):
-        # The stream format has no footer to hold them.
+        # The stream format has no footer for statistics.
         return Statistics.NONE if options.ipc_format is Format.STREAM else which
     if options.ipc_format is Format.STREAM:
         raise OptionError("ipcFormat=stream cannot hold statistics; leave the option statistics out")
     return which
-
-
-def _countable_rows(fields: Sequence[t.Field]) -> int:
-    """Return the most rows that the run ends of a batch can count."""
-    ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
-    return min((int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)), default=2**63)

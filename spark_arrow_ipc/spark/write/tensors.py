@@ -1,12 +1,13 @@
 """Write columns as tensors, ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor``, or as fixed-size lists.
 
-A column is written as tensors if the option `tensorColumns` names it, or if its metadata are those of a tensor column
-and its Spark type is one: an array, or a struct of shape and data. Values and shape are those of the file, to which a
-permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides
-that for all tasks; `TensorTarget.convert` checks the rows of a batch and makes the storage. An array that the option
-`fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a tensor of one dimension without the extension, as vector
-stores read it. A row of another shape is an error with its number, because in a fixed-size list it would be the values of
-its neighbours.
+How it works
+------------
+1. A column is written as tensors if the option `tensorColumns` names it, or if it has the metadata of a tensor column and
+   is an array, or a struct of shape and data. A permutation in the metadata stays and applies to the stored values.
+2. An array that the option `fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a tensor of one dimension without
+   the extension, as vector stores read it.
+3. `plan_tensors` decides for all tasks; `TensorTarget.convert` checks the rows of a batch and makes the storage. A row of
+   another shape is an error with its number, because a fixed-size list would shift the values of all later rows.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from spark_arrow_ipc.spark.write.schema_check import restore_schema
 NDArray = npt.NDArray[Any]
 
 SIZE_KEY: Final = "arrow.fixed-size-list.size"
-"""Key in the metadata of a Spark column: the length of its arrays, a number or a string. Lance's connector has it."""
+"""Key of Lance's connector in the metadata of a Spark column: the length of its arrays, a number or a string."""
 
 _MOST_VALUES: Final = 2**31 - 1
-"""Elements of a fixed-size list."""
+"""Most elements of a fixed-size list."""
 
 _VALUES: Final = (t.Int, t.FloatingPoint, t.Bool, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration)
-"""Type classes of the values of tensors: those of a fixed width."""
+"""Classes of types with a fixed width, which values of tensors may have."""
 
 _RESTORED_LISTS: Final = (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeList)
 
@@ -52,11 +53,11 @@ GivenShape = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorTarget:
-    """The tensors as which a column is written."""
+    """The tensor type of a written column."""
 
     field: t.Field  # the written field
     column: TensorColumn  # the shape that rows must have
-    origin: str  # who says so, for errors
+    origin: str  # option or metadata, for errors
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
         """Convert the rows of a batch to the written type."""
@@ -103,7 +104,7 @@ class TensorTarget:
             self._refuse(f"the shape {self.column.text()}", f"{rows[at].tolist()}", first_row + int(visible[at]))
         lengths = np.diff(array_data.value_offsets(data).astype(np.int64))[visible]
         with np.errstate(over="ignore", invalid="ignore"):
-            # Floating point is exact here where it has to be: a row has fewer than 2^53 values.
+            # Exact enough: a row has fewer than 2^53 values, and greater products are equal to no length.
             unlike = np.prod(rows.astype(np.float64), axis=1) != lengths
         if unlike.any():
             at = int(unlike.argmax())
@@ -129,10 +130,10 @@ class TensorTarget:
 
 @dataclass(frozen=True, slots=True)
 class ListsBelow:
-    """The fixed-size lists as which arrays inside of a struct are written."""
+    """The lengths of arrays inside of a struct that are written as fixed-size lists."""
 
     field: t.Field  # the written column
-    lengths: Mapping[Positions, int]  # positions of each array inside of the column, and its length
+    lengths: Mapping[Positions, int]  # by positions inside of the column
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
         """Convert the rows of a batch to the written type."""
@@ -163,7 +164,7 @@ def plan_tensors(
     *,
     restore_types: bool,
 ) -> dict[int, TensorTarget]:
-    """Return how columns are written as tensors or fixed-size lists, by position."""
+    """Return the targets of columns that are written as tensors or fixed-size lists, by position."""
     targets: dict[int, TensorTarget] = {}
     for path, shape in shapes:
         position = _position(schema, path, _TENSORS)
@@ -171,7 +172,7 @@ def plan_tensors(
             raise OptionError(f"{_TENSORS} names the column {schema.fields[position].name!r} twice")
         targets[position] = _of_option(schema.fields[position], shape, restore_types=restore_types)
     for path, size in lists:
-        if isinstance(path, tuple):  # `lists_below` takes the fields of structs
+        if isinstance(path, tuple):  # `lists_below` plans fields of structs
             continue
         position = _position(schema, path, _LISTS)
         field = schema.fields[position]
@@ -189,7 +190,7 @@ def plan_tensors(
 def lists_below(
     fields: Sequence[t.Field], lists: Sequence[tuple[ColumnPath, int]], others: Container[int]
 ) -> dict[int, ListsBelow]:
-    """Return how columns are written whose fields the option `fixedSizeLists` names, by position; `fields` are the written ones."""
+    """Return the targets of structs whose fields the option `fixedSizeLists` names, by position."""
     lengths: dict[int, dict[Positions, int]] = {}
     for path, size in lists:
         if not isinstance(path, tuple):
@@ -203,7 +204,7 @@ def lists_below(
 
 
 def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -> t.Field:
-    """Return a field whose arrays at some positions have a fixed length."""
+    """Return a field in which the arrays at some positions have a fixed length."""
     if () not in lengths:
         children = list(field.type.children)
         for position in {positions[0] for positions in lengths}:
@@ -220,7 +221,7 @@ def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -
 
 
 def without_notes(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
-    """Return a schema without the types that the metadata of tensor columns note: their targets have them."""
+    """Return a schema without the annotated types of tensor columns, which their targets have."""
     return s.StructType([
         s.StructField(f.name, f.dataType, f.nullable, {k: v for k, v in (f.metadata or {}).items() if k != TYPE_KEY})
         if i in targets
@@ -270,7 +271,7 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
 
 
 def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
-    """Return the target of a column with the metadata of a tensor; None if it is none, or no tensor any more."""
+    """Return the target of a column with the metadata of a tensor; None for other columns and other types."""
     metadata = field.metadata or {}
     name, text = metadata.get(EXTENSION_NAME), metadata.get(EXTENSION_METADATA, "")
     values = _values_of(field.dataType) if name in NAMES and isinstance(text, str) else None
@@ -282,9 +283,9 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
         return None
     if name == FIXED and column.size > _MOST_VALUES:
         return None
-    said = "the metadata of the column say (drop them with df.withMetadata)"
+    origin = "the metadata of the column say (drop them with df.withMetadata)"
     pairs = {key: metadata[key] for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata}
-    target = _target(field, column, said, pairs, restore_types=restore_types)
+    target = _target(field, column, origin, pairs, restore_types=restore_types)
     return target if isinstance(_value_type(target.field.type), _VALUES) else None
 
 
@@ -352,7 +353,7 @@ def _is_struct(spark_type: s.DataType) -> bool:
 
 
 def _values_of(spark_type: s.DataType) -> s.DataType | None:
-    """Return the type of the values of an array, or of a struct of shape and data; None if it is none."""
+    """Return the type of the values of an array, or of a struct of shape and data; otherwise None."""
     spark_type = storage_type(spark_type)
     if isinstance(spark_type, s.ArrayType):
         return spark_type.elementType
@@ -365,13 +366,13 @@ def _values_of(spark_type: s.DataType) -> s.DataType | None:
 
 
 def _read_annotation(field: s.StructField) -> t.DataType | None:
-    """Return the type that the metadata of a tensor column note, or None."""
+    """Return the annotated type of a tensor column, or None."""
     note = (field.metadata or {}).get(TYPE_KEY)
     if not isinstance(note, str):
         return None
     values = _values_of(field.dataType)
     assert values is not None, "the column is one of values"
-    # A note is completed along a type: those of both kinds of storage are tried.
+    # An annotation is completed along a usual type, here of either kind of storage.
     lists = arrow_field("item", s.ArrayType(values), {}, field.name).type
     storage = t.struct([(DATA, lists), (SHAPE, t.list_(t.int32))])
     for usual in (lists, storage):
