@@ -60,7 +60,7 @@ def spark_schema_of(schema: PyArrowSchema) -> s.StructType:
 def _field(field: t.Field, path: str) -> s.StructField:
     pairs = dict(field.custom_metadata)
     metadata: dict[str, Any] = parse_json(pairs.pop(field_metadata.SPARK_KEY, "{}"))
-    pairs.pop(_INTERVAL_KEY, None)
+    pairs.pop(_INTERVAL_KEY, None)  # is in the type
     bare_field = t.Field(field.name, field.type, custom_metadata=tuple(pairs.items()))
     spark_type = _type(field, path)
     if pairs:

@@ -148,6 +148,7 @@ def _condition(node: Node) -> p.Predicate | None:
     operands = [_operand(child) for child in node["children"]]
     if not operands or any(operand is None for operand in operands):
         return None
+    # Spark compares literals of several types by casts, which are left out.
     types = {child["type"] for child in node["children"] if child.get("value") is not None}
     return make(operands) if len(types) <= 1 else None
 
@@ -201,6 +202,7 @@ _CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {
 
 
 def _literal(node: Node) -> p.Literal | None:
+    # Without an equal type here the meaning would not be exact.
     type_, value = _literal_type(node["type"]), node["value"]
     if type_ is None:
         return None
@@ -208,7 +210,7 @@ def _literal(node: Node) -> p.Literal | None:
     if value is None:
         return p.Literal(t.Null(), None, "NULL")
     if isinstance(type_, t.Utf8 | t.Binary):
-        value = base64.b64decode(value)
+        value = base64.b64decode(value)  # JSON has no bytes
     elif isinstance(type_, t.FloatingPoint):
         value = float(value)
     elif isinstance(type_, t.Decimal):

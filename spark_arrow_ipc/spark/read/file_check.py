@@ -43,6 +43,7 @@ class FileCheck:
                 try:
                     self._check_conversion(schema, partitioning, is_sensitive=is_sensitive)
                 except SchemaMismatchError:
+                    # Only if neither fits.
                     if is_sensitive is _SENSITIVE[-1]:
                         raise
                 else:
@@ -82,6 +83,7 @@ class FileCheck:
         projected = project(schema, select)
         if fields:
             projected = PartitionColumns(projected, fields, partitioning.files[0].partition).schema
+        # Compiling raises for types that cannot be converted; no record batch is read.
         compile_conform(projected, self.columns, replace(options, where=None))
 
 

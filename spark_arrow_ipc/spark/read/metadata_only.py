@@ -99,6 +99,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         rows: list[dict[str, Any]] = []
         for file in files:
             rows += self._rows(file)
+            # Bounds the memory, except for a single file with more record batches.
             if len(rows) >= _ROWS_A_BATCH:
                 yield self._batch(rows)
                 rows = []
@@ -133,7 +134,8 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         return rows
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
-        schema = pyarrow_schema(self._schema)
+        # Spark may request some columns in any order and case.
+        schema = expected_arrow_schema(self._schema)
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [
             bridge.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)

@@ -337,10 +337,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                             yield batch
 
 
-_MOST_NOTED: Final = 64
+_MOST_PARTITIONS: Final = 64
 """A note has no values if a split has files of more partitions."""
 
-_NOTED: Final[Mapping[DataType, s.DataType]] = {
+_NOTE_TYPES: Final[Mapping[DataType, s.DataType]] = {
     utf8: s.StringType(), bool_: s.BooleanType(), date32: s.DateType(),
     int64: s.LongType(), int32: s.IntegerType(), int16: s.ShortType(), int8: s.ByteType(),
 }  # fmt: skip
@@ -350,7 +350,7 @@ _NOTED: Final[Mapping[DataType, s.DataType]] = {
 def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_columns: s.StructType) -> list[str]:
     """Return `ArrowIpcInputPartition.note` of each split: ``arrowipc-plan:NOTE:`` with JSON in base64."""
     of_frame = {field.name: field.dataType for field in data_columns}
-    types = [_NOTED.get(field.type) for field in fields]
+    types = [_NOTE_TYPES.get(field.type) for field in fields]
     columns = [
         (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
     ]
@@ -361,7 +361,7 @@ def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_
         counted.update(fresh)
         rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
         names, values = [fields[i].name for i, _ in columns], []
-        if len(rows) <= _MOST_NOTED:
+        if len(rows) <= _MOST_PARTITIONS:
             # As Spark stores values internally, since the rule compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
         note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}

@@ -66,6 +66,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ModuleNotFoundError as error:
+    # Any other missing module is a fault of the installation.
     if error.name != "pyspark.sql.streaming.datasource":
         raise
     raise UnsupportedError(
@@ -85,6 +86,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     storage = options.opened_storage
     if stream.tail:
         return _tail(storage, options, stream)
+    # These options are for files, also for the files of a table.
     asks_for_files = stream.source_log is not None or stream.late_window is not None
     dataset = None if asks_for_files else _dataset(storage, options)
     if dataset is not None:
@@ -101,6 +103,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     )
     log = _log(storage, options, stream)
     bad_files = bad_files_of(options, stream, columns, log)
+    # A policy for bad files precedes the option ignoreCorruptFiles.
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
@@ -137,6 +140,7 @@ def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> 
 def _start_ns(stream: StreamOptions) -> int | None:
     """Return the time from which a new query reads, in nanoseconds since 1970, or None."""
     start = stream.starting_from
+    # By integers, as a float of seconds is not exact.
     return (start - _EPOCH) // _MICROSECOND * 1_000 if isinstance(start, datetime) else None
 
 
@@ -206,6 +210,7 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
         return None
     roots = tuple(plain_paths(storage, options))
     for root in roots:
+        # Also by the real path, as a link may lead into a table.
         for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
             if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
                 raise OptionError(
@@ -272,12 +277,13 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for tasks, without the mode."""
+        # It belongs to the process of the driver, and a task only reads.
         return self.__dict__ | {"_started_polls": None, "_next": None, "_columns": None}
 
     @property
     def _polls(self) -> Polls:
         if self._started_polls is None:
-            show_log()
+            show_log()  # here, as only this process lives as long as the query
             mode = stream_mode(self._options, self._stream, self._rows.data_columns)
             self._started_polls = Polls(mode, poll_seconds(self._options, self._stream))
         return self._started_polls
@@ -310,22 +316,24 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._next = start, end, batch
             files = len(batch.files) + len(batch.ranges)
             self._last = {"position": self._mode.words(end), "files": files, "bytes": batch.nbytes}
-            self._note_columns(batch)
+            self._store_columns(batch)
+        # After a restart without new files the progress has a position, too.
         elif self._last["position"] == _UNKNOWN:
             self._last["position"] = self._mode.words(start)
         return dict(end)
 
-    def _note_columns(self, batch: StreamBatch) -> None:
+    def _store_columns(self, batch: StreamBatch) -> None:
         """Write the columns of the stream once in this process, and warn of new columns in later files."""
         if self._columns is None:
             # Other modes do not own the directory of a log.
             log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
             self._columns = StreamSchema(self._options, log)
             try:
-                self._columns.note(self._schema, batch.files)
+                self._columns.store(self._schema, batch.files)
             except OSError as error:
+                # The query can go on; only a restart may infer other columns.
                 _LOG.warning("noting the columns of the stream failed: %s", printable(str(error)))
-        self._columns.name_new(self._schema, batch.files)
+        self._columns.warn_of_new(self._schema, batch.files)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the position and the waiting files in words, for ``latestOffset`` of the progress."""
@@ -362,6 +370,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             self._mode.committed(end)
         except OSError as error:
+            # The batch is complete, and a failed clean-up must not end the query.
             _LOG.warning("tidying up after a batch failed: %s", printable(str(error)))
 
     def stop(self) -> None:
@@ -369,6 +378,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _limit(self, limit: ReadLimit) -> Limit:
         by_options = Limit(self._stream.max_files_per_trigger, self._stream.max_bytes_per_trigger)
+        # Spark's limit precedes the options: a trigger may request all files at once.
         if isinstance(limit, ReadAllAvailable):
             return ALL_AVAILABLE
         if isinstance(limit, ReadMaxFiles):

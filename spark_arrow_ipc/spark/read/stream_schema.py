@@ -30,7 +30,7 @@ _LOG: Final = logging.getLogger(__name__)
 NAME: Final = "schema.json"
 
 _VERSION: Final = 1
-_MOST_NBYTES: Final = 16 << 20
+_MOST_NBYTES: Final = 16 << 20  # bounds the memory for a damaged file
 
 _SHAPING: Final = (
     "columns", "metadata_columns", "merge_schema", "nanoseconds", "times", "extension_types", "timestamps_with_offset", "vectors",
@@ -47,7 +47,7 @@ def log_of(options: ReadOptions, stream: StreamOptions) -> tuple[Storage, str] |
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
+class _StoredSchema:
     schema: s.StructType
     options: str
     names: frozenset[str]  # lower-case columns of the files at the first start
@@ -60,33 +60,34 @@ class StreamSchema:
     options: ReadOptions
     stream: StreamOptions
     _names: frozenset[str] | None = None
-    _named: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     def read(self) -> s.StructType | None:
         """Return the stored columns; None without them or with other options."""
-        note = self._read()
-        return None if note is None or note.options != self._shaping else note.schema
+        stored = self._read()
+        return None if stored is None or stored.options != self._shaping else stored.schema
 
-    def note(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
+    def store(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
         """Store the columns of a query before its first batch in this process, if they changed."""
-        log, note = log_of(self.options, self.stream), self._read()
-        self._names = self._names_in(files) if note is None else note.names
-        is_noted = note is not None and (note.schema, note.options) == (schema, self._shaping)
-        if log is None or is_noted or _has_user_type(schema.jsonValue()):
+        log, stored = log_of(self.options, self.stream), self._read()
+        self._names = self._names_in(files) if stored is None else stored.names
+        is_current = stored is not None and (stored.schema, stored.options) == (schema, self._shaping)
+        # A user-defined type could not be read again: `_parse` refuses it.
+        if log is None or is_current or _has_user_type(schema.jsonValue()):
             return
         storage, directory = log
         value = {"v": _VERSION, "options": self._shaping, "schema": schema.jsonValue(), "names": sorted(self._names)}
         storage.inside(directory).put(join(directory, NAME), json.dumps(value).encode(), durable=True)
-        if note is not None:
+        if stored is not None:
             _LOG.warning("%s: the stream goes on with other columns than before", printable(directory))
 
-    def name_new(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
+    def warn_of_new(self, schema: s.StructType, files: Sequence[DataFile]) -> None:
         """Warn once of each column of the newest file that neither the query nor its earlier files have."""
         if self._names is None or self.options.columns is not None:
             return
-        new = self._names_in(files) - self._names - {name.lower() for name in schema.names} - self._named
+        new = self._names_in(files) - self._names - {name.lower() for name in schema.names} - self._reported
         if new:
-            self._named |= new
+            self._reported |= new
             _LOG.warning(
                 "%s: files have columns now that this stream does not have, and goes on without: %s; to read them start it "
                 "with .schema(...) that has them",
@@ -96,14 +97,15 @@ class StreamSchema:
     def _names_in(self, files: Sequence[DataFile]) -> frozenset[str]:
         if not files or self.options.tensors is not None:
             return frozenset()
-        schema = read_metadata(_newest(files), MetadataOptions(storage=self.options.path_storage)).schema
+        # One file is enough for a warning, and each costs an open.
+        schema = read_outline(_newest(files), OutlineOptions(storage=self.options.opened_storage)).schema
         return frozenset() if schema is None else frozenset(field.name.lower() for field in schema.fields)
 
     @property
     def _shaping(self) -> str:
         return repr([str(getattr(self.options, name)) for name in _SHAPING])
 
-    def _read(self) -> _Note | None:
+    def _read(self) -> _StoredSchema | None:
         log = log_of(self.options, self.stream)
         if log is None:
             return None
@@ -126,12 +128,12 @@ def _newest(files: Sequence[DataFile]) -> DataFile:
     return max(files, key=lambda file: (file.mtime_ns, file.path))
 
 
-def _parse(value: Any) -> _Note:
+def _parse(value: Any) -> _StoredSchema:
     if value["v"] != _VERSION or not isinstance(value["options"], str):
         raise ValueError(f"version {value['v']!r}")
     if _has_user_type(value["schema"]):
         raise ValueError("a user-defined type")  # Spark would import the class that it names
-    return _Note(s.StructType.fromJson(value["schema"]), value["options"], frozenset(map(str, value["names"])))
+    return _StoredSchema(s.StructType.fromJson(value["schema"]), value["options"], frozenset(map(str, value["names"])))
 
 
 def _has_user_type(json_type: object) -> bool:

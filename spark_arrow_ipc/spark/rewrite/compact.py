@@ -122,6 +122,7 @@ def compact(
     bins: list[Bin] = []
 
     def choose(files: tuple[LiveFile, ...]) -> list[LiveFile]:
+        # All files, as the newest one decides the columns even if it is large.
         listed.extend(_data_file(root, file) for file in files)
         accepts = file_filter(reading).accepts()
         small = [file for file, at in zip(files, listed, strict=True) if accepts is None or accepts(at)]

@@ -179,8 +179,9 @@ def ingest(
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, checkpoint_path)
-    if type(storage) is type(reading.path_storage):
-        following = replace(following, ingest=replace(paths, target=root))
+    # The source must not read the files of the target.
+    if type(storage) is type(reading.opened_storage):
+        following = replace(following, own_target=root)
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
@@ -295,7 +296,7 @@ def _commits(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
         try:
             messages += [pickle.loads(row.report) for row in reports.select("report").collect()]  # noqa: S301
             writer.commit(messages, number)
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt
             writer.abort(messages, number)
             if isinstance(error, (ArrowIpcError, PySparkException)):
                 raise error.with_traceback(None) from None  # Spark would show the traceback

@@ -84,6 +84,7 @@ def exact(
     if has_function:
         return checked
     predicate = () if reading.where is None else columns(parse(reading.where))
+    # Columns whose values are used in Spark's types.
     seen = [*(column.path[0] for column in predicate), *partition_by]
     return stored if not seen or _are_the_same(seen, checked, stored) else checked
 
@@ -127,6 +128,7 @@ def check_types(written: Schema, schemas: Iterable[Schema]) -> None:
             types.setdefault(field.name.lower(), []).append(field.type)
     for field in written.fields:
         first, *others = types.get(field.name.lower(), [field.type])
+        # A column with several types in the files gets their merged type.
         if all(_is_same(first, other) for other in others) and not _is_same(first, field.type):
             change = f"the type of this column would change from {first} to {field.type}"
             if str(first) == str(field.type):  # the text of a type lacks metadata
@@ -353,7 +355,7 @@ def rewrite(
         raise OptionError(
             "a schema is that of a function's result; without a function the columns are those of the read"
         )
-    shipped = None if function is None else ship(function)
+    shipped = None if function is None else ship(function)  # raises before any file is touched
     names = {name.lower() for name in of_read}
     if mode == "overwrite":
         reading = without_skipping(reading)
@@ -367,6 +369,7 @@ def rewrite(
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     plan = order_plan(plan_write(output, writing), sort_by, sort_bytes)
+    # A function may change types, and a struct of which only some fields are read has another type.
     if shipped is None and not any(isinstance(path, tuple) for path in reading.columns or ()):
         check_types(plan.file_schema, schemas)
     reader = reader_of(reading)(read_schema, reading)
@@ -407,6 +410,7 @@ def _plan(
     plan_it: Callable[[], tuple[JobPlan, WritePlan]], partitions: Any, reading: ReadOptions
 ) -> tuple[JobPlan, WritePlan, list[InputPartition | None]]:
     """Plan the job and the read, with the same files in both if the job replaces files that it reads."""
+    # Others may change the directory between the two plans.
     for _ in range(_PLANNED):
         job, plan = plan_it()
         if job.skip:
@@ -426,6 +430,7 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
     """Return True if the job may replace files that it reads."""
     if job.intent.mode is WriteMode.APPEND or reading.reads_servers:
         return False
+    # With a final separator, so that /a does not contain /ab.
     root = job.staging.storage.unique_path(job.staging.root).rstrip(SEPARATOR) + SEPARATOR
     for path in reading.paths:
         storage, read = storage_of(path, reading.storage)
@@ -440,7 +445,7 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
 def _sizes(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
     """Return the size of each file that is read, by path."""
     ranges: list[FileRange] = []
-    for each in partitions:
+    for each in partitions:  # tables of servers have no files
         if isinstance(each, ArrowIpcInputPartition):
             ranges += each.ranges
     return {part.path: part.nbytes for part in ranges}

@@ -113,7 +113,7 @@ def _encode(array: Array) -> Array:
     present = array if mask is None else take(array, valid)
     first = first_equal(present)
     distinct = np.flatnonzero(first == np.arange(present.length))
-    indices = np.zeros(array.length, np.int64)
+    indices = np.zeros(array.length, np.int64)  # of nulls: any valid index
     indices[valid] = np.searchsorted(distinct, first)
     validity = None if mask is None else array_data.pack_bits(mask)
     type_ = t.Dictionary(t.int64, array.type)

@@ -40,10 +40,10 @@ from spark_arrow_ipc.spark.write.schema_check import (
     check_names,
     merge_with_existing,
     restore_schema,
-    vector_notes,
+    restrict_to_vectors,
     widen_schema,
 )
-from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_notes
+from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_annotations
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,11 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         schema, options.tensor_columns or (), options.fixed_size_lists or (), restore_types=options.restore_types
     )
     tensors = {i: target for i, target in tensors.items() if i not in positions}
-    written, annotated = usual, without_notes(schema, tensors)
+    written, annotated = usual, without_annotations(schema, tensors)
     if options.restore_types:
         written = restore_schema(annotated)
     elif options.vectors is Vectors.BINARY:
-        written = restore_schema(vector_notes(annotated))
+        written = restore_schema(restrict_to_vectors(annotated))
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
     targets: dict[int, TensorTarget | ListsBelow] = dict(tensors)

@@ -67,6 +67,7 @@ class _Restoring:
         return RESTORED[type(array.type), type(type_)].restore(self, array, type_)
 
     def run_end_encoded(self, array: Array, type_: t.RunEndEncoded) -> Array:
+        # A run ends at the last slot and where a slot differs from the next one.
         slots, before = as_bits(array), np.arange(max(array.length - 1, 0))
         last = np.flatnonzero(np.append(differ(slots, before, slots, before + 1), [True] * bool(array.length)))
         ends = (last + 1).astype(array_data.dtype_of(type_.run_ends.type))
@@ -111,6 +112,7 @@ def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     values, mask, dtype = array_data.data_values(array), array_data.validity_mask(array), array_data.dtype_of(type_)
     limits = np.iinfo(dtype)
     usual = np.iinfo(values.dtype)
+    # A comparison with a number outside of the values' type would convert all values.
     low, high = max(limits.min, usual.min), min(limits.max, usual.max)
     fits = (values >= low) & (values <= high)
     if isinstance(type_, t.Time):
@@ -129,13 +131,13 @@ def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     ours, theirs = _unit_of(array.type), _unit_of(type_)
     if theirs >= ours:
         factor = theirs // ours
-        most = np.iinfo(np.int64).max // factor
+        most = np.iinfo(np.int64).max // factor  # greater values would overflow
         fits = (values >= -most) & (values <= most)
         counted = values.astype(np.int64) * factor
     else:
         factor = ours // theirs
         counted = values.astype(np.int64) // factor
-        fits = counted * factor == values
+        fits = counted * factor == values  # without a remainder
     if isinstance(type_, t.Time):
         fits &= (counted >= 0) & (counted < _DAY_SECONDS * theirs)
     _require(fits, values, mask, type_)
@@ -211,6 +213,7 @@ def _pack_bits(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     for field, child in zip(array.type.children, array.children, strict=True):
         part = child.slice(array.offset, array.length)
         present = array_data.validity_mask(part)
+        # An interval has no validity of its parts.
         if present is not None and (~present if mask is None else ~present & mask).any():
             _refuse(type_, f"an interval whose {field.name} are null")
         packed[field.name] = array_data.data_values(part)
@@ -229,7 +232,7 @@ def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     starts, sizes = offsets[:-1], np.diff(offsets)
     mask = array_data.validity_mask(array)
     if mask is not None:
-        sizes = np.where(mask, sizes, 0)
+        sizes = np.where(mask, sizes, 0)  # bytes of null slots are not copied
     data = array_data.value_bytes(array)
     views = np.zeros(array.length, array_data.VIEW)
     views["size"] = sizes
@@ -255,6 +258,7 @@ def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
     rows = np.zeros((array.length, width), np.uint8)
     data = array_data.value_bytes(array)
     if len(valid) and width:
+        # Values have one length, so one gather copies all.
         rows[valid] = data[offsets[valid][:, None] + np.arange(width)]
     return rows
 
@@ -274,7 +278,7 @@ def _of_uuid(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     wrong = ~fits if mask is None else ~fits & mask
     if wrong.any():
         _refuse(type_, f"{array.slice(int(wrong.argmax()), 1).to_pylist()[0]!r}, which is no UUID")
-    both = np.where(digits < 16, digits, 0)
+    both = np.where(digits < 16, digits, 0)  # null rows have no digits
     return _with_values(array, type_, both[:, ::2] << 4 | both[:, 1::2])
 
 
@@ -363,7 +367,8 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         present, data = data[np.repeat(mask, nbytes)], np.zeros(int(sizes.sum()), np.uint8)
         data[np.repeat(mask, sizes)] = present
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-    numbers = Array(element, len(data) // width, 0, (None, array_data.as_buffer(data)))
+    numbers = Array(element, len(data) // width, 0, (None, as_buffer(data)))
+    # The numbers share the bytes of the values.
     if fixed is not None:
         return replace(array, type=type_, buffers=(array.buffers[0],), children=(numbers,))
     starts = ((offsets - offsets[0]) // width).astype(np.int64 if isinstance(type_, t.LargeList) else np.int32)

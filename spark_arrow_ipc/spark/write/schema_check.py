@@ -132,6 +132,7 @@ def _grow(
     try:
         in_existing = spark_schema(existing, ReadOptions())
     except ArrowIpcError as error:
+        # Files with types that Spark lacks do not prevent a write.
         _LOG.warning("%s: the schema is not compared with that of the job: %s", path, error)
         return None
     merged = check_schema(in_files, in_existing, path, check)
@@ -147,6 +148,7 @@ def _grow(
         for field, new in zip(in_files.fields, merged.fields[: len(in_files)], strict=True)
         if not _is_same(field.dataType, new.dataType)
     }
+    # restoreTypes requires the types of the annotations.
     if wider and keeps_types:
         raise _refusal(path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
     return wider, added
@@ -158,8 +160,9 @@ def unite_schemas(first: tuple[Schema, str], second: tuple[Schema, str]) -> Sche
     merged = merge_schemas([(name, struct) for _, name, struct in sides])
     sources = [(schema, struct) for schema, _, struct in sides]
     fields = tuple(replace(_arrow_field(field, sources), nullable=True) for field in merged.fields)
-    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_annotation.KEY)
-    return Schema(fields, (*pairs, *spark_annotation.annotation_pairs(merged)))
+    # Spark's annotation is replaced by one for the merged columns.
+    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_note.KEY)
+    return Schema(fields, (*pairs, *spark_note.note_pairs(merged)))
 
 
 def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructType]]) -> t.Field:
@@ -201,6 +204,7 @@ def check_schema(schema: s.StructType, existing: s.StructType, path: str, check:
         raise stray.error(path)
     lacks = _differences(merged, schema)
     if check is SchemaCheck.EXACT and (lacks or _differences(grown, existing)):
+        # In the other direction the files lack columns, which are new in the DataFrame.
         lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, existing)]
         raise _refusal(path, "; ".join(lines), "schemaCheck=exact takes the same columns and types only: leave it out")
     return merged if lacks else None
@@ -217,6 +221,7 @@ class _Stray:
     def error(self, path: str) -> SchemaMismatchError:
         """Return the error, with advice for a rename if one field stands for another of its type."""
         missing, new = ([f"{self.at}{field.name}" for field in fields] for fields in (self.missing, self.new))
+        # One field that stands for another of its type is most likely a rename.
         if len(missing) > 1 or len(new) > 1 or not _is_same(self.missing[0].dataType, self.new[0].dataType):
             are = "are" if len(missing) > 1 else "is"
             return _refusal(path, f"{listed(missing)} {are} missing in {_HERE}, which has {listed(new)} instead")
@@ -263,6 +268,7 @@ def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
 
 
 def _is_same(one: s.DataType, other: s.DataType) -> bool:
+    # These texts lack nullability and metadata, which may differ.
     return bool(one.simpleString() == other.simpleString())
 
 
@@ -278,20 +284,20 @@ def restore_schema(spark_schema: s.StructType) -> Schema:
     return Schema.of(_restore_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
 
-def vector_notes(spark_schema: s.StructType) -> s.StructType:
+def restrict_to_vectors(spark_schema: s.StructType) -> s.StructType:
     """Return a schema with only the annotations of vectors on binary columns, for ``vectors=binary``."""
-    return s.StructType([_vector_notes(field) for field in spark_schema.fields])
+    return s.StructType([_restrict_to_vectors(field) for field in spark_schema.fields])
 
 
-def _vector_notes(field: s.StructField) -> s.StructField:
+def _restrict_to_vectors(field: s.StructField) -> s.StructField:
     metadata = dict(field.metadata or {})
-    metadata.pop(field_metadata.INEXACT_KEY, None)
+    metadata.pop(field_metadata.INEXACT_KEY, None)  # only restoreTypes refuses inexact columns
     note = metadata.get(field_metadata.TYPE_KEY)
     is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_note(note)
     # An annotation of the type that the column gets anyway stays, as it confirms that an extension fits.
     if not is_vector and not is_storage_of(arrow_field(field.name, field.dataType, {}, field.name).type, note):
         metadata.pop(field_metadata.TYPE_KEY, None)
-    type_ = vector_notes(field.dataType) if isinstance(field.dataType, s.StructType) else field.dataType
+    type_ = restrict_to_vectors(field.dataType) if isinstance(field.dataType, s.StructType) else field.dataType
     return s.StructField(field.name, type_, field.nullable, metadata)
 
 
@@ -309,6 +315,7 @@ def _restore_field(
             field_path=path,
         )
     usual = arrow_field(name, spark_type, metadata, path)
+    # The annotation of a column has the types of all its parts.
     note = above if above is not None else metadata.get(field_metadata.TYPE_KEY)
     if isinstance(note, str | t.DataType):
         type_ = _with_fields(_restore_type(note, usual.type, path), spark_type, path, is_noted=True)

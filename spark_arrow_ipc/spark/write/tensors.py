@@ -70,12 +70,13 @@ class TensorTarget:
         shown = _mask(array)
         rows = self._check_shapes(shape, data, shown, first_row)
         if isinstance(self.field.type, t.FixedSizeList):
+            # The lists get the validity of the structs.
             values = replace(data, null_count=array.null_count, buffers=(array.buffers[0], *data.buffers[1:]))
             return restore(values, self.field.type, name, dictionaries)
         types = {f.name: f.type for f in self.field.type.children}
         restored = restore(data, types[DATA], f"{name}.{DATA}", dictionaries)
         full_shapes = np.zeros((array.length, len(self.column.shape)), np.int32)
-        full_shapes[shown] = rows
+        full_shapes[shown] = rows  # null rows have zeros
         sizes = Array(t.int32, full_shapes.size, 0, (None, as_buffer(full_shapes.reshape(-1))))
         shapes = Array(types[SHAPE], array.length, 0, (None,), (sizes,))
         return Array(self.field.type, array.length, array.null_count, (array.buffers[0],), (restored, shapes))
@@ -96,7 +97,9 @@ class TensorTarget:
         places = offsets[visible][:, None] + np.arange(dimensions)
         rows = array_data.data_values(shape.children[0])[places].astype(np.int64)
         validity = array_data.validity_mask(shape.children[0])
+        # A null size is refused like a negative one.
         rows = rows if validity is None else np.where(validity[places], rows, -1)
+        # -1 stands for any size.
         declared = np.array([-1 if size is None else size for size in self.column.shape])
         other = ((rows != declared) & (declared >= 0)) | (rows < 0) | (rows > _MOST_VALUES)
         if other.any():
@@ -142,7 +145,7 @@ class ListsBelow:
             for position in positions:
                 names.append(below.type.children[position].name)
                 below = below.children[position].slice(below.offset, below.length)
-                shown = shown & _mask(below)
+                shown = shown & _mask(below)  # lengths below null structs do not matter
             inner = TensorTarget(self.field, TensorColumn((length,)), f"{_LISTS} says")
             with error_context(field_path=".".join(names)):
                 inner._check_lengths(compact(below), shown, first_row)  # noqa: SLF001 - a class of this module
@@ -179,6 +182,7 @@ def plan_tensors(
         if position in targets:
             raise OptionError(f"{_LISTS} names the column {field.name!r}, which it or tensorColumns names before")
         targets[position] = _list_of_size(field, size, f"{_LISTS} says", restore_types=restore_types)
+    # Options precede metadata.
     for position, field in enumerate(schema.fields):
         if position not in targets:
             target = _of_metadata(field, restore_types=restore_types) or _of_size(field, restore_types=restore_types)
@@ -220,7 +224,7 @@ def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -
     return replace(field, type=t.FixedSizeList(type_.value, lengths[()]))
 
 
-def without_notes(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
+def without_annotations(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
     """Return a schema without the annotated types of tensor columns, which their targets have."""
     return s.StructType([
         s.StructField(f.name, f.dataType, f.nullable, {k: v for k, v in (f.metadata or {}).items() if k != TYPE_KEY})
@@ -279,7 +283,7 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
         return None
     try:
         column = parse_tensor(str(name), text, _count_dimensions(field) if name == VARIABLE else None, field.name)
-    except InvalidMetadataError:
+    except InvalidMetadataError:  # the column may have changed since its metadata was written
         return None
     if name == FIXED and column.size > _MOST_VALUES:
         return None
@@ -308,6 +312,7 @@ def _of_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | Non
     if size_annotation is None or not isinstance(storage_type(field.dataType), s.ArrayType):
         return None
     text = str(size_annotation) if isinstance(size_annotation, str) or type(size_annotation) is int else ""
+    # Only short texts of digits become numbers: the time of int() grows with the square of the length.
     size = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_VALUES)) else 0
     if not 0 < size <= _MOST_VALUES:
         raise OptionError(
@@ -329,6 +334,7 @@ def _target(
     annotation = _value_annotation(field) if restore_types else None
     if annotation is not None:
         lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", annotation)))
+        # Refuses an annotation to which the values cannot be converted.
         lists_field = restore_schema(s.StructType([lists])).fields[0]
     assert isinstance(lists_field.type, t.List)
     type_: t.DataType

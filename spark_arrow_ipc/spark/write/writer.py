@@ -89,6 +89,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
         """Stage the rows of one task."""
+        # The commit publishes nothing, as for a token that was committed before.
         if self._job.skip:
             return ArrowIpcCommitMessage(TaskOutput(self._job.staging.jobid))
         tune_worker()
@@ -127,6 +128,7 @@ def plan_batch_job(
         nonlocal plan
         plan = plan.widen(existing, path, options)
 
+    # Raises if the storage cannot take files of this size.
     max_file_nbytes(storage.traits, options.max_file_bytes)
     intent = CommitIntent(
         _mode(options, overwrite=overwrite),
@@ -178,6 +180,7 @@ def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partit
     directories = len({parent(file.final) for file in files})
     if len(files) < _MANY_FILES or len(files) <= _MANY_FILES_A_DIRECTORY * directories:
         return
+    # By the median, as some large files do not help the many small ones.
     if sorted(file.nbytes for file in files)[len(files) // 2] >= _SMALL_NBYTES:
         return
     # Without partitions, for files of 128 MiB.
@@ -274,6 +277,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             return
         first = reported[0]
         ours = {(message.output.jobid, message.batch) for message in reported}
+        # Rows of two attempts would be written twice.
         if len(ours) > 1 or first.batch.number != batchId:
             raise CommitError(
                 expected=f"reports of one attempt of batch {batchId}",
@@ -286,7 +290,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         schema = plan.new_schema(check)
 
         def check_existing(existing: Schema, path: str) -> None:
-            schema.beside(existing, path)
+            schema.beside(existing, path)  # raises if the batch may not lack columns that others added
 
         intent = CommitIntent(
             self._mode,
@@ -318,7 +322,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
     def _withdraw_earlier_attempts(self, staging: Staging) -> None:
         """Withdraw all other jobs of the query, which runs one batch at a time."""
-        of_query = staging.jobid[:_HALF_ID]
+        of_query = staging.jobid[:_HALF_ID]  # equal in all attempts of the query
         earlier = [
             jobid for jobid in staged_job_ids(self._dataset) if jobid.startswith(of_query) and jobid != staging.jobid
         ]

@@ -20,7 +20,7 @@ from spark_arrow_ipc.spark.options.values import ExtensionTypes
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
-from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
+from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_annotations
 
 FLOATS = s.ArrayType(s.FloatType())
 STRUCT = s.StructType([s.StructField("shape", s.ArrayType(s.IntegerType())), s.StructField("data", FLOATS)])
@@ -384,4 +384,4 @@ def test_vectors_of_pyspark_ml_are_written_and_read(spark, tmp_path):
 def test_a_plan_without_tensors_is_empty():
     schema = s.StructType([s.StructField("c", s.StringType())])
     assert {} == plan_tensors(schema, (), restore_types=False)
-    assert schema == without_notes(schema, {})
+    assert schema == without_annotations(schema, {})
