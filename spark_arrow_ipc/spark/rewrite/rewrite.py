@@ -29,7 +29,6 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.predicate.expressions import columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.write import WriteMode, commit
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
@@ -163,13 +162,13 @@ def _are_the_same(seen: Iterable[object], checked: ReadOptions, stored: ReadOpti
     return all(key in ours and ours[key] == theirs[key] for key in keys)
 
 
-def _both(doing: str, done: str, *sides: Side) -> Side:
+def _unite_sides(doing: str, done: str, *sides: Side) -> Side:
     attributes = {name: rows for side in sides for name, rows in side.attributes.items() if name not in PATHS}
     return Side(doing, done, attributes)
 
 
-_REWRITTEN: Final = _both("rewriting", "rewritten", READING, WRITING)
-_INGESTED: Final = _both("ingesting", "ingested", READING, STREAMING, WRITING)
+_REWRITTEN: Final = _unite_sides("rewriting", "rewritten", READING, WRITING)
+_INGESTED: Final = _unite_sides("ingesting", "ingested", READING, STREAMING, WRITING)
 
 
 def split_options(
@@ -188,13 +187,15 @@ def split_options(
     remote = any(is_remote(os.fspath(path)) for path in paths), is_remote(os.fspath(target))
     any_remote = any([*remote, *map(is_remote, notes or ())])
     readers = (READING, STREAMING) if ingested else (READING,)
-    of_sides = []
-    for sides, is_elsewhere in zip((readers, (WRITING,)), remote, strict=True):
-        options = {name: text for name, text in strings.items() if any(side.option(name) for side in sides)}
-        if any_remote and not is_elsewhere:
-            options = {name: text for name, text in options.items() if not name.lower().startswith(_OF_STORAGE)}
-        of_sides.append(options)
-    of_read, of_write = of_sides
+    of_read, of_write = (
+        {
+            name: text
+            for name, text in strings.items()
+            if any(side.option(name) for side in sides)
+            and (is_elsewhere or not any_remote or not name.lower().startswith(_OF_STORAGE))
+        }
+        for sides, is_elsewhere in zip((readers, (WRITING,)), remote, strict=True)
+    )
     return of_read, of_write
 
 
@@ -259,16 +260,15 @@ class RewriteResult:
         )
 
     def _repr_html_(self) -> str:
+        figures = asdict(self)
+        texts = {
+            name: f"{value:,}" if type(value) is int else html.escape(str(value)) for name, value in figures.items()
+        }
         rows = "".join(
-            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td style='text-align:right'>{_text(value)}</td></tr>"
-            for name, value in asdict(self).items()
+            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td style='text-align:right'>{text}</td></tr>"
+            for name, text in texts.items()
         )
         return f"<table>{rows}</table>"
-
-
-def _text(value: object) -> str:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if is_number else html.escape(str(value))
 
 
 _MODES: Final = ("append", "overwrite")
@@ -444,8 +444,5 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
 
 def _sizes(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
     """Return the size of each file that is read, by path."""
-    ranges: list[FileRange] = []
-    for each in partitions:  # tables of servers have no files
-        if isinstance(each, ArrowIpcInputPartition):
-            ranges += each.ranges
-    return {part.path: part.nbytes for part in ranges}
+    planned = (each for each in partitions if isinstance(each, ArrowIpcInputPartition))
+    return {part.path: part.nbytes for each in planned for part in each.ranges}

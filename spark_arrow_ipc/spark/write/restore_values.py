@@ -90,11 +90,16 @@ def _refuse(type_: t.DataType, value: object) -> NoReturn:
     )
 
 
+def _find_wrong(fits: npt.NDArray[np.bool_], mask: NDArray | None) -> int | None:
+    """Return the first valid slot whose value does not fit, or None."""
+    wrong = ~fits if mask is None else ~fits & mask
+    return int(wrong.argmax()) if wrong.any() else None
+
+
 def _require(fits: npt.NDArray[np.bool_], values: NDArray, mask: NDArray | None, type_: t.DataType) -> None:
     """Raise for the first valid value that does not fit."""
-    wrong = ~fits if mask is None else ~fits & mask
-    if wrong.any():
-        _refuse(type_, values[int(wrong.argmax())])
+    if (slot := _find_wrong(fits, mask)) is not None:
+        _refuse(type_, values[slot])
 
 
 def _validity(array: Array) -> tuple[memoryview | None, int]:
@@ -169,10 +174,8 @@ def _within(values: NDArray, least: int, most: int) -> npt.NDArray[np.bool_]:
 
 def _require_within(array: Array, type_: t.DataType, least: int, most: int) -> NDArray:
     values, mask = array_data.data_values(array), array_data.validity_mask(array)
-    fits = _within(values, least, most)
-    wrong = ~fits if mask is None else ~fits & mask
-    if wrong.any():
-        _refuse(type_, array.slice(int(wrong.argmax()), 1).to_pylist()[0])
+    if (slot := _find_wrong(_within(values, least, most), mask)) is not None:
+        _refuse(type_, array.slice(slot, 1).to_pylist()[0])
     return values
 
 
@@ -214,7 +217,7 @@ def _pack_bits(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         part = child.slice(array.offset, array.length)
         present = array_data.validity_mask(part)
         # An interval has no validity of its parts.
-        if present is not None and (~present if mask is None else ~present & mask).any():
+        if present is not None and _find_wrong(present, mask) is not None:
             _refuse(type_, f"an interval whose {field.name} are null")
         packed[field.name] = array_data.data_values(part)
     return _with_values(array, type_, packed)
@@ -251,9 +254,8 @@ def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
     offsets = array_data.value_offsets(array).astype(np.int64)
     mask = array_data.validity_mask(array)
     lengths = np.diff(offsets)
-    wrong = lengths != width if mask is None else (lengths != width) & mask
-    if wrong.any():
-        _refuse(type_, f"a value of {lengths[int(wrong.argmax())]:,} bytes")
+    if (slot := _find_wrong(lengths == width, mask)) is not None:
+        _refuse(type_, f"a value of {lengths[slot]:,} bytes")
     valid = np.arange(array.length) if mask is None else np.flatnonzero(mask)
     rows = np.zeros((array.length, width), np.uint8)
     data = array_data.value_bytes(array)
@@ -275,9 +277,8 @@ def _of_uuid(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     mask = array_data.validity_mask(array)
     digits = _HEX[np.delete(rows, _HYPHENS, axis=1)]
     fits = (rows[:, _HYPHENS] == ord("-")).all(axis=1) & (digits < 16).all(axis=1)
-    wrong = ~fits if mask is None else ~fits & mask
-    if wrong.any():
-        _refuse(type_, f"{array.slice(int(wrong.argmax()), 1).to_pylist()[0]!r}, which is no UUID")
+    if (slot := _find_wrong(fits, mask)) is not None:
+        _refuse(type_, f"{array.slice(slot, 1).to_pylist()[0]!r}, which is no UUID")
     both = np.where(digits < 16, digits, 0)  # null rows have no digits
     return _with_values(array, type_, both[:, ::2] << 4 | both[:, 1::2])
 
@@ -309,9 +310,8 @@ def _list_of_fixed_size(restoring: _Restoring, array: Array, type_: t.FixedSizeL
     array = compact(array)
     offsets, size = array_data.value_offsets(array).astype(np.int64), type_.list_size
     mask, lengths = array_data.validity_mask(array), np.diff(offsets)
-    wrong = lengths != size if mask is None else (lengths != size) & mask
-    if wrong.any():
-        _refuse(type_, f"a list of {lengths[int(wrong.argmax())]:,} elements")
+    if (slot := _find_wrong(lengths == size, mask)) is not None:
+        _refuse(type_, f"a list of {lengths[slot]:,} elements")
     child = restoring.below("[]").restore(array.children[0], type_.value.type)
     if mask is not None:
         # In this layout a null list has elements, too, which become null.
@@ -353,9 +353,7 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     mask = array_data.validity_mask(array)
     nbytes = np.diff(offsets)
     fits = nbytes % width == 0 if fixed is None else nbytes == fixed
-    wrong = ~fits if mask is None else ~fits & mask
-    if wrong.any():
-        row = int(wrong.argmax())
+    if (row := _find_wrong(fits, mask)) is not None:
         expected = (
             f"a multiple of {width} bytes, as {type_}" if fixed is None else f"{fixed:,} bytes, which {type_} has"
         )
@@ -368,7 +366,6 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         data[np.repeat(mask, sizes)] = present
         offsets = np.concatenate([[0], np.cumsum(sizes)])
     numbers = Array(element, len(data) // width, 0, (None, as_buffer(data)))
-    # The numbers share the bytes of the values.
     if fixed is not None:
         return replace(array, type=type_, buffers=(array.buffers[0],), children=(numbers,))
     starts = ((offsets - offsets[0]) // width).astype(np.int64 if isinstance(type_, t.LargeList) else np.int32)
@@ -393,8 +390,7 @@ class Row:
 
     restore: Restore
     fits: Callable[[Any, Any], bool] = lambda _usual, _annotated: True
-    is_complete: bool = False
-    """True if `restore` also converts the children, which then need no rows."""
+    is_complete: bool = False  # True if `restore` also converts the children, which then need no rows
 
 
 RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
