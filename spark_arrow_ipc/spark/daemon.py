@@ -64,7 +64,7 @@ def main() -> None:
             os.execv(sys.executable, [sys.executable, "-m", _SPARKS, *sys.argv[1:]])  # noqa: S606 - this program again
         _seed_forks()
         _forget_zips()
-        # Also freezes what is imported, so that no collection writes to pages that all workers share.
+        # Also freezes all imported objects, so that no collection writes to pages that workers share.
         tune_worker()
     importlib.import_module(_SPARKS).manager()
 

@@ -68,13 +68,13 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         Raises
         ------
         OptionError, NoFilesError, ArrowIpcError
-            An option is wrong, there is nothing to read, or the newest file is broken.
+            An option is wrong, no file can be read, or the newest file is broken.
         """
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
         inferred = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
         tune_worker()
-        # Spark pickles the source after this call, so the reader learns of it.
+        # Spark pickles the source after this call, and creates the reader from the pickle.
         self._is_inferred = True
         return inferred
 

@@ -7,7 +7,7 @@ interpreter can import is registered without an error and fails at the first ``l
 makes Spark create the source once without a path. The error about the missing path proves that the import works; after a
 failed import `register` raises an error that lists the remedies.
 
-Spark passes the columns and filters of a query to sources of the JVM and not to those of Python. The rule replaces tables
+Spark passes the columns and filters of a query to sources of the JVM and not to sources in Python. The rule replaces tables
 of this format by tables of the JVM before Spark pushes down (`spark.push_down` describes how, and
 docs/adr/0040-push-down-without-a-jar.md why). Its Java sources are in ``push_down/java``. Janino, which Spark ships for its
 generated code, compiles them in the driver, and executors get the classes in a jar.
@@ -127,7 +127,7 @@ def push_down(spark: SparkSession) -> bool:
         those that the rule uses. Queries then read as before.
     """
     if is_connect(spark):
-        return _refuse("Spark Connect has no access to the optimizer; give the options columns and where")
+        return _warn_that_it_is_off("Spark Connect has no access to the optimizer; give the options columns and where")
     return _enable_or_warn(spark)
 
 
@@ -137,7 +137,7 @@ def _enable_or_warn(spark: SparkSession) -> bool:
         return _enable(spark)
     except Exception as error:  # noqa: BLE001 - an unknown Spark may raise anything
         line = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        return _refuse(f"this Spark ({spark.version}) is not one that it knows: {line}")
+        return _warn_that_it_is_off(f"this Spark ({spark.version}) is not one that it knows: {line}")
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -153,7 +153,7 @@ def _enable(spark: SparkSession) -> bool:
     jvm = context._jvm
     assert jvm is not None
     codes = _compile_classes(jvm, context._gateway)
-    jar = _jar(codes)
+    jar = _write_jar(codes)
     for path in (jar.parent, jar):  # the JVM deletes in reverse order, and the directory must be empty
         jvm.java.io.File(str(path)).deleteOnExit()
     context._jsc.sc().addJar(str(jar))
@@ -196,7 +196,7 @@ def _spark_classes(jvm: Any) -> Any:
     return jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
 
 
-def _jar(codes: Any) -> Path:
+def _write_jar(codes: Any) -> Path:
     """Write the compiled classes to a jar and return its path."""
     # Executors cache jars by their names, so the name depends on the content.
     contents = {name: bytes(codes[name]) for name in sorted(codes.keySet())}
@@ -208,6 +208,6 @@ def _jar(codes: Any) -> Path:
     return path
 
 
-def _refuse(why: str) -> bool:
+def _warn_that_it_is_off(why: str) -> bool:
     _LOG.warning("push-down is off: %s", why)
     return False

@@ -1,4 +1,4 @@
-"""Settings of the session: read them in tasks, and change those of Spark that harm reads, writes or secrets.
+"""Settings of the session: read them in tasks, and change settings of Spark that harm reads, writes or secrets.
 
 Tasks of a query get the settings that the session has set at the time of the action, as properties of the job; all others
 have their defaults. Jobs of RDDs (``df.rdd``, ``foreachPartition``) have neither these properties nor the number of a

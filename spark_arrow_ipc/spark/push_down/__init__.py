@@ -13,7 +13,7 @@ How it works
 5. A worker loads the call, binds the conditions (`conjuncts`), reads, and computes partial aggregates (`aggregates`).
    Batches reach Spark as columns where Spark's reader has the expected class (`Columns`).
 
-Rule 1: Spark keeps its filter. A pushed condition may drop only rows for which that filter is not true, so a condition
+Rule 1: Spark retains its filter. A pushed condition may drop only rows for which that filter is not true, so a condition
 without an exact meaning here is weakened or left out. That costs time and changes no row.
 
 Rule 2: below a pushed aggregate Spark drops its filter. Each condition is then marked ``exact``, the rule pushes the aggregate

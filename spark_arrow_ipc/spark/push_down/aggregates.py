@@ -106,7 +106,7 @@ def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
     if "type" in node:
         value = int(node["value"])
         scale = int(parse_json(node["type"]).partition(",")[2].rstrip(")"))
-        return _Value(pa.scalar(Decimal(value).scaleb(-scale, _EXACT), _type(abs(value), scale)), abs(value))
+        return _Value(pa.scalar(Decimal(value).scaleb(-scale, _EXACT), _decimal_type(abs(value), scale)), abs(value))
     left, right = (_evaluate(child, batch) for child in node["children"])
     first, second = left.column.type, right.column.type
     scale = max(first.scale, second.scale)
@@ -116,7 +116,7 @@ def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
         digits = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
         bound = left.bound * 10 ** (scale - first.scale) + right.bound * 10 ** (scale - second.scale)
     if digits > _MOST_DIGITS:
-        return _by_values(node["name"], left.column, right.column, batch.num_rows, scale)
+        return _evaluate_by_values(node["name"], left.column, right.column, batch.num_rows, scale)
     inputs = [left.column, right.column]
     if digits > _DIGITS:
         inputs = [value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in inputs]
@@ -126,7 +126,7 @@ def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
 def _narrow(column: Any, bound: int) -> _Value:
     """Return a column in the type with as many digits as its bound."""
     # pyarrow makes results as wide as the types of the inputs could need, and most fit into 128 bits.
-    to = _type(bound, column.type.scale)
+    to = _decimal_type(bound, column.type.scale)
     if to.byte_width < column.type.byte_width:
         return _Value(column.cast(to), bound)
     if isinstance(column, pa.Scalar) or to.byte_width > column.type.byte_width:
@@ -134,12 +134,12 @@ def _narrow(column: Any, bound: int) -> _Value:
     return _Value(relabel(column, to), bound)
 
 
-def _type(bound: int, scale: int) -> pa.DataType:
+def _decimal_type(bound: int, scale: int) -> pa.DataType:
     digits = max(len(str(bound)), scale, 1)
     return pa.decimal128(digits, scale) if digits <= _DIGITS else pa.decimal256(min(digits, _MOST_DIGITS), scale)
 
 
-def _by_values(name: str, left: Any, right: Any, rows: int, scale: int) -> _Value:
+def _evaluate_by_values(name: str, left: Any, right: Any, rows: int, scale: int) -> _Value:
     """Compute values one by one in Python."""
     # The type of the result would need over 76 digits, though the values may fit.
     sides = [[side.as_py()] * rows if isinstance(side, pa.Scalar) else side.to_pylist() for side in (left, right)]

@@ -70,11 +70,11 @@ def narrow_selection(
     if not required and not hints:
         return None
     return RowSelection(
-        _all([*required, *hints]),
+        _join([*required, *hints]),
         tuple(columns.extra),
         columns.positions,
         tuple(dict.fromkeys(metadata)),
-        required=_all(required) if hints else None,
+        required=_join(required) if hints else None,
     )
 
 
@@ -97,7 +97,7 @@ class _Columns:
             self.extra.append(field)
 
 
-def _all(parts: Sequence[BoundPredicate]) -> BoundPredicate:
+def _join(parts: Sequence[BoundPredicate]) -> BoundPredicate:
     if not parts:
         return Constant(truth=True)
     return parts[0] if len(parts) == 1 else All(tuple(parts))
@@ -127,7 +127,7 @@ def _weaken(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Predi
     if name == "NOT":  # a weakened condition under NOT would drop rows that match
         exact = _weaken(parts[0], fields, is_exact=True)
         return None if exact is None else p.Not(exact)
-    condition = _condition(node)
+    condition = _parse_condition(node)
     return condition if condition is not None and _is_exact(condition, fields) else None
 
 
@@ -141,11 +141,11 @@ def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
     return not settings and not has_doubt(bound)
 
 
-def _condition(node: Node) -> p.Predicate | None:
+def _parse_condition(node: Node) -> p.Predicate | None:
     make = _CONDITIONS.get(node.get("name", ""))
     if make is None:
         return None
-    operands = [_operand(child) for child in node["children"]]
+    operands = [_parse_operand(child) for child in node["children"]]
     if not operands or any(operand is None for operand in operands):
         return None
     # Spark compares literals of several types by casts, which are left out.
@@ -153,11 +153,11 @@ def _condition(node: Node) -> p.Predicate | None:
     return make(operands) if len(types) <= 1 else None
 
 
-def _operand(node: Node) -> p.Operand | None:
+def _parse_operand(node: Node) -> p.Operand | None:
     if "column" in node:
         return p.Column(tuple(node["column"]))
     if "type" in node:
-        return _literal(node)
+        return _parse_literal(node)
     (child,) = node["children"] if len(node["children"]) == 1 else ({},)
     if node["name"] in _CALLS and "column" in child:
         return p.ColumnCall(node["name"], p.Column(tuple(child["column"])))
@@ -201,7 +201,7 @@ _CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {
 """By Spark's names of the conditions that it hands to sources."""
 
 
-def _literal(node: Node) -> p.Literal | None:
+def _parse_literal(node: Node) -> p.Literal | None:
     # Without an equal type here the meaning would not be exact.
     type_, value = _literal_type(node["type"]), node["value"]
     if type_ is None:

@@ -1,8 +1,8 @@
 """Tasks of a narrowed scan: read the required columns, and the rows that pushed conditions do not exclude.
 
 Step 4 of `push_down` pickles a call of `command`. A worker loads it instead of the function that Spark's planner made for
-the complete read, so a narrowed scan needs no planner process. Partitions are the ones of the complete read, some of them
-wrapped: `Filtered` adds conditions that a join found, `Combined` joins partitions that headers can answer.
+the complete read, so a narrowed scan needs no planner process. Partitions come from the complete read. Two classes wrap
+them: `Filtered` adds conditions that a join found, `Combined` joins partitions that headers can answer.
 """
 
 from __future__ import annotations

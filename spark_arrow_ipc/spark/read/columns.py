@@ -120,7 +120,7 @@ def select_columns(
     @lru_cache(maxsize=1)  # most files of a task have one schema
     def select(schema: Schema) -> Sequence[ColumnPath]:
         with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
-            return list(_below(t.Struct(schema.fields), s.StructType(file_fields), None, find))
+            return list(_walk_requested(t.Struct(schema.fields), s.StructType(file_fields), None, find))
 
     return select
 
@@ -173,7 +173,7 @@ def warn_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns
     return select_and_warn
 
 
-def _below(
+def _walk_requested(
     type_: t.DataType, requested: s.DataType, path: str | None, find: Callable[..., list[int]]
 ) -> Iterator[tuple[int, ...]]:
     """Yield the paths to the requested fields of a struct, or to a complete column."""
@@ -189,7 +189,7 @@ def _below(
     for position, field in present:
         here = field.name if path is None else f"{path}.{field.name}"
         inside = type_.fields[position].type
-        for below in _below(inside, field.dataType, here, find):
+        for below in _walk_requested(inside, field.dataType, here, find):
             yield (position, *below)
 
 

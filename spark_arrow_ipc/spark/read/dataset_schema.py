@@ -86,8 +86,8 @@ def cast_partition_columns(partitioning: Partitioning, schema: s.StructType) -> 
 def read_spark_schema(options: ReadOptions) -> s.StructType:
     """Return the schema for Spark, all fields of which are nullable, and check that `where` can be bound to it."""
     partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
-    cache = _metadata_cache(options)
-    schema = dataset_schema(partitioning, cache, options)
+    outlines = _make_outlines(options)
+    schema = dataset_schema(partitioning, outlines, options)
     if options.where is not None:
         # Imported late, with pyarrow, which only predicates need for a schema.
         from spark_arrow_ipc.spark.read.where import RowSelection
@@ -103,15 +103,15 @@ def file_schemas(options: ReadOptions) -> list[Schema]:
     """Return the schema of the newest file, and with ``mergeSchema`` of all files; none if a read opens no files."""
     if options.reads_servers or options.metadata_only:
         return []
-    files, cache = partition_files(list_dataset(options), options, infer=False).files, _metadata_cache(options)
-    newest = newest_schema(files, cache, options.error_policy)[1]
-    others = distinct_schemas(files, cache, options.error_policy) if options.merge_schema else []
+    files, outlines = partition_files(list_dataset(options), options, infer=False).files, _make_outlines(options)
+    newest = newest_schema(files, outlines, options.error_policy)[1]
+    others = distinct_schemas(files, outlines, options.error_policy) if options.merge_schema else []
     return [newest, *(schema for _, schema in others)]
 
 
-def _metadata_cache(options: ReadOptions) -> MetadataCache:
-    return MetadataCache(
-        MetadataOptions(
+def _make_outlines(options: ReadOptions) -> Outlines:
+    return Outlines(
+        OutlineOptions(
             ipc.ReadOptions(columns=options.columns),
             recover=options.recover,
             storage=options.path_storage,
@@ -138,7 +138,7 @@ def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: Read
 
 def schema_of_file(file: DataFile, options: ReadOptions) -> s.StructType:
     """Return the schema for Spark of one file."""
-    return dataset_schema(Partitioning((), (file,)), _outlines(options), options)
+    return dataset_schema(Partitioning((), (file,)), _make_outlines(options), options)
 
 
 def schema_for_spark(
@@ -242,25 +242,27 @@ def explain_mismatch(
     error.asked_by = SCHEMA if column in columns.fields else WHERE
     if newest is None or error.expected is None:
         return
-    paths = tuple(_paths(column.dataType, (column.name,)))
+    paths = tuple(_walk_paths(column.dataType, (column.name,)))
     options = replace(options, columns=paths, merge_schema=False, metadata_columns=False)
     with suppress(ArrowIpcError, OSError):  # the error itself is more important
         origin = schema_of_file(newest, options)
         if origin.fields[0].dataType == column.dataType:
             error.asked_by = f"{error.asked_by}, as in the newest file {newest.path}"
-            error.found = f"{error.found}; {_way_out(origin, schema_for_spark([('', actual)], _NO_FILES, options))}"
+            error.found = (
+                f"{error.found}; {_suggest_remedy(origin, schema_for_spark([('', actual)], _NO_FILES, options))}"
+            )
 
 
-def _paths(type_: s.DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _walk_paths(type_: s.DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield the paths to the fields of a struct at any depth, or to a column without fields."""
     if not isinstance(type_, s.StructType) or not type_.fields:
         yield path
         return
     for field in type_.fields:
-        yield from _paths(field.dataType, (*path, field.name))
+        yield from _walk_paths(field.dataType, (*path, field.name))
 
 
-def _way_out(origin: s.StructType, actual: s.StructType) -> str:
+def _suggest_remedy(origin: s.StructType, actual: s.StructType) -> str:
     try:
         merge_schemas([("", origin), ("", actual)])
     except SchemaMismatchError:

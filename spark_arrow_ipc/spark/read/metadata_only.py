@@ -117,7 +117,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
                     concatenated_streams=self._options.concatenated_streams,
                 )
                 for block in blocks:
-                    rows.append(_row(file, block))  # noqa: PERF401 - rows before a broken header stay
+                    rows.append(_describe_block(file, block))  # noqa: PERF401 - rows before a broken header stay
         except FileNotFoundError as error:
             if not policy.ignore_missing_files:
                 raise FileChangedError(
@@ -143,7 +143,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:
+def _describe_block(file: DataFile, block: FileBlock) -> dict[str, Any]:
     statistics = block.statistics
     return {
         "path": file.path,

@@ -109,7 +109,7 @@ def _metadata_options(
 ) -> MetadataOptions:
     return MetadataOptions(
         ipc.ReadOptions(
-            _columns(columns, missing, partitioning, options),
+            _select_task_columns(columns, missing, partitioning, options),
             limits=options.limits,
             concatenated_streams=options.concatenated_streams,
         ),
@@ -122,7 +122,7 @@ def _metadata_options(
     )
 
 
-def _columns(
+def _select_task_columns(
     columns: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> SelectColumns:
     """Return a callback that selects the columns of a task by name, as their types are still unknown."""

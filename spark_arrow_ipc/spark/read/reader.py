@@ -103,7 +103,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     selection: RowSelection | None = None  # of the rows for Spark; None for all
     newest: DataFile | None = None  # as in `PartitionPlan`
     names: tuple[str, ...] = ()  # columns of the read, only in the task that warns of others
-    # For the optimizer's rule, which searches it in the pickle (`_notes`); empty if the bytes are unknown. The last field,
+    # For the optimizer's rule, which searches it in the pickle (`_make_notes`); empty if the bytes are unknown. The last field,
     # so that no text from files or users follows it.
     note: str = ""
 
@@ -204,7 +204,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        notes = _notes(plan.splits, plan.fields, self._data_columns)
+        notes = _make_notes(plan.splits, plan.fields, self._data_columns)
         partitions = [
             ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note=note)
             for ranges, note in zip(plan.splits, notes, strict=True)
@@ -338,7 +338,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
 
 _MOST_PARTITIONS: Final = 64
-"""A note has no values if a split has files of more partitions."""
+"""Most partitions of a split whose values are in its note."""
 
 _NOTE_TYPES: Final[Mapping[DataType, s.DataType]] = {
     utf8: s.StringType(), bool_: s.BooleanType(), date32: s.DateType(),
@@ -347,7 +347,9 @@ _NOTE_TYPES: Final[Mapping[DataType, s.DataType]] = {
 """Types of partition columns in notes, with Spark's types; a column with another type in the frame is left out."""
 
 
-def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_columns: s.StructType) -> list[str]:
+def _make_notes(
+    splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_columns: s.StructType
+) -> list[str]:
     """Return `ArrowIpcInputPartition.note` of each split: ``arrowipc-plan:NOTE:`` with JSON in base64."""
     of_frame = {field.name: field.dataType for field in data_columns}
     types = [_NOTE_TYPES.get(field.type) for field in fields]
@@ -362,7 +364,7 @@ def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_
         rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
         names, values = [fields[i].name for i, _ in columns], []
         if len(rows) <= _MOST_PARTITIONS:
-            # As Spark stores values internally, since the rule compares them by Spark's classes.
+            # In Spark's internal form, since the rule compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
         note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")

@@ -80,7 +80,7 @@ class ArrowIpcRemoteReader(ArrowIpcBatchReader):
     @classmethod
     def spark_schema(cls, options: ReadOptions) -> s.StructType:
         """Return the Spark schema of the first table."""
-        of_table = _first_schema(options)
+        of_table = _read_first_schema(options)
         schema = _schema_for_spark(of_table, options)
         if options.where is not None:
             requested = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
@@ -98,7 +98,7 @@ class ArrowIpcRemoteReader(ArrowIpcBatchReader):
         selection = None
         if options.where is not None:
             selection = RowSelection.of(
-                self._data_columns, options, lambda missing: _schema_for_spark(_first_schema(options), missing)
+                self._data_columns, options, lambda missing: _schema_for_spark(_read_first_schema(options), missing)
             )
         tune_worker()
         return [_RemoteInputPartition((), (), planned_at, selection, part=part) for part in planned]
@@ -112,7 +112,7 @@ class ArrowIpcRemoteReader(ArrowIpcBatchReader):
         return scan_remote(partition.part, options=options, token=self._options.token)
 
 
-def _first_schema(options: ReadOptions) -> tuple[str, Schema]:
+def _read_first_schema(options: ReadOptions) -> tuple[str, Schema]:
     (part, *_) = plan_parts(options.paths[0], None)
     with error_context(path=part.path):
         return part.path, read_served_schema(part.uri, limits=options.limits, token=options.token)

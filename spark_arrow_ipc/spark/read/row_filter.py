@@ -167,7 +167,7 @@ def _compile(bound: BoundPredicate, source: Source) -> Mask:
     return _COMPILE[type(bound)](bound, source)
 
 
-def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
+def _compile_column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
     """Return a callback that gets a column of a batch, and the type of the column."""
     position = source.positions[column.path[0]]
     type_ = source.schema.field(position).type
@@ -185,14 +185,14 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
     return lambda batch: compute(get(batch)), bridge.type_to_pyarrow(column.type)
 
 
-def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
+def _to_scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
     """Return a value, in the unit of its type, as a pyarrow scalar."""
     if pa.types.is_decimal(type_):
         return bridge.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)  # raises for too many digits
-    return _scalars((raw,), type_)[0]
+    return _to_array((raw,), type_)[0]
 
 
-def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
+def _to_array(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
     """Return values, in the unit of their type, as an array; digits of decimals are not checked."""
     if pa.types.is_decimal(type_):
         unscaled = b"".join(int(raw).to_bytes(16, "little", signed=True) for raw in raws)
@@ -212,9 +212,9 @@ def _for_values(array: pa.Array, truth: pa.Scalar | pa.Array) -> Any:
     return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
 
 
-def _values(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
+def _compile_values(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
     """Return a callback that gets a column of a batch, strings as bytes, and the type."""
-    get, type_ = _column(column, source)
+    get, type_ = _compile_column(column, source)
     # Bytes have the order of strings, and a literal X'FF', which is not UTF-8, fits no string array.
     if not pa.types.is_string(type_):
         return get, type_
@@ -222,7 +222,7 @@ def _values(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
 
 
 def _range(bound: Range, source: Source) -> Mask:
-    get, type_ = _values(bound.column, source)
+    get, type_ = _compile_values(bound.column, source)
     if is_empty(bound):
         return lambda batch: _for_values(get(batch), _FALSE)
     if bound.lower is None and bound.upper is None:
@@ -231,10 +231,10 @@ def _range(bound: Range, source: Source) -> Mask:
         return _float_range(bound, get, type_)
     if bound.is_point:
         assert bound.lower is not None
-        point = _scalar(bound.lower, type_)
+        point = _to_scalar(bound.lower, type_)
         return lambda batch: pc.equal(get(batch), point)
-    lower = None if bound.lower is None else _scalar(bound.lower, type_)
-    upper = None if bound.upper is None else _scalar(bound.upper, type_)
+    lower = None if bound.lower is None else _to_scalar(bound.lower, type_)
+    upper = None if bound.upper is None else _to_scalar(bound.upper, type_)
     if upper is None:
         return lambda batch: pc.greater_equal(get(batch), lower)
     if lower is None:
@@ -279,12 +279,12 @@ def _all_of(get: Callable[[pa.RecordBatch], pa.Array], parts: Sequence[Callable[
 
 
 def _one_of(bound: OneOf, source: Source) -> Mask:
-    get, type_ = _values(bound.column, source)
+    get, type_ = _compile_values(bound.column, source)
     values = bound.values
     if pa.types.is_floating(type_) and 0.0 in values:
         # The kernel hashes bits, which differ between the two zeros.
         values = (*(value for value in values if value != 0), 0.0, -0.0)
-    options = pc.SetLookupOptions(value_set=_scalars(values, type_))
+    options = pc.SetLookupOptions(value_set=_to_array(values, type_))
 
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
@@ -294,7 +294,7 @@ def _one_of(bound: OneOf, source: Source) -> Mask:
 
 
 def _like(bound: Like, source: Source) -> Mask:
-    get, _ = _column(bound.column, source)
+    get, _ = _compile_column(bound.column, source)
     prefix, suffix, infix = (part.decode() for part in (bound.prefix, bound.suffix, bound.infix))
     parts: list[Callable[[pa.Array], Any]] = []
     if prefix:
@@ -337,8 +337,8 @@ _NAN_COMPARE: Final[Mapping[Operator, Callable[[pa.Array, pa.Array], pa.Array]]]
 
 
 def _pair(bound: Pair, source: Source) -> Mask:
-    get_left, _ = _column(bound.left, source)
-    get_right, _ = _column(bound.right, source)
+    get_left, _ = _compile_column(bound.left, source)
+    get_right, _ = _compile_column(bound.right, source)
     common = bridge.type_to_pyarrow(bound.common)
     compare = _COMPARE[bound.operator]
     is_null_safe = bound.operator is Operator.NULL_SAFE_EQ
@@ -362,7 +362,7 @@ def _constant(bound: Constant, _source: Source) -> Mask:
 
 
 def _is_null(bound: IsNull, source: Source) -> Mask:
-    get, _ = _column(bound.column, source)
+    get, _ = _compile_column(bound.column, source)
     return lambda batch: get(batch).is_null()
 
 

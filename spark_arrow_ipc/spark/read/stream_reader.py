@@ -5,7 +5,7 @@ How it works
 A mode (`dataset.stream`) decides the files of a batch, and the batch reader reads them without a listing. ``tail=true``
 follows one growing file. A path that is a table with log entries is read by its log, unless `sourceLog` or `lateWindow`
 request another mode; every other source is directories of files. Spark creates one reader in a process that lives as long
-as the query, and calls all methods but `read` there. It pickles other readers for tasks, so the mode is created when it is
+as the query, and calls all methods but `read` in it. Spark pickles other readers for tasks, so the mode is created when it is
 first needed.
 """
 
@@ -85,12 +85,12 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     """Return the mode that follows the source, which checks files if the columns of the query are known."""
     storage = options.opened_storage
     if stream.tail:
-        return _tail(storage, options, stream)
+        return _follow_tail(storage, options, stream)
     # These options are for files, also for the files of a table.
     asks_for_files = stream.source_log is not None or stream.late_window is not None
-    dataset = None if asks_for_files else _dataset(storage, options)
+    dataset = None if asks_for_files else _find_table(storage, options)
     if dataset is not None:
-        return _table(dataset, options, stream)
+        return _follow_table(dataset, options, stream)
     why = "the source is not a dataset that keeps the records of its commits (commitRetention)"
     _refuse(Use.DIRECTORY, options, stream, why)
     if isinstance(stream.starting_from, int):
@@ -101,14 +101,14 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     source = SourceFiles(
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
     )
-    log = _log(storage, options, stream)
+    log = _open_log(storage, options, stream)
     bad_files = bad_files_of(options, stream, columns, log)
     # A policy for bad files precedes the option ignoreCorruptFiles.
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
-    waiting = WaitingFiles(source, admission, stream.latest_first, stream.ingest.target)
-    cleaner = _cleaner(storage, options, stream)
+    waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
+    cleaner = _make_cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
         followed = LogOptions(from_latest, _start_ns(stream), stream.file_name_only)
@@ -117,7 +117,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     return WindowMode(waiting, window, cleaner)
 
 
-def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
+def _open_log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
     """Return the log of a stream of a directory; None if the stream has no log."""
     path = log_of(options, stream)
     if path is None:
@@ -144,8 +144,8 @@ def _start_ns(stream: StreamOptions) -> int | None:
     return (start - _EPOCH) // _MICROSECOND * 1_000 if isinstance(start, datetime) else None
 
 
-def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
-    """Return the dataset if a source is read by its log, otherwise None."""
+def _find_table(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
+    """Return the directory of a source that is a table with a log, otherwise None."""
     if len(options.paths) != 1 or is_pattern(options.paths[0]):
         return None
     dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
@@ -155,7 +155,7 @@ def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
     return dataset if keeps_records(dataset) else None
 
 
-def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
+def _follow_table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
     why = "the source is a dataset that keeps the records of its commits, and they are read in their order"
     _refuse(Use.RECORDS, options, stream, why)
     start = stream.starting_from
@@ -173,7 +173,7 @@ def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOption
     return TableMode(dataset, chosen)
 
 
-def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
+def _follow_tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
     if storage is not LOCAL:
         raise OptionError(
             "tail=true follows a file that grows, and only files of local and mounted file systems do; here read the "
@@ -205,7 +205,7 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
     return _REMOTE_POLL_SECONDS if options.opened_storage.traits.waits else _POLL_SECONDS
 
 
-def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
+def _make_cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
     if stream.clean_source is CleanSource.OFF:
         return None
     roots = tuple(plain_paths(storage, options))
@@ -232,7 +232,7 @@ def _upwards(directory: str) -> Iterator[str]:
 def check_outside_source(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
     """Refuse a directory for the stream's own files that overlaps with the directories of the source."""
     for path in map(storage.resolve, options.paths):
-        root = _plain_part(path)
+        root = _above_pattern(path)
         if root == path:
             check_unseen(storage, [root], directory, option, _LOOKS)
         elif pattern_sees(storage, path, root, directory):
@@ -241,10 +241,10 @@ def check_outside_source(storage: Storage, options: ReadOptions, directory: str,
 
 def plain_paths(storage: Storage, options: ReadOptions) -> list[str]:
     """Return the directories that a stream lists, or the directories above its patterns."""
-    return [_plain_part(storage.resolve(path)) for path in options.paths]
+    return [_above_pattern(storage.resolve(path)) for path in options.paths]
 
 
-def _plain_part(path: str) -> str:
+def _above_pattern(path: str) -> str:
     """Return a path, or for a pattern the directory above its first special character."""
     while is_pattern(path):
         path = parent(path)
@@ -309,7 +309,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the offset after the next batch, or after at most half a second `start`."""
+        """Return the offset after the next batch; without new files sleep at most half a second and return `start`."""
         end = self._polls.latest(start, self._limit(limit))
         if end != start:
             batch = self._mode.batch(start, end)

@@ -206,7 +206,7 @@ class Where:
             raise explain_refusal(error, sql, parse) from error.__cause__
         paths = [column.path for column in p.columns(predicate)]
         names = tuple(name for name in METADATA_COLUMNS if metadata and name in {path[0].lower() for path in paths})
-        positions = {path: _position(requested, path) for path in paths if path[0].lower() not in names}
+        positions = {path: _find_position(requested, path) for path in paths if path[0].lower() not in names}
         # A struct with only some requested fields is read again for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
         return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, settings, names)
@@ -233,11 +233,11 @@ class Where:
         for column in p.columns(self.predicate):
             if column.path[0].lower() in self.metadata:
                 continue
-            position = _position(requested, column.path)
+            position = _find_position(requested, column.path)
             if position is not None and column.path not in self.missing:
                 fields[requested.fields[position].name] = requested.fields[position]
                 positions[requested.fields[position].name] = position
-        alike = _alike(
+        alike = _describe_alike(
             requested, [column.path for column in p.columns(self.predicate) if column.path not in self.missing]
         )
         for i, one in enumerate(extra):
@@ -284,7 +284,7 @@ def prune_files(selection: RowSelection, partitioning: Partitioning) -> Partitio
     return replace(partitioning, files=tuple(files), strings=())
 
 
-def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
+def _describe_alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
     """Return a text about the first name that equals several columns except for case, or None."""
     for path in paths:
         type_: s.DataType = requested
@@ -297,7 +297,7 @@ def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | Non
     return None
 
 
-def _position(requested: s.StructType, path: Sequence[str]) -> int | None:
+def _find_position(requested: s.StructType, path: Sequence[str]) -> int | None:
     """Return the position of a path's first column; None if the path does not exist."""
     first = None
     type_: s.DataType = requested

@@ -173,8 +173,8 @@ def ingest(
         raise OptionError(
             "a schema is that of a function's result; without a function the columns are those of source_schema"
         )
-    read_schema = stream_schema(reading, following) if source_schema is None else _schema(source_schema)
-    output = read_schema if schema is None else _schema(schema)
+    read_schema = stream_schema(reading, following) if source_schema is None else _parse_schema(source_schema)
+    output = read_schema if schema is None else _parse_schema(schema)
     plan = order_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
@@ -188,7 +188,7 @@ def ingest(
     spark.dataSource.register(ArrowIpcIngestSource)
     reports = spark.readStream.format(_SOURCE).option(_SPEC, spec.to_text()).load()
     sums = [f.sum(name).alias(name) for name in _REPORTS.names[:-1]]
-    writer = reports.observe(_METRICS, *sums).writeStream.foreachBatch(_commits(spec))
+    writer = reports.observe(_METRICS, *sums).writeStream.foreachBatch(_make_commit(spec))
     writer = writer.option("checkpointLocation", os.fspath(checkpoint))
     if trigger is not None:
         writer = writer.trigger(**trigger)
@@ -197,7 +197,7 @@ def ingest(
     return writer.start()
 
 
-def _schema(schema: s.StructType | str) -> s.StructType:
+def _parse_schema(schema: s.StructType | str) -> s.StructType:
     return s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
 
 
@@ -286,7 +286,7 @@ class IngestSpec:
         return ArrowIpcStreamWriter(self.dataset, self.plan, self.writing, WriteMode.APPEND)
 
 
-def _commits(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
+def _make_commit(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
     """Return the function that commits a batch in the driver's process by the reports of its tasks."""
 
     def commit(reports: DataFrame, number: int) -> None:

@@ -143,7 +143,7 @@ def run_tasks(spark: SparkSession, task: RewriteTask, parts: Sequence[Part], wor
         return []
     context = context_of(spark)
     tasks = context.parallelize(parts, len(parts)).mapPartitions(_Runs(task))
-    with _properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.changed.zone, _DESCRIPTION: words}):
+    with _set_properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.changed.zone, _DESCRIPTION: words}):
         reports = tasks.collect()
     return check_reports(reports, parts, task.staging)
 
@@ -159,7 +159,7 @@ class _Runs:
 
 
 @contextmanager
-def _properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]:
+def _set_properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]:
     """Set properties of this thread's jobs, by which tasks get the session's settings, and restore them."""
     before = {name: context.getLocalProperty(name) for name in values}
     for name, value in values.items():

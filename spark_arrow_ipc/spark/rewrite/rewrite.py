@@ -3,7 +3,7 @@
 How Arrow's types are retained
 ------------------------------
 1. A rewrite with ``restoreTypes`` writes the values and types of the files, or raises before it replaces files.
-2. Values that only pass through are read as they are stored: nanoseconds as counts, timestamps with their offsets, and
+2. Values that only pass through are read in their stored form: nanoseconds as counts, timestamps with their offsets, and
    extension types as their storage, unless a file has annotations of Spark's types, which are written again.
 3. If a function, ``where`` or ``partitionBy`` gets values in Spark's types, a value that such a type cannot hold is an error
    that names the column.
@@ -85,11 +85,11 @@ def exact(
     predicate = () if reading.where is None else columns(parse(reading.where))
     # Columns whose values are used in Spark's types.
     seen = [*(column.path[0] for column in predicate), *partition_by]
-    return stored if not seen or _are_the_same(seen, checked, stored) else checked
+    return stored if not seen or _have_same_types(seen, checked, stored) else checked
 
 
 def as_stored(reading: ReadOptions, schemas: Iterable[Schema], names: Collection[str] = ()) -> ReadOptions:
-    """Return options that read values as they are stored, except for the user's options `names`."""
+    """Return options that read values in their stored form, except for the user's options `names`."""
     reading = replace(reading, is_exact=True)
     if "timestampswithoffset" not in names:
         reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
@@ -151,7 +151,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _are_the_same(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:
+def _have_same_types(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:
     """Return True if columns have the same Spark types in two reads."""
     ours, theirs = (
         {key: field.dataType for i, field in enumerate(schema_fields) for key in (i, field.name.casefold())}
@@ -391,7 +391,7 @@ def rewrite(
             fits=check_fit(plan, writing.schema_check, job.staging.storage),
             schema=plan.new_schema(writing.schema_check),
         )
-    return RewriteResult.of(summary, _sizes(partitions), sum(report.rows_read for report in reports))
+    return RewriteResult.of(summary, _measure_files(partitions), sum(report.rows_read for report in reports))
 
 
 def zone_of(spark: SparkSession) -> str:
@@ -442,7 +442,7 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
     return False
 
 
-def _sizes(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
+def _measure_files(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
     """Return the size of each file that is read, by path."""
     planned = (each for each in partitions if isinstance(each, ArrowIpcInputPartition))
     return {part.path: part.nbytes for each in planned for part in each.ranges}

@@ -141,7 +141,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     """Plan a write."""
     check_names(schema, case_sensitive=options.case_sensitive)
     usual = arrow_schema_for(schema)
-    positions = _positions(usual, options.partition_by or (), "partitionBy")
+    positions = _resolve_positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
     collated = _find_collations(schema, positions)
@@ -164,7 +164,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     if options.dictionary_columns is DictionaryColumns.AUTO:
         sampled = tuple(i for i, f in enumerate(fields) if i not in positions and can_encode(f, sampled=True))
     elif not isinstance(options.dictionary_columns, DictionaryColumns):
-        for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
+        for i in _resolve_positions(usual, options.dictionary_columns, "dictionaryColumns"):
             fields[i] = _encode_field(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
     user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_annotation.KEY)
@@ -200,7 +200,7 @@ def _find_collations(schema: s.StructType, partition_positions: Sequence[int]) -
     return collated
 
 
-def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
+def _resolve_positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
     positions = []
     for path in paths:
         if isinstance(path, tuple):
@@ -252,11 +252,11 @@ def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> Sink
         options.max_records_per_file,
         options.max_file_bytes,
         options.metadata,
-        _statistics(options),
+        _choose_statistics(options),
     )
 
 
-def _statistics(options: SparkWriteOptions) -> Which:
+def _choose_statistics(options: SparkWriteOptions) -> Which:
     which = options.statistics
     if isinstance(which, Statistics):
         # The stream format has no footer for statistics.

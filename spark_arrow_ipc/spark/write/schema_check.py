@@ -6,7 +6,7 @@ How it works
    columns, with their types or wider ones; then each file fits the schema of its log entry. Schemas are compared as Spark
    reads them, by the rules of ``mergeSchema``.
 2. A job with fewer columns or narrower types writes the missing columns as nulls, and the wider types.
-3. A job that lacks columns and has new ones is refused, because one of them may be a misspelt name.
+3. A job that lacks columns and has new ones is refused, because a new column may have a misspelt name.
 4. With ``restoreTypes`` columns get the Arrow types from which they were read. Reading widens (uint8 to smallint) and adds
    an annotation with the type to the field's metadata. `restore_schema` refuses an annotation to which the column cannot be
    converted, before any task runs, and `restore_values` converts. A column is also refused if the read may have changed
@@ -100,7 +100,7 @@ def widen_schema(
     *,
     keeps_types: bool = False,
 ) -> s.StructType | None:
-    """Return the schema with which a job can be added to files; None if it can be as it is planned."""
+    """Return the schema with which a job can be added to files; None if its schema can stay."""
     grown = _grow(in_files, existing, path, check, schema.names, keeps_types=keeps_types)
     if grown is None:
         return None

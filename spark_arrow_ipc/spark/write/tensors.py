@@ -170,22 +170,24 @@ def plan_tensors(
     """Return the targets of columns that are written as tensors or fixed-size lists, by position."""
     targets: dict[int, TensorTarget] = {}
     for path, shape in shapes:
-        position = _position(schema, path, _TENSORS)
+        position = _resolve_position(schema, path, _TENSORS)
         if position in targets:
             raise OptionError(f"{_TENSORS} names the column {schema.fields[position].name!r} twice")
-        targets[position] = _of_option(schema.fields[position], shape, restore_types=restore_types)
+        targets[position] = _plan_by_option(schema.fields[position], shape, restore_types=restore_types)
     for path, size in lists:
         if isinstance(path, tuple):  # `lists_below` plans fields of structs
             continue
-        position = _position(schema, path, _LISTS)
+        position = _resolve_position(schema, path, _LISTS)
         field = schema.fields[position]
         if position in targets:
             raise OptionError(f"{_LISTS} names the column {field.name!r}, which it or tensorColumns names before")
-        targets[position] = _list_of_size(field, size, f"{_LISTS} says", restore_types=restore_types)
+        targets[position] = _plan_list(field, size, f"{_LISTS} says", restore_types=restore_types)
     # Options precede metadata.
     for position, field in enumerate(schema.fields):
         if position not in targets:
-            target = _of_metadata(field, restore_types=restore_types) or _of_size(field, restore_types=restore_types)
+            target = _plan_by_metadata(field, restore_types=restore_types) or _plan_by_size(
+                field, restore_types=restore_types
+            )
             if target is not None:
                 targets[position] = target
     return targets
@@ -238,7 +240,7 @@ _TENSORS: Final = "the option tensorColumns"
 _LISTS: Final = "the option fixedSizeLists"
 
 
-def _position(schema: s.StructType, path: ColumnPath, option: str) -> int:
+def _resolve_position(schema: s.StructType, path: ColumnPath, option: str) -> int:
     if isinstance(path, int):
         if path >= len(schema.fields):
             raise OptionError(expected=f"positions below {len(schema.fields)} in {option}", found=f"#{path}")
@@ -248,7 +250,7 @@ def _position(schema: s.StructType, path: ColumnPath, option: str) -> int:
         return find_columns(schema.names, [path])[0]
 
 
-def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) -> TensorTarget:
+def _plan_by_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) -> TensorTarget:
     column = TensorColumn(shape)
     if column.is_fixed and column.size > _MOST_VALUES:
         raise OptionError(
@@ -266,7 +268,7 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
             "flatten, and vectors of pyspark.ml arrays with vector_to_array"
         )
     extension = column.pairs(FIXED if column.is_fixed else VARIABLE)
-    target = _target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
+    target = _make_target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
     if not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
             f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, no numbers"
@@ -274,7 +276,7 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
     return target
 
 
-def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
+def _plan_by_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
     """Return the target of a column with the metadata of a tensor; None for other columns and other types."""
     metadata = field.metadata or {}
     name, text = metadata.get(EXTENSION_NAME), metadata.get(EXTENSION_METADATA, "")
@@ -289,15 +291,15 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
         return None
     origin = "the metadata of the column say (drop them with df.withMetadata)"
     pairs = {key: metadata[key] for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata}
-    target = _target(field, column, origin, pairs, restore_types=restore_types)
+    target = _make_target(field, column, origin, pairs, restore_types=restore_types)
     return target if isinstance(_value_type(target.field.type), _VALUES) else None
 
 
-def _list_of_size(field: s.StructField, size: int, origin: str, *, restore_types: bool) -> TensorTarget:
+def _plan_list(field: s.StructField, size: int, origin: str, *, restore_types: bool) -> TensorTarget:
     type_ = storage_type(field.dataType)
     target = None
     if isinstance(type_, s.ArrayType):
-        target = _target(field, TensorColumn((size,)), origin, {}, restore_types=restore_types)
+        target = _make_target(field, TensorColumn((size,)), origin, {}, restore_types=restore_types)
     if target is None or not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
             f"{field.name!r} is {type_.simpleString()}, and {origin} that it is written as fixed-size lists, which are "
@@ -306,7 +308,7 @@ def _list_of_size(field: s.StructField, size: int, origin: str, *, restore_types
     return target
 
 
-def _of_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
+def _plan_by_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
     """Return the target of an array whose metadata have a length; None for other columns."""
     size_annotation = (field.metadata or {}).get(SIZE_KEY)
     if size_annotation is None or not isinstance(storage_type(field.dataType), s.ArrayType):
@@ -318,10 +320,10 @@ def _of_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | Non
         raise OptionError(
             f"the metadata {SIZE_KEY} of {field.name!r}: expected a length from 1 to {_MOST_VALUES:,}, found {cut_repr(size_annotation)}"
         )
-    return _list_of_size(field, size, f"the metadata {SIZE_KEY} of the column say", restore_types=restore_types)
+    return _plan_list(field, size, f"the metadata {SIZE_KEY} of the column say", restore_types=restore_types)
 
 
-def _target(
+def _make_target(
     field: s.StructField, column: TensorColumn, origin: str, extension: dict[str, str], *, restore_types: bool
 ) -> TensorTarget:
     values = _values_of(field.dataType)

@@ -131,7 +131,7 @@ def plan_batch_job(
     # Raises if the storage cannot take files of this size.
     max_file_nbytes(storage.traits, options.max_file_bytes)
     intent = CommitIntent(
-        _mode(options, overwrite=overwrite),
+        _choose_mode(options, overwrite=overwrite),
         if_exists=options.if_exists,
         commit_token=options.commit_token,
         partition_by=plan.partition_fields,
@@ -153,7 +153,7 @@ def check_fit(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
     return lambda file: has_schema(file, plan.file_schema, check, storage)
 
 
-def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
+def _choose_mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
     dynamic = options.partition_overwrite_mode is PartitionOverwriteMode.DYNAMIC
     if overwrite and options.if_exists is not IfExists.APPEND:
         raise OptionError(
@@ -260,7 +260,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
                 "this task is of no streaming query that Spark names, so that a batch could be written twice; write with "
                 "foreachBatch and the option commitToken"
             )
-        # The id of a job has 32 hexadecimal digits: half of them are for the query, half for the attempt.
+        # The id of a job has 32 hexadecimal digits: half are for the query, half for the attempt.
         staging = self._staging(blake2b(query.encode(), digest_size=_HALF_ID // 2).hexdigest() + self._attempt)
         make_staging(staging)
         plan = self._tasks_plan or self._plan
