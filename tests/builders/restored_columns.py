@@ -12,7 +12,7 @@ from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
-from spark_arrow_ipc.spark.types.field_metadata import note_of
+from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 

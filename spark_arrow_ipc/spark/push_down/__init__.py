@@ -20,7 +20,7 @@ Rule 2: below a pushed aggregate Spark drops its filter. Each condition is then 
 only if every condition can be evaluated exactly, and a task that cannot do so raises an error.
 
 Rule 3: a fault changes no answer. Each step in Java catches everything, logs one warning, and leaves the plan, the
-columns, the filter or the aggregate to Spark. After Rule 2 has applied, it is an error instead.
+columns, the filter or the aggregate to Spark. After Rule 2 has apply_function, it is an error instead.
 
 Rule 4: one DataFrame has one listing. Scans reuse its plan, so `count()`, `filter` and `collect` agree although files are added.
 """

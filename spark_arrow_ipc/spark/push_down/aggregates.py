@@ -38,7 +38,7 @@ def compile_aggregates(
     request: Mapping[str, Any], requested: s.StructType, output: s.StructType, options: ReadOptions
 ) -> Callable[[Callable[..., Iterator[PyArrowBatch]]], Iterator[PyArrowBatch]]:
     """Return a function that reads rows of the columns `requested` and yields partial rows in the schema `output`."""
-    schema = expected_arrow_schema(output)
+    schema = pyarrow_schema(output)
     keys = tuple(request["keys"])
     computed = [part["expression"] for part in request["parts"] if "expression" in part]
     positions = iter(range(len(requested.fields), len(requested.fields) + len(computed)))

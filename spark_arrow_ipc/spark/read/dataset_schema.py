@@ -2,7 +2,7 @@
 
 The driver does so twice, in two processes: for a schema, and for the input partitions of that schema or the user's. Each
 time it lists the paths once and reads the metadata of a file once. The columns of the files come first, then the
-partition columns (`hive.merged_fields`); the option `columns` chooses among both.
+partition columns (`hive.merge_fields`); the option `columns` chooses among both.
 """
 
 from __future__ import annotations
@@ -86,16 +86,16 @@ def cast_partition_columns(partitioning: Partitioning, schema: s.StructType) -> 
 def read_spark_schema(options: ReadOptions) -> s.StructType:
     """Return the schema for Spark, all fields of which are nullable, and check that `where` can be bound to it."""
     partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
-    outlines = _make_outlines(options)
-    schema = dataset_schema(partitioning, outlines, options)
+    cache = _make_outlines(options)
+    schema = dataset_schema(partitioning, cache, options)
     if options.where is not None:
         # Imported late, with pyarrow, which only predicates need for a schema.
         from spark_arrow_ipc.spark.read.where import RowSelection
 
         added = metadata_schema().names if options.metadata_columns else []
         requested = s.StructType([field for field in schema.fields if field.name not in added])
-        # With the same outlines, so that no file is opened twice.
-        RowSelection.of(requested, options, lambda missing: dataset_schema(partitioning, outlines, missing))
+        # With the same cache, so that no file is opened twice.
+        RowSelection.of(requested, options, lambda missing: dataset_schema(partitioning, cache, missing))
     return schema
 
 
@@ -103,15 +103,15 @@ def file_schemas(options: ReadOptions) -> list[Schema]:
     """Return the schema of the newest file, and with ``mergeSchema`` of all files; none if a read opens no files."""
     if options.reads_servers or options.metadata_only:
         return []
-    files, outlines = partition_files(list_dataset(options), options, infer=False).files, _make_outlines(options)
-    newest = newest_schema(files, outlines, options.error_policy)[1]
-    others = distinct_schemas(files, outlines, options.error_policy) if options.merge_schema else []
+    files, cache = partition_files(list_dataset(options), options, infer=False).files, _make_outlines(options)
+    newest = newest_schema(files, cache, options.error_policy)[1]
+    others = distinct_schemas(files, cache, options.error_policy) if options.merge_schema else []
     return [newest, *(schema for _, schema in others)]
 
 
-def _make_outlines(options: ReadOptions) -> Outlines:
-    return Outlines(
-        OutlineOptions(
+def _make_outlines(options: ReadOptions) -> MetadataCache:
+    return MetadataCache(
+        MetadataOptions(
             ipc.ReadOptions(columns=options.columns),
             recover=options.recover,
             storage=options.path_storage,
@@ -120,19 +120,19 @@ def _make_outlines(options: ReadOptions) -> Outlines:
     )
 
 
-def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: ReadOptions) -> s.StructType:
+def dataset_schema(partitioning: Partitioning, cache: MetadataCache, options: ReadOptions) -> s.StructType:
     """Return the schema for Spark of files that are already listed."""
     if options.merge_schema:
         named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, cache, options.error_policy)]
     else:
-        named = read_schemas(partitioning.files, partitioning.heads, outlines, options.error_policy)
+        named = read_schemas(partitioning.files, partitioning.heads, cache, options.error_policy)
         # A log entry lacks the columns that became dictionaries only by the rows of a task.
         if options.is_exact:
-            file, schema = newest_schema(partitioning.files, outlines, options.error_policy)
+            file, schema = newest_schema(partitioning.files, cache, options.error_policy)
             named = list({file.path: schema, **dict(named)}.items())
         # A predicate may leave foreign files out; `plan_files` checks the others.
         if options.where is None:
-            check_no_foreign_files(partitioning.files, outlines, options.error_policy)
+            check_no_foreign_files(partitioning.files, cache, options.error_policy)
     return schema_for_spark(named, partitioning, options)
 
 

@@ -52,7 +52,7 @@ class FileCheck:
     def _schema(self, file: DataFile) -> Schema:
         options = self.options
         # With this limit all headers of a stream are read, and no record batch is cut into parts.
-        headers = OutlineOptions(
+        headers = MetadataOptions(
             ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
             tensors=options.tensors,
             cut_above=file.nbytes - 1,
@@ -67,7 +67,7 @@ class FileCheck:
     def _partitioning(self, file: DataFile, root: str) -> Partitioning:
         if self.options.recursive_file_lookup:
             return Partitioning((), (file,))
-        partitioning = partition_known([file], [root], infer=False, time_zone=self.options.time_zone)
+        partitioning = partition_by_directory([file], [root], infer=False, time_zone=self.options.time_zone)
         return cast_partition_columns(partitioning, self.columns)
 
     def _check_conversion(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
@@ -84,7 +84,7 @@ class FileCheck:
         if fields:
             projected = PartitionColumns(projected, fields, partitioning.files[0].partition).schema
         # Compiling raises for types that cannot be converted; no record batch is read.
-        compile_conform(projected, self.columns, replace(options, where=None))
+        compile_converter(projected, self.columns, replace(options, where=None))
 
 
 def bad_files_of(

@@ -65,7 +65,7 @@ class MatchingRows:
     def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:
         """Return the numbers of the matching rows in ascending order."""
         if not self.positions:  # the predicate has only constants
-            empty = pa.RecordBatch.from_arrays([], schema=self._conform.schema)
+            empty = pa.RecordBatch.from_arrays([], schema=self._converter.schema)
             return np.arange(batch.num_rows if self._filter.mask(empty).as_py() else 0)
         matching, rows_before = [np.zeros(0, np.int64)], 0
         for piece in self._converter.convert(batch):

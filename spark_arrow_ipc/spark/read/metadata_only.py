@@ -112,7 +112,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         try:
             with error_context(path=file.path):
                 blocks = file_blocks(
-                    file.open(self._options.opened_storage),
+                    file.open(self._options.path_storage),
                     limits=self._options.limits,
                     concatenated_streams=self._options.concatenated_streams,
                 )
@@ -135,7 +135,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
         # Spark may request some columns in any order and case.
-        schema = expected_arrow_schema(self._schema)
+        schema = pyarrow_schema(self._schema)
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [
             bridge.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)

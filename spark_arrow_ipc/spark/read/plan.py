@@ -79,18 +79,18 @@ def plan_files(
 
         where = Where.parse(options.where, columns, metadata=options.metadata_columns)
     missing = () if where is None else where.missing
-    outlines = Outlines(_outline_options(decoded or columns, missing, partitioning, options))
+    cache = MetadataCache(_metadata_options(decoded or columns, missing, partitioning, options))
     if where is not None:
-        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
+        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), cache, missing))
         selection = where.bind(columns, extra, options.time_zone)
     partitioning = cast_partition_columns(partitioning, s.StructType([*columns.fields, *extra]))
     if selection is not None:
         partitioning = prune_files(selection, partitioning)
-    check_no_foreign_files(partitioning.files, outlines, options.error_policy)
+    check_no_foreign_files(partitioning.files, cache, options.error_policy)
     splits = split_files(
         partitioning.files,
         _split_options(options),
-        outlines,
+        cache,
         # To skip broken files, tasks decode record batches that cannot match, too.
         None
         if selection is None or options.error_policy.skips_corrupt

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
 """Converts a batch of Spark's types and the origin of its rows to the batch for Spark; None if no row is left."""
 
-Compiled: TypeAlias = tuple[Conform, Output]
+Compiled: TypeAlias = tuple[BatchConverter, Output]
 """For files of one schema: converts their batches, then filters rows and adds metadata columns."""
 
 
@@ -59,19 +59,17 @@ def compile_output(
     """Compile the final step: filter rows, add metadata columns, reorder columns."""
     if not added and selection is None:
         return lambda batch, _rows: batch
-    expected = expected_arrow_schema(schema)
+    expected = pyarrow_schema(schema)
     names = [*data_columns.names, *added]
     order = [names.index(name) for name in schema.names]
     makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
-    wide = pa.schema([*list(conformed)[: len(data_columns)], *[expected.field(name) for name in added]])
+    wide = pa.schema([*list(converted)[: len(data_columns)], *[expected.field(name) for name in added]])
     row_filter = None
     if selection is not None:
         # Columns that only the predicate needs follow all columns for Spark, and the filter removes them.
         hidden = list_hidden_columns(selection.metadata, added)
         makers += [(METADATA_COLUMNS[name], name) for name in hidden]
-        wide = pa.schema(
-            [*wide, *list(conformed)[len(data_columns) :], *expected_arrow_schema(metadata_schema(hidden))]
-        )
+        wide = pa.schema([*wide, *list(converted)[len(data_columns) :], *pyarrow_schema(metadata_schema(hidden))])
         row_filter = selection.row_filter(wide, len(data_columns), added)
     in_order = order == list(range(len(order)))
 
@@ -171,7 +169,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self, files: Sequence[DataFile], roots: Sequence[str], changes: Sequence[tuple[str, int]] = ()
     ) -> list[ArrowIpcInputPartition]:
         """Plan the input partitions of listed files; `changes` are values of the change columns for each file."""
-        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known, with_constants
+        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_by_directory, with_constants
         from spark_arrow_ipc.spark.read.columns import CHANGE_FIELDS
         from spark_arrow_ipc.spark.read.plan import plan_files
 
@@ -180,7 +178,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         def partition(*, infer: bool) -> Partitioning:
             partitioning = Partitioning((), tuple(files))
             if not options.recursive_file_lookup:
-                partitioning = partition_known(files, roots, infer=infer, time_zone=options.time_zone)
+                partitioning = partition_by_directory(files, roots, infer=infer, time_zone=options.time_zone)
             return with_constants(partitioning, CHANGE_FIELDS, changes) if changes else partitioning
 
         planned_at = datetime.now().astimezone()
@@ -298,7 +296,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             nonlocal last
             if last is not None and last[0] == schema:
                 return last[1]
-            plan = compile_conform(schema, needed, self._options)
+            plan = compile_converter(schema, needed, self._options)
             result = plan, compile_output(self._schema, self._data_columns, self._added, plan.schema, selection)
             # The conversion of a dictionary has a budget of bytes for one file.
             has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))

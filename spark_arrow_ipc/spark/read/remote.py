@@ -42,9 +42,9 @@ def plan_parts(uri: str, parts: int | None) -> list[RemotePart]:
     # The URI decides the number of parts, without a request to the server.
     of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
-        return [RemotePart(uri, location.shown)]
+        return [RemotePart(uri, location.without_tags)]
     cut = (replace(location, part=part, of=of) for part in range(of))
-    return [RemotePart(part.uri, part.shown) for part in cut]
+    return [RemotePart(part.uri, part.without_tags) for part in cut]
 
 
 def scan_remote(part: RemotePart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:

@@ -83,7 +83,7 @@ _LOOKS: Final = "the stream looks for files"
 
 def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructType | None = None) -> StreamMode:
     """Return the mode that follows the source, which checks files if the columns of the query are known."""
-    storage = options.opened_storage
+    storage = options.path_storage
     if stream.tail:
         return _follow_tail(storage, options, stream)
     # These options are for files, also for the files of a table.
@@ -107,7 +107,7 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
-    waiting = WaitingFiles(source, admission, stream.latest_first, stream.own_target)
+    waiting = WaitingFiles(source, admission, stream.latest_first, stream.ingest.target)
     cleaner = _make_cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
@@ -133,7 +133,7 @@ def _open_log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> 
 
 def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
     """Refuse options that have no effect on a source."""
-    for option in (*misapplied(stream, STREAMING, use), *misapplied(options, READING, use)):
+    for option in (*find_misapplied(stream, STREAMING, use), *find_misapplied(options, READING, use)):
         raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
 
 
@@ -202,7 +202,7 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
     """Return the least number of seconds between two listings of a query that waits."""
     if stream.poll_interval is not None:
         return stream.poll_interval
-    return _REMOTE_POLL_SECONDS if options.opened_storage.traits.waits else _POLL_SECONDS
+    return _REMOTE_POLL_SECONDS if options.path_storage.traits.waits else _POLL_SECONDS
 
 
 def _make_cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
@@ -326,7 +326,9 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Write the columns of the stream once in this process, and warn of new columns in later files."""
         if self._columns is None:
             # Other modes do not own the directory of a log.
-            log = self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, own_log=None)
+            log = (
+                self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, ingest=IngestPaths())
+            )
             self._columns = StreamSchema(self._options, log)
             try:
                 self._columns.store(self._schema, batch.files)

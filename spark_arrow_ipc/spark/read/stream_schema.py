@@ -41,8 +41,8 @@ _SHAPING: Final = (
 
 def log_of(options: ReadOptions, stream: StreamOptions) -> tuple[Storage, str] | None:
     """Return the storage and the directory of a stream's log; None if the stream has no log."""
-    path = stream.source_log or (stream.own_log if stream.late_window is None else None)
-    of_log = options.storage or stream.log_storage
+    path = stream.source_log or (stream.ingest.log if stream.late_window is None else None)
+    of_log = options.storage or stream.ingest.log_storage
     return None if path is None else storage_of(path, of_log if is_remote(path) else ())
 
 
@@ -98,7 +98,7 @@ class StreamSchema:
         if not files or self.options.tensors is not None:
             return frozenset()
         # One file is enough for a warning, and each costs an open.
-        schema = read_outline(_newest(files), OutlineOptions(storage=self.options.opened_storage)).schema
+        schema = read_metadata(_newest(files), MetadataOptions(storage=self.options.path_storage)).schema
         return frozenset() if schema is None else frozenset(field.name.lower() for field in schema.fields)
 
     @property

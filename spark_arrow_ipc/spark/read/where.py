@@ -139,16 +139,16 @@ class RowSelection:
         summaries = self._summaries(lambda: reader.row_counts(blocks))
         return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
 
-    def prune_sizes(self, outline: Outline, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
+    def prune_sizes(self, metadata: FileMetadata, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 if no row can match; None without statistics."""
-        if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
+        if metadata.schema is None or metadata.statistics is None or metadata.block_nbytes is None:
             return None
         try:
             constants = self._constants(fields, file)
             statistics = metadata.statistics
             summaries = self._summaries(lambda: statistics.row_counts)
-            may_be = block_truths(self.bound, outline.schema, statistics, constants, summaries)
-            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(outline.block_nbytes))
+            may_be = block_truths(self.bound, metadata.schema, statistics, constants, summaries)
+            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(metadata.block_nbytes))
         except ArrowIpcError:  # the task that reads the file raises it
             return None
 

@@ -187,13 +187,13 @@ def _plan(
     newest: DataFile, joined: Sequence[DataFile], reading: ReadOptions, writing: SparkWriteOptions
 ) -> tuple[ArrowIpcBatchReader, WritePlan]:
     """Plan the columns; opens each file once."""
-    outlines = Outlines(OutlineOptions(storage=reading.opened_storage))
+    cache = MetadataCache(MetadataOptions(storage=reading.path_storage))
     files = tuple({file.path: file for file in (newest, *joined)}.values())
     schemas = [schema for _, schema in distinct_schemas(files, cache)]
     reading = as_stored(reading, schemas)
     schema = dataset_schema(Partitioning((), files), cache, reading)
     try:
-        plan = plan_write(schema, with_metadata(writing, outlines.read(newest).schema))
+        plan = plan_write(schema, with_metadata(writing, cache.read(newest).schema))
     except UnsupportedError as error:  # its advice is for DataFrames
         raise UnsupportedError(
             "a compaction would change the type of this column, because there is no way back to it from Spark's; nothing is "

@@ -164,8 +164,9 @@ def ingest(
     if "maxpartitionbytes" not in names:
         reading = replace(reading, max_partition_bytes=nbytes)
     reading = without_rounding(reading, names)
-    following = replace(following, log_storage=_storage_options(options))
-    following = replace(following, own_log=_log_in_checkpoint(checkpoint_path, following.log_storage))
+    log_storage = _storage_options(options)
+    paths = IngestPaths(_log_in_checkpoint(checkpoint_path, log_storage), log_storage)
+    following = replace(following, ingest=paths)
     stream_mode(reading, following)  # raises for other errors in the options
     writing = parse_write({**of_write, "path": os.fspath(target)})
     check_streamed(writing)
@@ -180,8 +181,8 @@ def ingest(
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, checkpoint_path)
     # The source must not read the files of the target.
-    if type(storage) is type(reading.opened_storage):
-        following = replace(following, own_target=root)
+    if type(storage) is type(reading.path_storage):
+        following = replace(following, ingest=replace(paths, target=root))
     dataset = DatasetDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
@@ -243,14 +244,14 @@ def _check_apart(
     storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, checkpoint_path: str
 ) -> None:
     """Refuse a target in the source, and a source, checkpoint or log in the target."""
-    source = reading.opened_storage
+    source = reading.path_storage
     if type(storage) is type(source):
         check_outside_source(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
     for name, path in (("the checkpoint", checkpoint_path), ("sourceLog", following.source_log)):
         if path is not None:
             with suppress(ArrowIpcError, ImportError):  # only Spark reaches it, and a warning said so
-                inside.append((name, *storage_of(path, following.log_storage if is_remote(path) else ())))
+                inside.append((name, *storage_of(path, following.ingest.log_storage if is_remote(path) else ())))
     for name, other, path in inside:
         if type(storage) is type(other):
             check_unseen(storage, [target], path, name, "readers of the target look for files")

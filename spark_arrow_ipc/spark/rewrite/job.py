@@ -85,7 +85,7 @@ class ChangedRows:
         if self.function is not None:
             check = OutputCheck(self.output, self.function.name, self.nanoseconds)
             # The check of the function's result converts it to UTC, for Spark's schema.
-            rows = in_zone(applied(self.function.load(), check, rows), self.zone)
+            rows = in_zone(apply_function(self.function.load(), check, rows), self.zone)
         yield from rows
 
 

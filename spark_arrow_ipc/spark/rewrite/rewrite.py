@@ -95,7 +95,7 @@ def as_stored(reading: ReadOptions, schemas: Iterable[Schema], names: Collection
         reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
     if "nanoseconds" not in names:
         reading = replace(reading, nanoseconds=Nanoseconds.LONG)
-    if "extensiontypes" in names or any(note_in(schema.custom_metadata) is not None for schema in schemas):
+    if "extensiontypes" in names or any(find_annotation(schema.custom_metadata) is not None for schema in schemas):
         return reading
     return replace(reading, extension_types=ExtensionTypes.STORAGE)
 

@@ -75,8 +75,8 @@ def _convert_growing_batches(
 ) -> Iterator[RecordBatch]:
     """Convert batches with fewer columns or narrower types, as a read converts older files."""
     # Imported late: other writes do not need the modules of reads.
-    from spark_arrow_ipc.spark.conform.conversion import nulls
-    from spark_arrow_ipc.spark.conform.plan import compile_conform
+    from spark_arrow_ipc.spark.convert.conversion import nulls
+    from spark_arrow_ipc.spark.convert.plan import compile_converter
 
     spark_schema = arrow_schema_for(spark_columns.schema)
     grown = [

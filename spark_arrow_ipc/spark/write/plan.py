@@ -248,11 +248,10 @@ def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> Sink
     return SinkOptions(
         write,
         min(options.record_batch_rows, *rows) if rows else options.record_batch_rows,
-        options.record_batch_bytes,
-        options.max_records_per_file,
-        options.max_file_bytes,
-        options.metadata,
-        _choose_statistics(options),
+        max_file_rows=options.max_records_per_file,
+        max_file_nbytes=options.max_file_bytes,
+        custom_metadata=options.metadata,
+        statistics=_choose_statistics(options),
     )
 
 

@@ -161,8 +161,8 @@ def unite_schemas(first: tuple[Schema, str], second: tuple[Schema, str]) -> Sche
     sources = [(schema, struct) for schema, _, struct in sides]
     fields = tuple(replace(_arrow_field(field, sources), nullable=True) for field in merged.fields)
     # Spark's annotation is replaced by one for the merged columns.
-    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_note.KEY)
-    return Schema(fields, (*pairs, *spark_note.note_pairs(merged)))
+    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_annotation.KEY)
+    return Schema(fields, (*pairs, *spark_annotation.annotation_pairs(merged)))
 
 
 def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructType]]) -> t.Field:
@@ -179,7 +179,7 @@ def has_schema(file: DataFile, schema: Schema, check: SchemaCheck, storage: Stor
     if check is SchemaCheck.NONE:
         return True
     try:
-        outline = read_outline(file, OutlineOptions(storage=storage))
+        outline = read_metadata(file, MetadataOptions(storage=storage))
         if outline.schema is None:
             return False
         existing = spark_schema(outline.schema, ReadOptions())
@@ -195,8 +195,8 @@ def check_schema(schema: s.StructType, existing: s.StructType, path: str, check:
         return None
     try:
         # A merge retains the columns and types of the first schema, unless the second one adds to them.
-        merged = merged_schema([(_HERE, schema), (path, existing)])
-        grown = merged_schema([(path, existing), (_HERE, schema)])
+        merged = merge_schemas([(_HERE, schema), (path, existing)])
+        grown = merge_schemas([(path, existing), (_HERE, schema)])
     except ArrowIpcError as error:
         what = f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
         raise _refusal(path, what) from error
@@ -293,7 +293,7 @@ def _restrict_to_vectors(field: s.StructField) -> s.StructField:
     metadata = dict(field.metadata or {})
     metadata.pop(field_metadata.INEXACT_KEY, None)  # only restoreTypes refuses inexact columns
     note = metadata.get(field_metadata.TYPE_KEY)
-    is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_note(note)
+    is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_annotation(note)
     # An annotation of the type that the column gets anyway stays, as it confirms that an extension fits.
     if not is_vector and not is_storage_of(arrow_field(field.name, field.dataType, {}, field.name).type, note):
         metadata.pop(field_metadata.TYPE_KEY, None)

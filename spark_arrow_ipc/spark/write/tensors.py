@@ -335,7 +335,7 @@ def _make_target(
     lists_field = arrow_field(lists.name, lists.dataType, metadata, field.name)
     annotation = _value_annotation(field) if restore_types else None
     if annotation is not None:
-        lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", annotation)))
+        lists.metadata[TYPE_KEY] = annotation_of(t.List(t.Field("item", annotation)))
         # Refuses an annotation to which the values cannot be converted.
         lists_field = restore_schema(s.StructType([lists])).fields[0]
     assert isinstance(lists_field.type, t.List)

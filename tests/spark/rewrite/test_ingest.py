@@ -437,7 +437,7 @@ def test_a_log_in_an_object_store_gets_the_options_of_a_storage_though_the_sourc
 def test_a_checkpoint_in_an_object_store_keeps_the_log_by_the_options_of_a_storage(tmp_path, server):
     options = module._storage_options({f"storage.{name}": value for name, value in server.options.items()})
     log = module._log_in_checkpoint(f"{server.url}/checkpoint", options)
-    following = module.StreamOptions(own_log=log, log_storage=options)
+    following = module.StreamOptions(ingest=module.IngestPaths(log, options))
     drop(tmp_path / "in", 0)
     mode = module.stream_mode(module.ReadOptions(paths=(str(tmp_path / "in"),)), following)
     mode.latest(mode.initial(), Limit())

@@ -13,8 +13,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
-from spark_arrow_ipc.spark.types.merge import merged_schema
-from spark_arrow_ipc.spark.types.schema_pairs import OTHERS_KEY, note_key
+from spark_arrow_ipc.spark.types.merge import merge_schemas
+from spark_arrow_ipc.spark.types.schema_pairs import OTHERS_KEY, annotation_key
 from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
