@@ -235,7 +235,7 @@ def _well_known_binary(array: Array, written: t.Field) -> Array:
     present = array_data.validity_mask(array)
     _check_srids(array_data.data_values(parts["srid"]), present, written)
     nbytes = compact(_convert_array(parts["wkb"], replace(written, custom_metadata=())))
-    return nbytes if present is None else masked(nbytes, present)
+    return nbytes if present is None else mask_array(nbytes, present)
 
 
 def _check_srids(srids: npt.NDArray[np.int32], present: npt.NDArray[np.bool_] | None, written: t.Field) -> None:

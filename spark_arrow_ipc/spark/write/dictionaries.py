@@ -20,7 +20,6 @@ import numpy as np
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.distinct import first_equal
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, remap_indices
 from spark_arrow_ipc.arrow.kernels.take import take
@@ -99,7 +98,7 @@ class TaskDictionaries:
                 expected=f"at most {most:,} different values, which the indices of {type_} can count",
                 found=f"{growing.length:,}",
             )
-        moved = moved_indices(encoded, np.arange(new_values.length) if positions is None else positions, type_)
+        moved = remap_indices(encoded, np.arange(new_values.length) if positions is None else positions, type_)
         values = growing.values
         return replace(moved, dictionary=values if values.type == type_.value else replace(values, type=type_.value))
 
@@ -118,4 +117,4 @@ def _encode(array: Array) -> Array:
     validity = None if mask is None else array_data.pack_bits(mask)
     type_ = t.Dictionary(t.int64, array.type)
     nulls = array.length - len(valid)
-    return Array(type_, array.length, nulls, (validity, as_buffer(indices)), (), take(present, distinct))
+    return Array(type_, array.length, nulls, (validity, array_data.as_buffer(indices)), (), take(present, distinct))

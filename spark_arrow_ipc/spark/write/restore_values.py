@@ -76,7 +76,7 @@ class _Restoring:
                 expected=f"batches of at most {np.iinfo(ends.dtype).max:,} rows, which the run ends of {type_} count",
                 found=f"{array.length:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower",
             )
-        run_ends = Array(type_.run_ends.type, len(last), 0, (None, as_buffer(ends)))
+        run_ends = Array(type_.run_ends.type, len(last), 0, (None, array_data.as_buffer(ends)))
         return Array(type_, array.length, 0, (), (run_ends, self.restore(take(array, last), type_.values.type)))
 
     def below(self, name: str) -> _Restoring:
@@ -327,7 +327,7 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     children = []
     for field in type_.children:
         part = by_name[field.name].slice(array.offset, array.length)
-        part = part if shown is None else masked(part, shown)  # values below a null struct are not checked
+        part = part if shown is None else mask_array(part, shown)  # values below a null struct are not checked
         children.append(restoring.below(field.name).restore(part, field.type))
     validity, nulls = _validity(array)
     return Array(type_, array.length, nulls, (validity,), tuple(children))
@@ -365,7 +365,7 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         present, data = data[np.repeat(mask, nbytes)], np.zeros(int(sizes.sum()), np.uint8)
         data[np.repeat(mask, sizes)] = present
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-    numbers = Array(element, len(data) // width, 0, (None, as_buffer(data)))
+    numbers = Array(element, len(data) // width, 0, (None, array_data.as_buffer(data)))
     if fixed is not None:
         return replace(array, type=type_, buffers=(array.buffers[0],), children=(numbers,))
     starts = ((offsets - offsets[0]) // width).astype(np.int64 if isinstance(type_, t.LargeList) else np.int32)

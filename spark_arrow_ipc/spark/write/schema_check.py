@@ -224,7 +224,9 @@ class _Stray:
         # One field that stands for another of its type is most likely a rename.
         if len(missing) > 1 or len(new) > 1 or not _is_same(self.missing[0].dataType, self.new[0].dataType):
             are = "are" if len(missing) > 1 else "is"
-            return _refusal(path, f"{listed(missing)} {are} missing in {_HERE}, which has {listed(new)} instead")
+            return _refusal(
+                path, f"{join_texts(missing)} {are} missing in {_HERE}, which has {join_texts(new)} instead"
+            )
         rename = "rename the field of the struct" if self.at else f'call withColumnRenamed("{new[0]}", "{missing[0]}")'
         return _refusal(
             path,
