@@ -1,4 +1,1 @@
-"""The Spark data source: options, type mapping, reading and writing.
-
-This is the only sub-package that imports PySpark.
-"""
+"""The Spark data source: options, types, reading and writing; the only sub-package that imports PySpark."""

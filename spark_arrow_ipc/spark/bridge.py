@@ -1,4 +1,4 @@
-"""Batches of Spark's as ours, and small ones joined. Types and arrays cross in `arrow.pyarrow_bridge`."""
+"""Convert record batches between pyarrow and this package (`arrow.pyarrow_bridge` converts types and arrays), and join them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
     "PyArrowSchema",
     "batch_from_pyarrow",
     "buffers_of",
+    "copy_to_arrow_memory",
     "field_to_pyarrow",
     "from_pyarrow",
-    "joined",
-    "owned",
+    "join_batches",
     "schema_from_pyarrow",
     "to_pyarrow",
     "type_from_pyarrow",
@@ -45,21 +45,18 @@ PyArrowBatch: TypeAlias = pa.RecordBatch
 
 
 def from_pyarrow(array: pa.Array) -> Array:
-    """Return pyarrow's array as ours, sharing all memory. O(buffers)."""
+    """Return a pyarrow array as an array of this package that shares its memory."""
     return pyarrow_bridge.from_pyarrow(array, Array)
 
 
 def batch_from_pyarrow(batch: pa.RecordBatch) -> RecordBatch:
-    """Return pyarrow's record batch as ours, sharing all memory."""
+    """Return a pyarrow record batch as one of this package that shares its memory."""
     schema = schema_from_pyarrow(batch.schema)
     return RecordBatch(schema, tuple(map(from_pyarrow, batch.columns)), batch.num_rows)
 
 
-def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:
-    """Join small batches of one schema into batches of `rows` rows or about `nbytes` bytes.
-
-    Only the last batch, and one that reaches `nbytes` first, has fewer rows.
-    """
+def join_batches(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:
+    """Join small batches of one schema into batches of `rows` rows, or of fewer if they reach `nbytes` bytes."""
     held: list[pa.RecordBatch] = []
     held_rows = held_nbytes = 0
     for batch in batches:
@@ -77,8 +74,9 @@ def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterato
         yield from _as_one(held)
 
 
-def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy of a record batch in memory of pyarrow's own, of which nothing belongs to Python."""
+def copy_to_arrow_memory(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of a record batch in memory that pyarrow allocated."""
+    # Buffers of Python objects are freed under Python's lock, and these are not.
     copied: pa.RecordBatch = batch.copy_to(pa.default_cpu_memory_manager())
     return copied
 
@@ -86,18 +84,19 @@ def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(batches) == 1:
         return batches
-    # There is more than one batch if strings exceed 32-bit value offsets.
+    # Strings that exceed 32-bit value offsets remain several batches.
     joined_batches: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return joined_batches
 
 
 def schema_from_pyarrow(schema: pa.Schema) -> Schema:
-    """Return pyarrow's schema as ours."""
+    """Return a pyarrow schema as one of this package."""
     return Schema(tuple(map(field_from_pyarrow, schema)), pairs_of(schema))
 
 
 def array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Return an array of Python values, those that `from_pylist.array` takes. Costs Python time a value."""
+    """Return an array of the Python values that `from_pylist.array` takes."""
+    # Python time for each value: only for constants, and for a row for each record batch.
     return to_pyarrow(from_pylist.array(values, type_from_pyarrow(type_)))
 
 
@@ -107,11 +106,9 @@ def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
 
 
 def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return a numpy array of numbers or booleans, of one dimension, as an array of the same type.
-
-    Shares its memory if it is contiguous and not of booleans.
-    """
+    """Return a one-dimensional numpy array of numbers or booleans as an array of the same type."""
     type_ = pa.from_numpy_dtype(values.dtype)
+    # Contiguous numbers are shared and not copied.
     buffer = pa.py_buffer(array_data.pack_bits(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))
     validity = None if nulls is None else pa.py_buffer(array_data.pack_bits(~nulls))
     return pa.Array.from_buffers(type_, len(values), [validity, buffer])

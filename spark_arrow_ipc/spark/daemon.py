@@ -1,23 +1,14 @@
-"""The daemon of Spark's Python workers, which here has imported what they need: ``spark.python.daemon.module``.
+"""A daemon of Spark's Python workers that has imported what they need: ``spark.python.daemon.module`` (docs/deploy.md).
 
-Spark starts one Python process for each executor, the daemon, and that forks a worker where none is idle. A new worker
-imports PySpark, numpy, pyarrow and this package, which takes half a second of CPU and more; and new ones are many: one for
-each core at first, and another whenever rows are not taken to the end (``limit``, ``show``, ``first``), because Spark ends a
-worker that has more to say.
+How it works
+------------
+Spark starts one daemon for each executor, which forks a worker when none is idle. A new worker imports PySpark, numpy,
+pyarrow and this package in half a second of CPU or more. Spark needs many: one for each core at first, and another
+whenever a query does not read all rows (``limit``, ``show``, ``first``), because Spark then ends the worker.
 
-Spark's own daemon imports nothing before it forks, lest a library has started threads, which a fork does not copy, with
-locks that they hold. This one imports first, and looks whether it still is the only thread: if not, it becomes Spark's own
-by ``exec``, and says so. So no worker is forked from a process with threads.
-
-What forks have in common is looked after:
-
-- numpy's global random generator gets a new seed in each of them, as that of Python does;
-- importers of zip files are forgotten before, as a worker whose path changes makes each of them read the directory of its zip
-  again (18 times that of ``pyspark.zip``, 0.3 s of CPU, with Python 3.11 and 3.12);
-- garbage is collected once, and what remains is frozen, so that collections leave pages alone that all workers share.
-
-Used by ``--conf spark.python.daemon.module=spark_arrow_ipc.spark.daemon``, where the package is installed with the Python of
-the executors; docs/deploy.md.
+Spark's own daemon imports nothing, because a library may start threads, which a fork does not copy, and their locks stay
+locked in the fork. This daemon imports first and then counts threads. If it has more than one, it writes a line to stderr
+and becomes Spark's daemon by ``exec``, so no worker is forked from a process with threads.
 """
 
 from __future__ import annotations
@@ -33,7 +24,7 @@ from typing import Final
 from spark_arrow_ipc.spark.process import tune_worker
 
 _SPARKS: Final = "pyspark.daemon"
-"""The module of Spark's own daemon, whose loop this one runs."""
+"""The module of Spark's own daemon, which has the loop that forks workers."""
 
 _MODULES: Final = (
     "pyspark.worker",
@@ -47,12 +38,12 @@ _MODULES: Final = (
     "spark_arrow_ipc.spark.push_down.narrow",
     "spark_arrow_ipc.spark.write.writer",
 )
-"""Imports of tasks that read or write: the modules that name all others."""
+"""Modules that tasks import when they read or write; they import all others."""
 
 _THREADS: Final = Path("/proc/self/task")
 
 _JEMALLOC_CONF: Final = "JE_ARROW_MALLOC_CONF"
-"""The variable by which pyarrow's jemalloc is told to start no thread; pyarrow allocates by it only where one asks for it."""
+"""The variable that keeps jemalloc from starting a thread, if pyarrow uses it."""
 
 _THREADED: Final = (
     "{name}: imported modules started threads ({others}), which a fork does not copy. Workers start from "
@@ -62,7 +53,7 @@ _THREADED: Final = (
 
 def main() -> None:
     """Import what workers need and run Spark's loop, which ends with the executor."""
-    # Elsewhere libraries of the system do not bear a fork, and their threads cannot be counted.
+    # On other systems libraries do not survive a fork, and their threads cannot be counted.
     if sys.platform == "linux":
         os.environ.setdefault(_JEMALLOC_CONF, "background_thread:false")
         _import_modules()
@@ -73,19 +64,20 @@ def main() -> None:
             os.execv(sys.executable, [sys.executable, "-m", _SPARKS, *sys.argv[1:]])  # noqa: S606 - this program again
         _seed_forks()
         _forget_zips()
+        # Also freezes all imported objects, so that no collection writes to pages that workers share.
         tune_worker()
     importlib.import_module(_SPARKS).manager()
 
 
 def _import_modules() -> None:
     for name in _MODULES:
-        # What is missing or broken here is so in the worker, which tells the person.
+        # The worker that needs a missing or broken module raises the error, which the user sees.
         with suppress(Exception):
             importlib.import_module(name)
 
 
 def _other_threads() -> list[str]:
-    """Return the names of all threads but this one."""
+    """Return the names of all other threads of this process."""
     names = []
     for entry in _THREADS.iterdir():
         if entry.name != str(os.getpid()):
@@ -95,14 +87,17 @@ def _other_threads() -> list[str]:
 
 
 def _seed_forks() -> None:
-    """Let each fork have random numbers of its own from ``numpy.random``'s functions, where it is imported."""
+    """Let each fork seed the random generator of ``numpy.random``, if it is imported."""
     random = sys.modules.get("numpy.random")
     if random is not None:
+        # Forks would draw the same numbers; Python does this for its own generator.
         os.register_at_fork(after_in_child=random.seed)
 
 
 def _forget_zips() -> None:
-    """Drop importers of zip files from Python's cache, which makes them again where it needs them."""
+    """Remove importers of zip files from Python's cache, which creates them again when it needs them."""
+    # A worker whose path changes makes each importer read the directory of its zip again: 0.3 s of CPU for the 18
+    # importers of pyspark.zip, with Python 3.11 and 3.12.
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimport.zipimporter):
             del sys.path_importer_cache[path]

@@ -1,9 +1,9 @@
 """`ArrowIpcDataSource`: the class that Spark instantiates for ``arrowipc``.
 
-Spark creates the source, its reader and its writer in several Python processes and moves them by pickle, so each
-holds plain frozen values only. This module only connects the parts: options are parsed, files listed and schemas
-mapped by other modules. No class of ours defines ``pushFilters`` or ``pushLimit``: Spark's push-down for Python sources
-leaks the filters of one query into the next, and a reader that has the methods fails while it is turned off.
+Spark creates the source, its reader and its writer in several Python processes and moves them by pickle, so each holds
+only plain frozen values. Other modules parse options, list files and map schemas; this one connects them. Readers have
+neither ``pushFilters`` nor ``pushLimit``: Spark's push-down for Python sources leaks the filters of one query into the
+next, and while it is turned off a reader with these methods fails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 
 if find_spec("pyarrow") is None:
-    # Spark is told here, and not in a task. A schema is inferred without importing it, which takes 0.1 s.
+    # Raised when Spark plans, and not in a task. An import would take 0.1 s, and inferring a schema does without it.
     raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
 
 _NO_TABLE = (
@@ -54,7 +54,7 @@ _TABLE_KEY = "provider"
 class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
     """Arrow IPC files and streams as a source and sink of batches and streams."""
 
-    _is_inferred = False  # whether Spark asked for the schema
+    _is_inferred = False  # True after Spark has called `schema`
 
     @classmethod
     def name(cls) -> str:
@@ -63,40 +63,36 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
 
     @short_errors
     def schema(self) -> s.StructType:
-        """Infer the Spark schema of the newest record or file, or of all with ``mergeSchema``.
-
-        Every column is nullable.
+        """Infer the Spark schema of the newest log entry or file, or of all with ``mergeSchema``; all columns are nullable.
 
         Raises
         ------
         OptionError, NoFilesError, ArrowIpcError
-            An option is wrong, there is nothing to read, or the newest file is broken.
+            An option is wrong, no file can be read, or the newest file is broken.
         """
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
-        found = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
+        inferred = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
         tune_worker()
-        self._is_inferred = True  # Spark pickles the source after this call
-        return found
+        # Spark pickles the source after this call, and creates the reader from the pickle.
+        self._is_inferred = True
+        return inferred
 
     def streamReader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a streaming query; it raises what is wrong, since Spark shows no error that this raises."""
+        """Return the reader of a streaming query, which raises the errors of this method, as Spark shows none from here."""
         try:
-            return self._stream_reader(schema)
-        except Exception as error:  # noqa: BLE001 - each would be shown as an UnboundLocalError of Spark's
+            from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
+
+            options, stream = stream_options(self.options)
+            return ArrowIpcStreamReader(_to_spark_schema(schema), options, stream)
+        except Exception as error:  # noqa: BLE001 - Spark would show any error as an UnboundLocalError
             return RefusedStreamReader(error)
-
-    def _stream_reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader:
-        from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
-
-        options, stream = stream_options(self.options)
-        return ArrowIpcStreamReader(_sparks(schema), options, stream)
 
     @short_errors
     def reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcBatchReader | ArrowIpcBlockReader | SailReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
-        reader: ArrowIpcBatchReader | ArrowIpcBlockReader = reader_of(options)(_sparks(schema), options)
+        reader: ArrowIpcBatchReader | ArrowIpcBlockReader = reader_of(options)(_to_spark_schema(schema), options)
         reader.is_inferred = self._is_inferred
         if isinstance(schema, s.StructType):
             return reader
@@ -113,30 +109,29 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         if options.path is None:
             raise OptionError(_NO_PATH)
         check_paths([options.path])
-        writer = ArrowIpcBatchWriter.plan(_sparks(schema), options.path, options, overwrite=overwrite)
+        writer = ArrowIpcBatchWriter.plan(_to_spark_schema(schema), options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
 
     @short_errors
     def streamWriter(self, schema: s.StructType | PyArrowSchema, overwrite: bool) -> ArrowIpcStreamWriter:  # noqa: N802 - Spark's name
-        """Return the writer of a batch of a streaming query, or of its commit."""
+        """Return the writer of a batch of a streaming query, or the writer that commits it."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 
         options = parse_write(self.options)
         if options.path is None:
             raise OptionError(_NO_STREAM_PATH)
         check_paths([options.path])
-        writer = ArrowIpcStreamWriter.plan(_sparks(schema), options.path, options, overwrite=overwrite)
+        writer = ArrowIpcStreamWriter.plan(_to_spark_schema(schema), options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
 
 
 class RefusedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as above
-    """Raises an error of `ArrowIpcDataSource.streamReader` in whatever Spark calls first.
+    """Raises an error of `ArrowIpcDataSource.streamReader` in the method that Spark calls first."""
 
-    Spark's runner stops the reader in a ``finally`` behind `streamReader`, also where that raised and there is no reader:
-    the person would see the UnboundLocalError of that line.
-    """
+    # Spark's runner stops the reader in a ``finally``, also if `streamReader` raised and the variable of the reader is
+    # unbound: users would see the UnboundLocalError of that line.
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -145,23 +140,23 @@ class RefusedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as a
     def _refuse(self, *_: object) -> NoReturn:
         raise self._error
 
-    # Spark 4.2 begins with getDefaultReadLimit, Spark 4.1 with initialOffset, and each with partitions after a restart.
+    # Spark 4.2 calls getDefaultReadLimit first, Spark 4.1 initialOffset, and both call partitions after a restart.
     getDefaultReadLimit = initialOffset = latestOffset = reportLatestOffset = _refuse  # noqa: N815 - Spark's names
     partitions = commit = read = _refuse
 
 
-def _sparks(schema: s.StructType | PyArrowSchema) -> s.StructType:
-    """Return the schema that Spark hands over, or Sail."""
+def _to_spark_schema(schema: s.StructType | PyArrowSchema) -> s.StructType:
+    """Return a schema from Spark, or convert one from Sail."""
     if isinstance(schema, s.StructType):
         return schema
-    from spark_arrow_ipc.spark.sail import spark_schema_of  # Spark itself does without it
+    from spark_arrow_ipc.spark.sail import spark_schema_of  # needed by Sail only
 
     return spark_schema_of(schema)
 
 
 def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
-    """Return the reader of files, of their headers, or of tables of servers."""
-    # Each is imported when it is needed: a query starts sooner without the others.
+    """Return the class that reads files, their headers, or tables of servers."""
+    # Imported late: a query starts sooner without the other readers.
     if options.metadata_only:
         from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
 
@@ -170,35 +165,29 @@ def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockR
         from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
         return ArrowIpcBatchReader
-    from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
+    from spark_arrow_ipc.spark.read.remote import ArrowIpcRemoteReader
 
-    return ArrowIpcServedReader
+    return ArrowIpcRemoteReader
 
 
 def schema_of(options: ReadOptions) -> s.StructType:
-    """Infer the Spark schema of what is read.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError, OSError
-        As `read_spark_schema`, and for tables of servers `ArrowIpcServedReader.spark_schema`.
-    """
-    # Without the readers, and so without pyarrow: the first query of a session shows its columns sooner.
+    """Infer the Spark schema of a read."""
+    # Not by the readers, which import pyarrow: the first query of a session shows its columns sooner.
     if options.metadata_only:
         from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA
 
         return BLOCK_SCHEMA
     if options.reads_servers:
-        from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
+        from spark_arrow_ipc.spark.read.remote import ArrowIpcRemoteReader
 
-        return ArrowIpcServedReader.spark_schema(options)
+        return ArrowIpcRemoteReader.spark_schema(options)
     from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 
     return read_spark_schema(options)
 
 
 def stream_schema(options: ReadOptions, stream: StreamOptions) -> s.StructType:
-    """Return the columns that the log of a stream has noted, or infer them."""
+    """Return the columns that the log of a stream has, or infer them."""
     if stream.read_change_feed:
         return _schema_of_changes(options)
     annotation = None
@@ -206,7 +195,7 @@ def stream_schema(options: ReadOptions, stream: StreamOptions) -> s.StructType:
         from spark_arrow_ipc.spark.read.stream_schema import StreamSchema  # only streams with a log need it
 
         annotation = StreamSchema(options, stream).read()
-    # A file that is being written, or is none of Arrow's, waits, and says nothing of the columns.
+    # A stream waits for a file that is incomplete or not an Arrow file, so such a file does not decide the columns.
     return annotation or schema_of(options if stream.tail else replace(options, ignore_corrupt_files=True))
 
 
@@ -214,7 +203,7 @@ def _schema_of_changes(options: ReadOptions) -> s.StructType:
     from spark_arrow_ipc.spark.read.columns import with_change_columns
 
     schema = with_change_columns(schema_of(replace(options, where=None)))
-    if options.where is not None:  # which may name the columns of changes
+    if options.where is not None:  # it may name the columns of changes, so they are added before it is checked
         from spark_arrow_ipc.spark.read.where import RowSelection
 
         RowSelection.of(schema, options, lambda missing: schema_of(replace(missing, where=None)))
@@ -222,14 +211,7 @@ def _schema_of_changes(options: ReadOptions) -> s.StructType:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Parse the options of a read, which must name a path.
-
-    Raises
-    ------
-    OptionError
-        An option is wrong, there is no path, it is relative under Spark Connect, or it is a catalog table's, which could
-        not be read later.
-    """
+    """Parse the options of a read, which must name a path and must not come from a catalog table."""
     if _TABLE_KEY in options:
         raise OptionError(_NO_TABLE)
     parsed = parse_read(options)
@@ -252,7 +234,7 @@ def _check_read(parsed: ReadOptions, no_path: str = _NO_PATH) -> None:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Refuse relative paths where the working directory is Spark's, and those of a home, which a shell would expand."""
+    """Refuse paths below ``~``, and relative paths if the working directory is a temporary one of Spark's."""
     paths = list(paths)
     of_home = next((path for path in paths if path.split("/")[0] == "~"), None)
     if of_home is not None:

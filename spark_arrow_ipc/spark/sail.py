@@ -1,12 +1,12 @@
-"""Differences between Sail and Spark, whose clients' programs it takes.
+"""Adapt readers and writers to Sail, an engine that runs programs of Spark's clients.
 
-Its schemas are pyarrow's. It asks a source for its schema, keeps it as the Arrow schema that PySpark makes of it, and
-hands the reader that. A writer gets the Arrow schema of a plan, with the metadata by which Sail and Spark say what Arrow
-types do not: the fields of an interval, the metadata of a column, which structs are variants and geometries.
+Sail passes schemas of pyarrow. A reader gets the schema of the source as the Arrow schema that PySpark makes from it. A
+writer gets the Arrow schema of a plan, with metadata for all that Arrow types lack: the fields of an interval, the
+metadata of a column, and the marks of variants and geometries on structs.
 
-Its tasks are threads of one process. The thread that takes batches from a reader keeps Python's lock while it waits for
-room in a queue; the one that empties the queue waits for the lock as soon as it frees memory that belongs to Python, and
-neither goes on (seen in 0.7.2). So batches are copied into memory of pyarrow's, which is freed without the lock.
+The tasks of Sail are threads of one process. The thread that takes batches from a reader holds Python's lock while it
+waits for room in a queue. The thread that empties the queue waits for the lock when it frees memory of Python objects, and
+neither goes on (seen in 0.7.2). So batches are copied into memory that pyarrow frees without the lock.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.spark.bridge import PyArrowBatch, PyArrowSchema, owned, schema_from_pyarrow
+from spark_arrow_ipc.spark.bridge import PyArrowBatch, PyArrowSchema, copy_to_arrow_memory, schema_from_pyarrow
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import Times
 from spark_arrow_ipc.spark.types import field_metadata
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
 
 _INTERVAL_KEY: Final = "SAIL::spark::interval"
-"""Of the pair in which Sail notes the fields of an interval."""
+"""Key in the metadata of a field: the first and last unit of an interval, as JSON."""
 
 _SRID: Final = "srid"
 _AS_TIMES: Final = ReadOptions(times=Times.TIME)
 
 
 class SailReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """A reader whose batches have the schema that was handed, and are in memory that is freed without Python's lock."""
+    """Reads batches in the schema that Sail expects, in memory that is freed without Python's lock."""
 
     def __init__(self, reader: DataSourceReader, schema: PyArrowSchema) -> None:
         self._reader = reader
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan as the reader does."""
+        """Plan the input partitions."""
         planned: Sequence[InputPartition] = self._reader.partitions()
         return planned
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
-        """Yield the batches of one input partition. Costs one copy of each."""
-        for batch in map(owned, self._reader.read(partition)):
-            # The items of lists have another name where a person gives the schema, and Sail takes no other.
+        """Yield copies of the batches of one input partition."""
+        for batch in map(copy_to_arrow_memory, self._reader.read(partition)):
+            # With a schema from the user the items of lists have another name, which Sail refuses.
             yield batch if batch.schema.equals(self._schema, check_metadata=True) else batch.cast(self._schema)
 
 
 def spark_schema_of(schema: PyArrowSchema) -> s.StructType:
-    """Return an Arrow schema that an engine handed over as Spark's; UnsupportedError names a column without a type."""
+    """Convert an Arrow schema from Sail to Spark's; UnsupportedError if a column has a type that Spark lacks."""
     return s.StructType([_field(field, field.name) for field in schema_from_pyarrow(schema).fields])
 
 
 def _field(field: t.Field, path: str) -> s.StructField:
     pairs = dict(field.custom_metadata)
     metadata: dict[str, Any] = parse_json(pairs.pop(field_metadata.SPARK_KEY, "{}"))
-    pairs.pop(_INTERVAL_KEY, None)
+    pairs.pop(_INTERVAL_KEY, None)  # is in the type
     bare_field = t.Field(field.name, field.type, custom_metadata=tuple(pairs.items()))
     spark_type = _type(field, path)
     if pairs:
@@ -74,12 +74,12 @@ def _type(field: t.Field, path: str) -> s.DataType:
 
 
 def _struct(field: t.Field, path: str) -> s.DataType:
-    told = {key: value for child in field.type.children for key, value in child.custom_metadata}
-    if "variant" in told:
+    marks = {key: value for child in field.type.children for key, value in child.custom_metadata}
+    if "variant" in marks:
         return s.VariantType()
     for key, spatial in (("geometry", s.GeometryType), ("geography", s.GeographyType)):
-        if key in told:
-            srid = int(told[_SRID])
+        if key in marks:
+            srid = int(marks[_SRID])
             return spatial("ANY" if srid == spatial.MIXED_SRID else srid)
     return s.StructType([_field(child, child_path(field.type, path, child)) for child in field.type.children])
 
@@ -95,16 +95,8 @@ def _map(field: t.Field, path: str) -> s.DataType:
     return s.MapType(_type(key, f"{path}[].key"), _type(item, f"{path}[].value"), item.nullable)
 
 
-def _day_time(field: t.Field, _path: str) -> s.DataType:
-    return s.DayTimeIntervalType(*_ends(field, ("day", "hour", "minute", "second")))
-
-
-def _year_month(field: t.Field, _path: str) -> s.DataType:
-    return s.YearMonthIntervalType(*_ends(field, ("year", "month")))
-
-
 def _ends(field: t.Field, units: Sequence[str]) -> list[int]:
-    """Return the numbers of the first and last unit of an interval; none where Sail does not say them."""
+    """Return the numbers of the first and last unit of an interval; none if the field has no annotation."""
     annotation = parse_json(dict(field.custom_metadata).get(_INTERVAL_KEY, "{}"))
     ends = [annotation.get(end) for end in ("startField", "endField")]
     return [units.index(end) for end in ends] if set(ends) <= set(units) else []
@@ -116,7 +108,7 @@ _TYPES: Final[Mapping[type[t.DataType], Callable[[t.Field, str], s.DataType]]] =
     t.LargeList: _list,
     t.FixedSizeList: _list,
     t.Map: _map,
-    t.Duration: _day_time,
-    t.IntervalYearMonth: _year_month,
+    t.Duration: lambda field, _: s.DayTimeIntervalType(*_ends(field, ("day", "hour", "minute", "second"))),
+    t.IntervalYearMonth: lambda field, _: s.YearMonthIntervalType(*_ends(field, ("year", "month"))),
 }
-"""By class: types that say more in an engine's schema than in a file's; for all others `MAPPINGS` has them."""
+"""By class: types that have more metadata in a schema of Sail than in a file; `MAPPINGS` has all others."""

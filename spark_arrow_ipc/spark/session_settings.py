@@ -1,8 +1,8 @@
-"""The settings of the session, as tasks can know them.
+"""Settings of the session: read them in tasks, and change settings of Spark that harm reads, writes or secrets.
 
-Spark gives the tasks of a query the settings that the session has set, as properties of the job: those at the time of the
-action. One that is not among them has its default. Jobs of RDDs (``df.rdd``, ``foreachPartition``) have no such properties,
-and no number of a query either, so there a setting that is not given is not known. Planners know none at all.
+Tasks of a query get the settings that the session has set at the time of the action, as properties of the job; all others
+have their defaults. Jobs of RDDs (``df.rdd``, ``foreachPartition``) have neither these properties nor the number of a
+query, so in their tasks a setting without a value is unknown. Planners get no settings.
 """
 
 from __future__ import annotations
@@ -24,38 +24,39 @@ from spark_arrow_ipc.spark.bridge import PyArrowBatch
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
 _QUERY: Final = "spark.sql.execution.id"
 _ANSI_DEFAULT: Final = "SPARK_ANSI_SQL_MODE"
-"""The variable of the JVM's environment that decides the default of `ANSI`."""
+"""The environment variable of the JVM with the default of `ANSI`."""
 
 
-def given(name: str) -> str | None:
-    """Return the value of a setting that the session has set, in a task; None for all others."""
+def read_setting(name: str) -> str | None:
+    """Return the value of a setting in a task, if the session has set it; otherwise None."""
     context = TaskContext.get()
     value: str | None = None if context is None else context.getLocalProperty(name)
     return value
 
 
 def value_of(name: str, defaults: Mapping[str, str]) -> str | None:
-    """Return the value of a setting in a task; None if it cannot be known. Outside of tasks there are defaults alone."""
+    """Return the value of a setting, outside of tasks its default; None in a task that cannot know it."""
     context = TaskContext.get()
-    value = given(name)
+    value = read_setting(name)
     if value is None and (context is None or context.getLocalProperty(_QUERY) is not None):
         return defaults.get(name, SETTINGS[name].default)
     return value
 
 
 def is_case_sensitive() -> bool:
-    """Return whether names that differ in case alone are two names in the session, in a task; False where unknown."""
+    """Return True if the session of this task has the setting by which case distinguishes names."""
     value = value_of(CASE, {})
     return value is not None and value.strip().lower() == "true"
 
 
 def planner_defaults() -> dict[str, str]:
-    """Return the defaults that the environment of the driver's JVM changes; its planners inherit it."""
+    """Return the defaults that the environment of the driver's JVM changes."""
+    # Planners inherit that environment.
     return {ANSI: "false"} if os.environ.get(_ANSI_DEFAULT) == "false" else {}
 
 
 def settings_for_tasks(spark: SparkSession) -> dict[str, str]:
-    """Return the settings that decide what a predicate means, to be given to the tasks of an RDD."""
+    """Return the settings on which the meaning of a predicate depends, for the tasks of an RDD."""
     values = {}
     for name, setting in SETTINGS.items():
         try:
@@ -67,25 +68,19 @@ def settings_for_tasks(spark: SparkSession) -> dict[str, str]:
 
 _LOG: Final = logging.getLogger(__name__)
 
-# The setting of Spark at whose default a write takes several times as long: warn of it, or set it.
-#
-# At the default of ``spark.sql.execution.arrow.maxBytesPerBatch`` Spark asks how many bytes an Arrow batch has after
-# each row that it hands to a Python process, which takes most of a long write's time. The planner sees no setting. A
-# task sees those that the session set, as its local properties, so the first task of a job can say what is missing.
+# At the default of this setting Spark measures an Arrow batch after each row that it hands to a Python process, which takes
+# most of the time of a long write. Only tasks know settings, so the first task of a job warns.
 MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 UNLIMITED: Final = "2147483647"
-"""The greatest value, at which Spark does not measure: batches are then limited by their number of rows alone."""
+"""The greatest value, at which Spark does not measure: only the number of rows then limits batches."""
 
 _FELT_VALUES: Final = 5_000_000
-"""Values in one task, rows times columns, above which the time is felt: measuring takes some 0.1 microseconds for each."""
+"""Rows times columns of a task from which it warns: measuring takes about 0.1 microseconds for each value."""
 
 
 def with_warning(batches: Iterator[PyArrowBatch], context: TaskContext | None) -> Iterator[PyArrowBatch]:
-    """Yield batches; log one line if they are many and the session left the setting at its default.
-
-    In the first task of a job alone, and once in each of Spark's processes, which serve one job after another.
-    """
+    """Yield batches, and warn if they are many, the setting has its default and this is the first task of a job."""
     values: float = 0
     if (
         context is None
@@ -102,7 +97,7 @@ def with_warning(batches: Iterator[PyArrowBatch], context: TaskContext | None) -
         yield batch
 
 
-@cache
+@cache  # once in each process, which may run tasks of many jobs
 def _warn() -> None:
     _LOG.warning(
         "this write takes up to five times as long as it could, because Spark measures its batches after each row; "
@@ -112,19 +107,19 @@ def _warn() -> None:
     )
 
 
-def set_unless_chosen(spark: SparkSession) -> None:
-    """Set the greatest value in a session that has none of its own."""
+def unlimit_batch_bytes(spark: SparkSession) -> None:
+    """Set the greatest value in a session that has no value."""
     if spark.conf.get(MAX_BYTES_PER_BATCH, None) is None:
         spark.conf.set(MAX_BYTES_PER_BATCH, UNLIMITED)
 
 
 _COLUMNAR_INPUT: Final = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 _HANGS: Final = "4.2.0"
-"""The release in which a UDF that takes columns waits for ever (SPARK-58241); 4.1 has no such setting, 4.2.1 is right."""
+"""The release in which a UDF that takes columns hangs (SPARK-58241); 4.1 lacks the setting, and 4.2.1 is correct."""
 
 
-def give_functions_rows_where_columns_hang(spark: SparkSession) -> None:
-    """Turn columns for Python functions off in a session that would hang, if it has no value of its own."""
+def avoid_hang_of_columnar_functions(spark: SparkSession) -> None:
+    """Turn columns for Python functions off in a session that would hang and has no value."""
     if spark.version.startswith(_HANGS) and spark.conf.get(_COLUMNAR_INPUT, None) is None:
         spark.conf.set(_COLUMNAR_INPUT, "false")
         _LOG.warning(
@@ -132,3 +127,22 @@ def give_functions_rows_where_columns_hang(spark: SparkSession) -> None:
             "this session",
             _COLUMNAR_INPUT,
         )
+
+
+REDACTION: Final = "spark.sql.redaction.options.regex"
+
+EXPRESSION: Final = "(?i:^storage[.])"
+"""Matches the options that may hold a secret; without a word such as ``token``, for which Spark Connect hides a setting."""
+
+
+def hide_secrets(spark: SparkSession) -> None:
+    """Let Spark hide the values of options ``storage.*`` in its plans, event log and web pages."""
+    # Spark's own expressions have words such as secret, token and url, and match neither storage.account_key nor
+    # storage.sas_key.
+    try:
+        expression = spark.conf.get(REDACTION) or ""
+    except PySparkException:
+        _LOG.warning("Spark does not tell the value of %s, which stays as it is; add %s to it", REDACTION, EXPRESSION)
+        return
+    if EXPRESSION not in expression:
+        spark.conf.set(REDACTION, f"{EXPRESSION}|{expression}" if expression else EXPRESSION)

@@ -13,7 +13,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
 from spark_arrow_ipc.spark.types.field_metadata import annotation_of
-from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 D = decimal.Decimal
@@ -33,7 +33,7 @@ def spark_column(array, read=None, metadata=None):
 
 def written(schema, batches, options=RESTORE):
     plan = plan_write(schema, options)
-    (batch,) = written_batches(batches, plan.columns)
+    (batch,) = convert_batches(batches, plan.columns)
     batch.validate()
     return batch
 

@@ -14,7 +14,7 @@ import quick_spark
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc.spark.options.options import OPTIONS
-from spark_arrow_ipc.spark.redaction import EXPRESSION, SETTING, hide_secrets
+from spark_arrow_ipc.spark.session_settings import EXPRESSION, REDACTION, hide_secrets
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,16 +34,16 @@ def session(values):
 
 @pytest.mark.parametrize("before", [case[1] for case in SETTINGS], ids=[case[0] for case in SETTINGS])
 def test_what_a_session_hides_is_added_to_once(before):
-    values = {SETTING: before}
+    values = {REDACTION: before}
     for _ in range(2):
         hide_secrets(session(values))
-    assert "|".join(filter(None, (EXPRESSION, before))) == values[SETTING]
+    assert "|".join(filter(None, (EXPRESSION, before))) == values[REDACTION]
 
 
 def test_an_expression_that_is_not_told_stays(caplog):
-    values = {SETTING: None}
+    values = {REDACTION: None}
     hide_secrets(session(values))
-    assert {SETTING: None} == values
+    assert {REDACTION: None} == values
     assert EXPRESSION in caplog.text
 
 

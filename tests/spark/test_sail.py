@@ -20,7 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark import sail
-from spark_arrow_ipc.spark.bridge import owned
+from spark_arrow_ipc.spark.bridge import copy_to_arrow_memory
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.sail import spark_schema_of
 
@@ -123,7 +123,7 @@ def test_batches_are_in_memory_of_pyarrows(tmp_path):
     values = np.arange(5)
     freed = weakref.finalize(values, str)
     ours = pa.record_batch({"n": pa.Array.from_buffers(pa.int64(), 5, [None, pa.py_buffer(values)])})
-    copied = owned(ours)
+    copied = copy_to_arrow_memory(ours)
     del values, ours
     assert not freed.alive
     assert {"n": [0, 1, 2, 3, 4]} == copied.to_pydict()
@@ -143,7 +143,7 @@ def test_a_reader_of_sails_reads_such_batches(tmp_path, monkeypatch):
     arrow_files.write(tmp_path / "a.arrow", pa.table({"n": [1, 2, 3]}), rows=1)
     source = ArrowIpcDataSource({"path": str(tmp_path)})
     seen = []
-    monkeypatch.setattr(sail, "owned", lambda batch: seen.append(batch) or owned(batch))
+    monkeypatch.setattr(sail, "copy_to_arrow_memory", lambda batch: seen.append(batch) or copy_to_arrow_memory(batch))
     handed = source.reader(arrow_of(source.schema()))
     read = [batch for part in handed.partitions() for batch in handed.read(part)]
     assert [1, 2, 3] == [n for batch in read for n in batch["n"].to_pylist()]

@@ -1,9 +1,11 @@
 """Pushed conditions: bind those with an exact meaning, and weaken or leave out the others (rules 1 and 2 of `push_down`).
 
-A leaf is bound only if its literal has the type of the column: Spark writes comparisons of different types as casts, which
-are left out, so no setting of the session decides what a bound condition means. An AND may lose parts, because each part is
-true wherever the AND is; an OR may not, because a row may match the lost part. Below NOT everything is exact, because the
-negation of a weaker condition is a stronger one and would drop rows.
+How it works
+------------
+1. A leaf is bound only if its literal has the type of the column. Spark writes comparisons of different types as casts,
+   which are left out, so the meaning of a bound condition depends on no setting of the session.
+2. An AND may lose parts, because each part is true where the AND is; an OR may not, because a row may match the lost part.
+3. Below NOT everything is exact: the negation of a weaker condition is a stronger one and would drop rows.
 """
 
 from __future__ import annotations
@@ -31,32 +33,32 @@ Node: TypeAlias = Mapping[str, Any]
 """A condition as the rule writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
 
 
-def narrowed_selection(
-    whole: RowSelection | None, frame: s.StructType, own: s.StructType, added: Sequence[str], conjuncts: Sequence[Node]
+def narrow_selection(
+    selection: RowSelection | None,
+    frame: s.StructType,
+    data_columns: s.StructType,
+    added: Sequence[str],
+    conjuncts: Sequence[Node],
 ) -> RowSelection | None:
-    """Return the selection of a task that reads the columns `own` of a `frame`, both without metadata columns.
-
-    `whole` is that of the option `where`, bound for the whole frame, and `added` are the names of metadata columns that
-    conditions may use.
-    """
-    places = _Places(own)
+    """Return the selection by conjuncts and the option `where` for a task that reads `data_columns` of a `frame`."""
+    columns = _Columns(data_columns)
     required: list[BoundPredicate] = []
     hints: list[BoundPredicate] = []
     metadata: list[str] = []
-    if whole is not None:
-        # In the session of the task, so that nothing has to be bound again.
-        whole = whole.in_session()
-        required.append(whole.bound)
-        metadata += whole.metadata
-        columns = [*frame.fields, *whole.extra]
-        for position in whole.positions.values():
-            places.add(columns[position])
-    # Below an aggregate that tasks compute, Spark does not request the columns of the filter, so they come from the frame.
-    fields = {field.name: field for field in [*frame.fields, *own.fields, *places.extra]}
+    if selection is not None:
+        # Bound in the session of this task, so the result needs no other binding.
+        selection = selection.in_session()
+        required.append(selection.bound)
+        metadata += selection.metadata
+        frame_columns = [*frame.fields, *selection.extra]
+        for position in selection.positions.values():
+            columns.add(frame_columns[position])
+    # Below an aggregate that tasks compute, Spark does not request the columns of the filter: they come from the frame.
+    fields = {field.name: field for field in [*frame.fields, *data_columns.fields, *columns.extra]}
     fields |= {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in added}
     bindable = predicate_fields(s.StructType(list(fields.values())))
     for node in conjuncts:
-        predicate = _held(node, bindable)
+        predicate = _parse_conjunct(node, bindable)
         if predicate is None:
             continue
         (required if "exact" in node else hints).append(bind(predicate, bindable, UNKNOWN_ZONE))
@@ -64,49 +66,47 @@ def narrowed_selection(
         metadata += [name for name in names if name in added]
         for name in names:
             if name not in added:
-                places.add(fields[name])
+                columns.add(fields[name])
     if not required and not hints:
         return None
     return RowSelection(
-        _all([*required, *hints]),
-        tuple(places.extra),
-        places.positions,
+        _join([*required, *hints]),
+        tuple(columns.extra),
+        columns.positions,
         tuple(dict.fromkeys(metadata)),
-        required=_all(required) if hints else None,
+        required=_join(required) if hints else None,
     )
 
 
-class _Places:
-    """The positions of the columns of predicates: among those that Spark asked for, or behind them.
+class _Columns:
+    """The positions of the columns of predicates: among the requested columns, or behind them."""
 
-    A struct of which fewer fields were asked for is read once more, whole.
-    """
-
-    def __init__(self, own: s.StructType) -> None:
-        self._own = own.fields
+    def __init__(self, data_columns: s.StructType) -> None:
+        self._data_columns = data_columns.fields
         self.extra: list[s.StructField] = []
         self.positions: dict[str, int] = {}
 
     def add(self, field: s.StructField) -> None:
         if field.name in self.positions:
             return
-        if field in self._own:
-            self.positions[field.name] = self._own.index(field)
+        if field in self._data_columns:
+            self.positions[field.name] = self._data_columns.index(field)
         else:
-            self.positions[field.name] = len(self._own) + len(self.extra)
+            # Also for a struct of which Spark requests fewer fields: it is read twice.
+            self.positions[field.name] = len(self._data_columns) + len(self.extra)
             self.extra.append(field)
 
 
-def _all(parts: Sequence[BoundPredicate]) -> BoundPredicate:
+def _join(parts: Sequence[BoundPredicate]) -> BoundPredicate:
     if not parts:
         return Constant(truth=True)
     return parts[0] if len(parts) == 1 else All(tuple(parts))
 
 
-def _held(node: Node, fields: Sequence[t.Field]) -> p.Predicate | None:
-    """Return the part of a conjunct that tasks hold; None if they hold none of it."""
+def _parse_conjunct(node: Node, fields: Sequence[t.Field]) -> p.Predicate | None:
+    """Return the part of a conjunct that tasks can evaluate, or None."""
     predicate = _weaken(node, fields, is_exact="exact" in node)
-    if predicate is None and "exact" in node:  # the rule has left it to tasks
+    if predicate is None and "exact" in node:  # Spark has dropped its filter
         raise RuntimeError(
             f"a task cannot hold the condition {json.dumps(node)}; report this, and read with "
             "spark.arrowipc.pushDown=false"
@@ -115,48 +115,49 @@ def _held(node: Node, fields: Sequence[t.Field]) -> p.Predicate | None:
 
 
 def _weaken(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Predicate | None:
-    """Return a predicate that is true wherever a node is, and if `is_exact` nowhere else; None if there is none."""
+    """Return a predicate that is true where a node is, and if `is_exact` only there; None without such a predicate."""
     name = node.get("name")
     parts = node.get("children", ())
     if name in _CHAINS:
-        remaining = [held for part in parts if (held := _weaken(part, fields, is_exact=is_exact)) is not None]
-        # A part of an AND is true wherever the AND is.
+        remaining = [weak for part in parts if (weak := _weaken(part, fields, is_exact=is_exact)) is not None]
+        # Each part of an AND is true where the AND is.
         if not remaining or (len(remaining) < len(parts) and (is_exact or name == "OR")):
             return None
         return remaining[0] if len(remaining) == 1 else _CHAINS[name](tuple(remaining))
     if name == "NOT":  # a weakened condition under NOT would drop rows that match
-        held = _weaken(parts[0], fields, is_exact=True)
-        return None if held is None else p.Not(held)
-    condition = _condition(node)
+        exact = _weaken(parts[0], fields, is_exact=True)
+        return None if exact is None else p.Not(exact)
+    condition = _parse_condition(node)
     return condition if condition is not None and _is_exact(condition, fields) else None
 
 
 def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
-    # `noted` gets the settings of the session on which the meaning depends; a doubt is a local time of an unknown zone.
     settings: dict[str, str] = {}
     try:
-        bound = bind(predicate, fields, UNKNOWN_ZONE, dependencies=settings)
+        # Adds the settings of the session on which the meaning depends; a doubt is a local time of an unknown zone.
+        bound = bind(predicate, fields, UNKNOWN_ZONE, settings)
     except ArrowIpcError:
         return False
     return not settings and not has_doubt(bound)
 
 
-def _condition(node: Node) -> p.Predicate | None:
+def _parse_condition(node: Node) -> p.Predicate | None:
     make = _CONDITIONS.get(node.get("name", ""))
     if make is None:
         return None
-    operands = [_operand(child) for child in node["children"]]
+    operands = [_parse_operand(child) for child in node["children"]]
     if not operands or any(operand is None for operand in operands):
         return None
+    # Spark compares literals of several types by casts, which are left out.
     types = {child["type"] for child in node["children"] if child.get("value") is not None}
     return make(operands) if len(types) <= 1 else None
 
 
-def _operand(node: Node) -> p.Operand | None:
+def _parse_operand(node: Node) -> p.Operand | None:
     if "column" in node:
         return p.Column(tuple(node["column"]))
     if "type" in node:
-        return _literal(node)
+        return _parse_literal(node)
     (child,) = node["children"] if len(node["children"]) == 1 else ({},)
     if node["name"] in _CALLS and "column" in child:
         return p.ColumnCall(node["name"], p.Column(tuple(child["column"])))
@@ -172,7 +173,7 @@ def _compare(operator: p.Operator) -> Callable[[list[Any]], p.Predicate | None]:
 
 
 def _like(before: bytes | None, after: bytes | None) -> Callable[[list[Any]], p.Predicate | None]:
-    """Return a maker of LIKE, of a part with or without a wildcard on either side."""
+    """Return a function that makes LIKE from a column and a text, with parts before and after it."""
 
     def make(operands: list[Any]) -> p.Predicate | None:
         column, part = operands
@@ -197,10 +198,11 @@ _CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {
     "ENDS_WITH": _like(b"", None),
     "CONTAINS": _like(b"", b""),
 }
-"""By the names that Spark gives to the conditions that it hands to sources."""
+"""By Spark's names of the conditions that it hands to sources."""
 
 
-def _literal(node: Node) -> p.Literal | None:
+def _parse_literal(node: Node) -> p.Literal | None:
+    # Without an equal type here the meaning would not be exact.
     type_, value = _literal_type(node["type"]), node["value"]
     if type_ is None:
         return None
@@ -208,7 +210,7 @@ def _literal(node: Node) -> p.Literal | None:
     if value is None:
         return p.Literal(t.Null(), None, "NULL")
     if isinstance(type_, t.Utf8 | t.Binary):
-        value = base64.b64decode(value)
+        value = base64.b64decode(value)  # JSON has no bytes
     elif isinstance(type_, t.FloatingPoint):
         value = float(value)
     elif isinstance(type_, t.Decimal):
@@ -218,7 +220,7 @@ def _literal(node: Node) -> p.Literal | None:
 
 @lru_cache(maxsize=32)
 def _literal_type(text: str) -> t.DataType | None:
-    """Return Arrow's type for the JSON of a type of Spark; None if predicates know none."""
+    """Return the Arrow type for a Spark type in JSON; None if predicates lack it."""
     field = {"name": "literal", "type": parse_json(text), "nullable": True, "metadata": {}}
     try:
         (arrow,) = predicate_fields(s.StructType.fromJson({"type": "struct", "fields": [field]}))

@@ -1,8 +1,8 @@
 """Tasks of a narrowed scan: read the required columns, and the rows that pushed conditions do not exclude.
 
-Step 4 of `push_down` pickles a call of `command`. A worker loads it in place of the function that Spark's planner made for
-the complete read, so a narrowed scan needs no planner process. The partitions are those of the complete read, some of them
-wrapped: `Filtered` adds conditions that a join found, `Combined` joins partitions that headers can answer.
+Step 4 of `push_down` pickles a call of `command`. A worker loads it instead of the function that Spark's planner made for
+the complete read, so a narrowed scan needs no planner process. Partitions come from the complete read. Two classes wrap
+them: `Filtered` adds conditions that a join found, `Combined` joins partitions that headers can answer.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ if TYPE_CHECKING:
 def command(
     source: bytes, request: str
 ) -> tuple[Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]], s.StructType]:
-    """Return the function of a narrowed scan, and its schema, as a worker of Spark's expects them."""
+    """Return the function of a narrowed scan, and its schema, as a worker of Spark expects them."""
     parsed = parse_json(request)
     schema, frame = (
         s.StructType.fromJson(parse_json(parsed["schema"])),
         s.StructType.fromJson(parse_json(parsed["frame"])),
     )
     data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - of this session, by Spark's own planner
-    # The frame's names are those that the option `columns` chose; fewer of them are chosen by the schema.
+    # The option `columns` has chosen the columns of the frame, and `schema` chooses among them.
     options = replace(read_options(data_source.options), columns=None)
     reader = reader_of(options)(schema, options)
     if isinstance(reader, ArrowIpcBatchReader) and _differ_in_case(frame):
-        # The whole read takes both of such columns, and Spark asks for one of them by the frame's own name.
+        # The complete read has both of such columns, and Spark requests one by its exact name.
         reader = ArrowIpcBatchReader(schema, options, is_case_sensitive=lambda: True)
     if isinstance(reader, ArrowIpcBatchReader):
         reader = reader.decoding(frame)
 
-    aggregated = None
+    aggregate = None
     if "aggregates" in parsed:
-        from spark_arrow_ipc.spark.push_down.aggregates import aggregated_reader  # few scans have any
+        from spark_arrow_ipc.spark.push_down.aggregates import compile_aggregates  # few scans have any
 
         output = s.StructType.fromJson(parse_json(parsed["output"]))
-        aggregated = aggregated_reader(parsed["aggregates"], schema, output, options)
+        aggregate = compile_aggregates(parsed["aggregates"], schema, output, options)
 
     def read(batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
         # One batch of one row: the pickled partition.
         for batch in batches:
             partition = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - as above
             read_rows = partial(_read, reader, partition, frame, parsed["conjuncts"])
-            yield from read_rows() if aggregated is None else aggregated(read_rows)
+            yield from read_rows() if aggregate is None else aggregate(read_rows)
 
     return (lambda batches: _limit(read(batches), parsed.get("limit"))), schema
 
 
 def _differ_in_case(type_: s.DataType) -> bool:
-    """Return True if names of a struct, at any depth, differ in case alone."""
+    """Return True if names of a struct, at any depth, differ only in case."""
     if not isinstance(type_, s.StructType):
         return False
     folded = {name.casefold() for name in type_.names}
@@ -73,32 +73,32 @@ def _differ_in_case(type_: s.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Filtered(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """A partition of the whole read, and conditions that a join found while the query ran."""
+    """A partition of the complete read, and conditions that a join found while the query ran."""
 
     partition: InputPartition | None
     conjuncts: Sequence[Node]
 
 
-def filtered(partition: bytes, conjuncts: str) -> Filtered:
+def add_conjuncts(partition: bytes, conjuncts: str) -> Filtered:
     """Return a partition with more conditions."""
     return Filtered(pickle.loads(partition), parse_json(conjuncts))  # noqa: S301 - as above
 
 
 @dataclass(frozen=True)
 class Combined(InputPartition):  # type: ignore[misc]  # as above
-    """Partitions of the whole read that one task answers from headers."""
+    """Partitions of the complete read that one task answers from headers."""
 
     partitions: tuple[InputPartition | None, ...]
 
 
-def combined(pickles: bytes, number: str) -> Combined:
-    """Return as many partitions, whose pickles stand one behind the other, as one."""
+def combine_partitions(pickles: bytes, number: str) -> Combined:
+    """Return several partitions, pickled one after the other, as one."""
     stream = BytesIO(pickles)
     return Combined(tuple(pickle.load(stream) for _ in range(int(number))))  # noqa: S301 - as above
 
 
 def _limit(batches: Iterator[PyArrowBatch], rows: int | None) -> Iterator[PyArrowBatch]:
-    """Yield the first rows of batches; all of them if `rows` is None."""
+    """Yield the first rows of batches, or all if `rows` is None."""
     for batch in batches:
         if rows is None:
             yield batch
@@ -129,12 +129,12 @@ def _read(
         and not isinstance(partition, SessionCheck)
         and (conjuncts or partition.selection is not None)
     ):
-        from spark_arrow_ipc.spark.push_down.conjuncts import narrowed_selection  # few reads need predicates
+        from spark_arrow_ipc.spark.push_down.conjuncts import narrow_selection  # few reads need predicates
 
         added = METADATA_COLUMNS if reader.options.metadata_columns else {}
-        file_columns = ArrowIpcBatchReader(frame, reader.options).own
-        selection = narrowed_selection(partition.selection, file_columns, reader.own, tuple(added), conjuncts)
-        # Files of other partitions are not opened.
+        file_columns = ArrowIpcBatchReader(frame, reader.options).data_columns
+        selection = narrow_selection(partition.selection, file_columns, reader.data_columns, tuple(added), conjuncts)
+        # Files in partitions that cannot match are not opened.
         fields = partition.partition_fields
         ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
         partition = replace(partition, selection=selection, ranges=ranges)

@@ -1,4 +1,4 @@
-"""Functions and casts of columns that `where` computes on pyarrow arrays, with Spark's exact results."""
+"""Functions and casts of columns in `where`, with Spark's exact results on pyarrow arrays."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _Int64s = npt.NDArray[np.int64]
 
 
 def _of_days(part: Callable[[_Int64s, _Int64s], _Int64s]) -> Callable[[Any], Any]:
-    """Return a function of dates, from one of days and months since 1970.
+    """Return a function of dates, from a function of days and months since 1970."""
 
-    numpy has dates of all years, pyarrow's kernels have those of 65,536.
-    """
-
+    # By numpy, which has dates of all years; pyarrow's kernels have 65,536 years.
     def compute(dates: pa.Array) -> pa.Array:
         days = pc.fill_null(dates.cast(pa.int32()), bridge.scalar(0, pa.int32())).to_numpy().astype(np.int64)
         months = days.view("M8[D]").astype("M8[M]").astype(np.int64)
@@ -37,8 +35,9 @@ def _day(days: _Int64s, months: _Int64s) -> _Int64s:
 
 
 def _of_ascii(name: str, kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function of strings that is Spark's for ASCII; for all others it depends on Java's version of Unicode."""
+    """Return a function of strings that refuses letters beyond ASCII."""
 
+    # Spark's result for other letters depends on Java's version of Unicode.
     def compute(strings: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(strings), min_count=0).as_py() is False:
             raise OptionError(
@@ -61,12 +60,13 @@ COLUMN_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def cast_column(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Return a column cast to the type in which it is compared with another."""
+    """Cast a column to the type in which it is compared with another."""
     if array.type == to:
         return array
     if pa.types.is_decimal(array.type) and pa.types.is_floating(to):
-        # pyarrow's own cast is not to the nearest double; its reading of digits is.
+        # pyarrow parses digits to the nearest double, and its cast from decimals does not round so.
         return array.cast(pa.string()).cast(to)
     if pa.types.is_integer(array.type) and pa.types.is_decimal(to):
         array = array.cast(pa.decimal128(19 if array.type.bit_width == 64 else 10, 0))
+    # A double or float may lose digits, as in Spark.
     return array.cast(to, safe=pa.types.is_decimal(to) or pa.types.is_temporal(to))

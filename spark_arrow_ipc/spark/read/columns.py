@@ -1,4 +1,4 @@
-"""Choose the columns of a file, from the option `columns` and Spark's schema.
+"""Choose the columns of a file from the option `columns` and Spark's schema, and make metadata columns.
 
 Files of one directory may differ in the order of their columns, so paths are resolved against the schema of each file,
 by the rules of `arrow.column_path`. A user's ``.schema(subset)`` is a projection, also of the fields of structs.
@@ -33,11 +33,11 @@ SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 
 COLUMNS = "the option columns"
 SCHEMA = "the schema of the read"
-"""The names in errors of what asks for columns (`ArrowIpcError.asked_by`)."""
+"""Origins of a request for columns, in errors (`ArrowIpcError.asked_by`)."""
 
 
 def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) -> int | None:
-    """Return the position of a path's partition column; None for the files' columns."""
+    """Return the position of a path among the partition columns; None for columns of files."""
     if isinstance(path, tuple) and len(path) == 1:
         (path,) = path
     if not isinstance(path, str) or not partition_fields:
@@ -47,7 +47,7 @@ def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) ->
 
 
 def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) -> s.DataType:
-    """Return the type of a column with the fields of its structs in the order of the paths to them."""
+    """Return the type of a column with the fields of its structs in the order of their paths."""
     if () in paths:
         if len(paths) > 1:
             raise OptionError(f"{above} is named more than once, or a field of it beside it; name each column once")
@@ -76,10 +76,7 @@ def select_referenced(
     asked_by: str = COLUMNS,
     is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
-    """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file.
-
-    Of a column that has fields in Spark alone, such as a union, the whole is read.
-    """
+    """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file."""
     file_paths = [path for path in paths if partition_position(partition_fields, path) is None]
     names = [field.name for field in partition_fields]
 
@@ -98,9 +95,9 @@ def select_referenced(
     return select
 
 
-def select_asked(
+def select_columns(
     paths: Sequence[ColumnPath] | None,
-    asked: s.StructType,
+    requested: s.StructType,
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
@@ -112,7 +109,7 @@ def select_asked(
         return select_referenced(
             paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
         )
-    file_fields = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
+    file_fields = [field for field in requested.fields if partition_position(partition_fields, field.name) is None]
     find = partial(
         find_columns,
         absent=-1 if skips_absent else None,
@@ -123,29 +120,29 @@ def select_asked(
     @lru_cache(maxsize=1)  # most files of a task have one schema
     def select(schema: Schema) -> Sequence[ColumnPath]:
         with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
-            return list(_below(t.Struct(schema.fields), s.StructType(file_fields), None, find))
+            return list(_walk_requested(t.Struct(schema.fields), s.StructType(file_fields), None, find))
 
     return select
 
 
 def select_needed(
     paths: Sequence[ColumnPath] | None,
-    asked: s.StructType,
+    requested: s.StructType,
     extra: Sequence[s.StructField],
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
     is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
-    """Return a callback that resolves the columns of `select_asked`, then `extra`."""
-    select_requested = select_asked(
-        paths, asked, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
+    """Return a callback that resolves the columns of `select_columns`, then `extra`."""
+    select_requested = select_columns(
+        paths, requested, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
     )
     if not extra:
         return select_requested
     from spark_arrow_ipc.dataset.predicate.expressions import WHERE  # plain reads start faster without it
 
-    others = select_asked(
+    others = select_columns(
         None,
         s.StructType(list(extra)),
         partition_fields,
@@ -156,8 +153,8 @@ def select_needed(
     return lambda schema: [*select_requested(schema), *others(schema)]
 
 
-def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
-    """Return a callback that selects as another one, and warns once of columns that are not among the `names` of a read."""
+def warn_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
+    """Return a callback that selects like another one, and warns once of columns that the read leaves out."""
     read = {name.casefold() for name in names}
     pending = True
 
@@ -176,10 +173,11 @@ def warned_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColum
     return select_and_warn
 
 
-def _below(
+def _walk_requested(
     type_: t.DataType, requested: s.DataType, path: str | None, find: Callable[..., list[int]]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the paths to the requested fields of a struct, or to a whole column."""
+    """Yield the paths to the requested fields of a struct, or to a complete column."""
+    # A column whose fields exist only in Spark, such as a union, is read completely.
     if not isinstance(type_, t.Struct) or not isinstance(requested, s.StructType) or (path and not requested.fields):
         yield ()
         return
@@ -191,23 +189,20 @@ def _below(
     for position, field in present:
         here = field.name if path is None else f"{path}.{field.name}"
         inside = type_.fields[position].type
-        for below in _below(inside, field.dataType, here, find):
+        for below in _walk_requested(inside, field.dataType, here, find):
             yield (position, *below)
 
 
-# The columns of ``metadataColumns=true``: file, block and position of a row.
-#
-# Spark has no ``_metadata`` column for a Python source, so these are ordinary columns whose names begin with an
-# underscore. A batch of a scan knows its file and its blocks; the values of a column are one constant for a file, or
-# a few numpy calls for a batch.
+# The columns of ``metadataColumns=true``. Spark has no ``_metadata`` column for a Python source, so these are ordinary
+# columns whose names begin with an underscore. Values are one constant for a file, or a few numpy calls for a batch.
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """The file and the positions that the rows of a batch are from."""
+    """The origin of the rows of a batch: their file and positions."""
 
-    range: Origin  # the part of the file that is read, or a part of a server's table
+    range: Origin  # a part of a file, or of a table on a server
     rows_before: int  # rows of the file before the range
     scanned: ScannedBatch  # the batch as the scan yields it
-    # Position of the first row in that batch, and number of rows: a large batch is cut for Spark.
+    # Position of the first row in that batch, and number of rows: large batches are cut for Spark.
     first: int
     count: int
 
@@ -218,18 +213,18 @@ class MetadataColumn:
 
     type: s.DataType  # in Spark
     meaning: str  # for the documentation
-    # Returns the value of each row; None if all rows of a file have one value.
+    # Returns the value of each row; None if all rows of a file have the same value.
     of_rows: Callable[[RowsOf], np.ndarray[Any, Any]] | None = None
-    of_file: Callable[[Origin], str | int | None] | None = None  # returns that value; None for the others
+    of_file: Callable[[Origin], str | int | None] | None = None  # returns the same value
 
     def value_of(self, file: Origin) -> str | int | None:
-        """Return the value of all rows of a file, a time in microseconds since 1970."""
+        """Return the value of all rows of a file; a time is in microseconds since 1970."""
         assert self.of_file is not None
         return self.of_file(file)
 
     def array(self, rows: RowsOf, name: str) -> pa.Array:
         """Return the values for a batch, in the type that Spark expects."""
-        # Imported late: a schema is inferred without pyarrow.
+        # Imported late: Spark infers a schema without pyarrow.
         from pyarrow import repeat
 
         from spark_arrow_ipc.spark import bridge
@@ -269,7 +264,7 @@ METADATA_COLUMNS: Mapping[str, MetadataColumn] = {
 
 
 CHANGE_FIELDS = tuple(map(t.Field, CHANGE_COLUMNS, (t.utf8, t.int64)))
-"""The columns of ``readChangeFeed=true``, which have one value in each file, as those of directories."""
+"""The columns of ``readChangeFeed=true``, which have one value in each file, like partition columns."""
 
 
 def with_change_columns(schema: s.StructType) -> s.StructType:
@@ -284,20 +279,17 @@ def with_change_columns(schema: s.StructType) -> s.StructType:
 
 
 def metadata_schema(names: Iterable[str] = METADATA_COLUMNS) -> s.StructType:
-    """Return the Spark schema of the columns, or of some."""
+    """Return the Spark schema of all or some metadata columns."""
     return s.StructType([s.StructField(name, METADATA_COLUMNS[name].type) for name in names])
 
 
-def hidden_columns(names: Sequence[str], added: Sequence[str]) -> list[str]:
-    """Return those of the columns `names` of `where` that are not among the ones for Spark, in any case."""
+def list_hidden_columns(names: Sequence[str], added: Sequence[str]) -> list[str]:
+    """Return the columns `names` of `where` that Spark did not request, whatever the case of letters."""
     return [name for name in names if name not in set(map(str.lower, added))]
 
 
 def check_clash(names: Sequence[str]) -> None:
-    """Raise if the data has a column with the name of a metadata column.
-
-    Names are compared without regard to case.
-    """
+    """Raise if the data has a column with the name of a metadata column, whatever the case of letters."""
     metadata_names = {name.lower() for name in METADATA_COLUMNS}
     clashes = [name for name in names if name.lower() in metadata_names]
     if clashes:

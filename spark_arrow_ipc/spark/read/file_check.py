@@ -1,4 +1,4 @@
-"""`FileCheck`: whether the tasks of a stream could open a file and give its columns, by its footer and headers alone."""
+"""`FileCheck`: check by footer and headers if the tasks of a stream could open a file and read its columns."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from spark_arrow_ipc.errors import OptionError, SchemaMismatchError, error_conte
 from spark_arrow_ipc.spark.convert import compile_converter
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.read.columns import select_needed
-from spark_arrow_ipc.spark.read.dataset_schema import typed
+from spark_arrow_ipc.spark.read.dataset_schema import cast_partition_columns
 
 _SENSITIVE: Final = (False, True)
-"""A planner does not know which of them the session is: a file that fits in either is left to the tasks."""
+"""Case sensitivity of names: a planner does not know the session's, and accepts files that fit with either."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """Raises what tasks would raise of a file, apart from damage in the bodies of its record batches."""
+    """Raises the errors that tasks would raise for a file, except for damage in the bodies of its record batches."""
 
-    own: s.StructType  # the columns of the files and their partitions
+    columns: s.StructType  # of the files and their partitions
     options: ReadOptions
 
     def __call__(self, file: DataFile, root: str) -> None:
-        """Raise if the file could not be read. Opens it once; of a stream it walks over the headers."""
+        """Raise if the file could not be read."""
         with error_context(path=file.path):
             schema = self._schema(file)
             partitioning = self._partitioning(file, root)
@@ -43,6 +43,7 @@ class FileCheck:
                 try:
                     self._check_conversion(schema, partitioning, is_sensitive=is_sensitive)
                 except SchemaMismatchError:
+                    # Only if neither fits.
                     if is_sensitive is _SENSITIVE[-1]:
                         raise
                 else:
@@ -50,7 +51,7 @@ class FileCheck:
 
     def _schema(self, file: DataFile) -> Schema:
         options = self.options
-        # A stream has more bytes than this, and is walked; no record batch has, and none is looked at.
+        # With this limit all headers of a stream are read, and no record batch is cut into parts.
         headers = MetadataOptions(
             ipc.ReadOptions(limits=options.limits, concatenated_streams=options.concatenated_streams),
             tensors=options.tensors,
@@ -67,13 +68,13 @@ class FileCheck:
         if self.options.recursive_file_lookup:
             return Partitioning((), (file,))
         partitioning = partition_by_directory([file], [root], infer=False, time_zone=self.options.time_zone)
-        return typed(partitioning, self.own)
+        return cast_partition_columns(partitioning, self.columns)
 
     def _check_conversion(self, schema: Schema, partitioning: Partitioning, *, is_sensitive: bool) -> None:
         options, fields = self.options, partitioning.fields
         select = select_needed(
             options.column_paths,
-            self.own,
+            self.columns,
             (),
             fields,
             skips_absent=options.fills_missing,
@@ -82,13 +83,14 @@ class FileCheck:
         projected = project(schema, select)
         if fields:
             projected = PartitionColumns(projected, fields, partitioning.files[0].partition).schema
-        compile_converter(projected, self.own, replace(options, where=None))
+        # Compiling raises for types that cannot be converted; no record batch is read.
+        compile_converter(projected, self.columns, replace(options, where=None))
 
 
 def bad_files_of(
-    options: ReadOptions, stream: StreamOptions, own: s.StructType | None, log: SourceLog | None
+    options: ReadOptions, stream: StreamOptions, columns: s.StructType | None, log: SourceLog | None
 ) -> BadFiles | None:
-    """Return what passes over the bad files of a stream with a log; None if tasks raise what is wrong with them."""
+    """Return the policy by which a stream skips bad files; None if tasks raise their errors."""
     policy = stream.on_bad_file
     notes = None
     if policy is OnBadFile.QUARANTINE:
@@ -97,6 +99,6 @@ def bad_files_of(
                 "onBadFile=quarantine notes files in the sourceLog, and there is none; give sourceLog, or skip"
             )
         notes = log.bad_files
-    if policy is OnBadFile.FAIL or own is None:
+    if policy is OnBadFile.FAIL or columns is None:
         return None
-    return BadFiles(policy.value, FileCheck(own, options), notes)
+    return BadFiles(policy.value, FileCheck(columns, options), notes)

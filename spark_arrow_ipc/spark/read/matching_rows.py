@@ -1,8 +1,7 @@
 """Find the rows of record batches that match a predicate, outside of Spark.
 
-The predicate means what the option `where` means: the columns that it names are converted to Spark's types, and the
-same filter of rows is evaluated (`row_filter`). Only the numbers of the rows come back, so a caller keeps its
-own arrays, of any type.
+The predicate has the meaning of the option `where`: its columns are converted to Spark's types, and the same filter is
+evaluated (`row_filter`). The result are numbers of rows, so a caller can select from arrays of any type.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 class MatchingRows:
     """A predicate that is compiled for the columns of one schema."""
 
-    positions: tuple[int, ...]  # columns of the schema that the predicate names
+    positions: tuple[int, ...]  # of the predicate's columns in the schema
     bound: BoundPredicate  # the predicate, bound to them
     _converter: BatchConverter
     _filter: RowFilter
 
     @classmethod
     def compile(cls, sql: str, schema: Schema, time_zone: str = "UTC") -> MatchingRows:
-        """Compile a predicate in Spark's SQL for a schema."""
+        """Compile a predicate in Spark's SQL for the columns of a schema."""
         try:
             predicate = parse(sql)
         except OptionError as error:
@@ -64,8 +63,8 @@ class MatchingRows:
         return cls(positions, selection.bound, converter, compile_filter(selection.bound, converter.schema))
 
     def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:
-        """Return the numbers of the rows that match, rising."""
-        if not self.positions:  # nothing but constants
+        """Return the numbers of the matching rows in ascending order."""
+        if not self.positions:  # the predicate has only constants
             empty = pa.RecordBatch.from_arrays([], schema=self._converter.schema)
             return np.arange(batch.num_rows if self._filter.mask(empty).as_py() else 0)
         matching, rows_before = [np.zeros(0, np.int64)], 0
@@ -82,6 +81,6 @@ class MatchingRows:
         return np.concatenate(matching)
 
     def select_blocks(self, reader: ipc.FileReader, partition: Mapping[str, object]) -> BlockFilter | None:
-        """Return a callback that says which record batches of a file may have a match; None without statistics."""
+        """Return a filter of the record batches of a file by their statistics; None without statistics."""
         statistics = file_statistics(reader)
         return None if statistics is None else block_filter(self.bound, reader.schema, statistics, partition)

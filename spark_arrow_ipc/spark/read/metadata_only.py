@@ -1,7 +1,4 @@
-"""The reader of ``metadataOnly=true``: one row per record batch, from headers.
-
-``sum(rows)`` counts the rows of a lake without reading their values.
-"""
+"""The reader of ``metadataOnly=true``: one row per record batch, from headers, so that ``sum(rows)`` reads no values."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ BLOCK_MEANINGS: Final[Mapping[str, str]] = {
     "compression": "`lz4`, `zstd` or `none`",
     "statistics": "by column; null where the file has none",
 }
-"""Of each column, for the documentation."""
+"""Texts about each column, for the documentation."""
 
 _FILES_A_TASK: Final = 1_000
 _ROWS_A_BATCH: Final = 10_000
@@ -65,27 +62,26 @@ class _BlockPartition(InputPartition):  # type: ignore[misc]  # PySpark is not t
 
 
 class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
-    """Yields a row with some columns of `BLOCK_SCHEMA`, in any order, for each record batch.
-
-    ColumnNotFoundError or SchemaMismatchError if the table has no such column, or one of another type.
-    """
+    """Yields a row with some columns of `BLOCK_SCHEMA`, in any order, for each record batch."""
 
     is_inferred = False
-    """As for `ArrowIpcBatchReader`; it plans the same."""
+    """As for `ArrowIpcBatchReader`, and without effect here."""
 
     def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
         for field, position in zip(schema.fields, find_columns(BLOCK_SCHEMA.names, schema.names), strict=True):
-            known = BLOCK_SCHEMA.fields[position]
-            if field.dataType != known.dataType:
+            declared = BLOCK_SCHEMA.fields[position]
+            if field.dataType != declared.dataType:
                 raise SchemaMismatchError(
-                    expected=known.dataType.simpleString(), found=field.dataType.simpleString(), field_path=field.name
+                    expected=declared.dataType.simpleString(),
+                    found=field.dataType.simpleString(),
+                    field_path=field.name,
                 )
 
     @short_errors
     def partitions(self) -> list[_BlockPartition]:
-        """Plan the input partitions. Opens no file."""
+        """Plan the input partitions without opening a file."""
         files = partition_files(list_dataset(self._options), self._options, infer=False).files
         tasks = max(self._options.min_partition_num or 1, -(-len(files) // _FILES_A_TASK))
         size = -(-len(files) // tasks)
@@ -93,7 +89,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the rows of one input partition."""
-        # Spark turns an empty list of partitions into one partition that is None.
+        # Spark converts an empty list of partitions to one partition that is None.
         if isinstance(partition, _BlockPartition):
             tune_worker()
             with short_errors:
@@ -103,25 +99,25 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         rows: list[dict[str, Any]] = []
         for file in files:
             rows += self._rows(file)
+            # Bounds the memory, except for a single file with more record batches.
             if len(rows) >= _ROWS_A_BATCH:
                 yield self._batch(rows)
                 rows = []
         yield self._batch(rows)
 
     def _rows(self, file: DataFile) -> list[dict[str, Any]]:
-        """Return the rows of one file, before what the error policy skips with a warning."""
+        """Return the rows of one file up to a broken header, if the error policy skips it."""
         policy = self._options.error_policy
-        limits = self._options.limits
         rows: list[dict[str, Any]] = []
         try:
             with error_context(path=file.path):
                 blocks = file_blocks(
                     file.open(self._options.path_storage),
-                    limits=limits,
+                    limits=self._options.limits,
                     concatenated_streams=self._options.concatenated_streams,
                 )
                 for block in blocks:
-                    rows.append(_row(file, block))  # noqa: PERF401 - those before a broken header stay
+                    rows.append(_describe_block(file, block))  # noqa: PERF401 - rows before a broken header stay
         except FileNotFoundError as error:
             if not policy.ignore_missing_files:
                 raise FileChangedError(
@@ -138,6 +134,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         return rows
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
+        # Spark may request some columns in any order and case.
         schema = pyarrow_schema(self._schema)
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [
@@ -146,7 +143,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:
+def _describe_block(file: DataFile, block: FileBlock) -> dict[str, Any]:
     statistics = block.statistics
     return {
         "path": file.path,

@@ -1,14 +1,15 @@
 """Plan a read: its input partitions, their file ranges, the selection of rows.
 
-The paths are listed once; a batch of a stream brings its files. Then file metadata are read, each with one open, and only of the files that need one:
+How it works
+------------
+The paths are listed once; a batch of a stream has its files already. Then the metadata of some files is read, each with
+one open, and splits are computed from it:
 
-- the newest file, if no record has the schema, for the types of columns that only `where` names;
+- the newest file, if no log entry has the schema, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
 - with `where` all files, if they are few, for the record batches that may match;
-- without, the files that are larger than a split;
-- a few whose names are not those of Arrow files (`check_no_foreign_files`).
-
-The splits are computed from the file metadata.
+- without `where` the files that are larger than a split;
+- a few files that are not named like Arrow files (`check_no_foreign_files`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.column_path import ColumnPath
-from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
@@ -32,8 +31,13 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.read.columns import SelectColumns, select_asked, select_referenced
-from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
+from spark_arrow_ipc.spark.read.columns import SelectColumns, select_columns, select_referenced
+from spark_arrow_ipc.spark.read.dataset_schema import (
+    cast_partition_columns,
+    dataset_schema,
+    list_dataset,
+    partition_files,
+)
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
@@ -46,56 +50,51 @@ class PartitionPlan:
     splits: tuple[tuple[FileRange, ...], ...]  # file ranges of each input partition
     fields: tuple[Field, ...]  # partition columns; their values are in the ranges
     selection: RowSelection | None  # of the rows for Spark; None for all
-    # The newest of several files, whose schema is that of the read unless a user gave one; for errors.
+    # The newest of several files, from which the schema is unless the user gave one; for errors.
     newest: DataFile | None
 
 
-def plan_partitions(own: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
-    """Plan a read of the columns `own`. Lists the paths once, and opens no file twice.
-
-    `decoded` are the columns that tasks decode, by default `own`.
-    """
+def plan_partitions(columns: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
+    """Plan a read of `columns`, for which tasks decode these or `decoded`."""
     tree = list_dataset(options)
-    partitioning = partition_files(tree, options, infer=False)
-    infer = options.partition_type_inference
-    inferred = partial(partition_files, tree, options, infer=infer)
-    return plan_files(own, options, partitioning, inferred, decoded)
+    inferred = partial(partition_files, tree, options, infer=options.partition_type_inference)
+    return plan_files(columns, options, partition_files(tree, options, infer=False), inferred, decoded)
 
 
 def plan_files(
-    own: s.StructType,
+    columns: s.StructType,
     options: ReadOptions,
     partitioning: Partitioning,
     inferred: Callable[[], Partitioning],
     decoded: s.StructType | None = None,
 ) -> PartitionPlan:
-    """Plan a read of files that are known. Opens no file twice."""
+    """Plan a read of listed files."""
     several = len(partitioning.files) > 1 and not options.merge_schema
     newest = next(newest_first(partitioning.files)) if several else None
     where = selection = None
     extra: Sequence[s.StructField] = ()
     if options.where is not None:
-        # Imported late: a read without a predicate is planned sooner without it and pyarrow's kernels.
-        from spark_arrow_ipc.spark.read.where import Where, selected_files
+        # Imported late, with pyarrow's kernels: a read without a predicate is planned sooner.
+        from spark_arrow_ipc.spark.read.where import Where, prune_files
 
-        where = Where.parse(options.where, own, metadata=options.metadata_columns)
+        where = Where.parse(options.where, columns, metadata=options.metadata_columns)
     missing = () if where is None else where.missing
-    cache = MetadataCache(_metadata_options(decoded or own, missing, partitioning, options))
+    cache = MetadataCache(_metadata_options(decoded or columns, missing, partitioning, options))
     if where is not None:
         extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), cache, missing))
-        selection = where.bind(own, extra, options.time_zone)
-    partitioning = typed(partitioning, s.StructType([*own.fields, *extra]))
+        selection = where.bind(columns, extra, options.time_zone)
+    partitioning = cast_partition_columns(partitioning, s.StructType([*columns.fields, *extra]))
     if selection is not None:
-        partitioning = selected_files(selection, partitioning)
+        partitioning = prune_files(selection, partitioning)
     check_no_foreign_files(partitioning.files, cache, options.error_policy)
     splits = split_files(
         partitioning.files,
         _split_options(options),
         cache,
-        # Where broken files are skipped, tasks decode what the predicate rules out, too.
+        # To skip broken files, tasks decode record batches that cannot match, too.
         None
         if selection is None or options.error_policy.skips_corrupt
-        else partial(selection.selected_sizes, fields=partitioning.fields),
+        else partial(selection.prune_sizes, fields=partitioning.fields),
         skips_broken=options.error_policy.skips_any,
     )
     return PartitionPlan(splits, partitioning.fields, selection, newest)
@@ -110,7 +109,7 @@ def _metadata_options(
 ) -> MetadataOptions:
     return MetadataOptions(
         ipc.ReadOptions(
-            _columns(columns, missing, partitioning, options),
+            _select_task_columns(columns, missing, partitioning, options),
             limits=options.limits,
             concatenated_streams=options.concatenated_streams,
         ),
@@ -123,14 +122,10 @@ def _metadata_options(
     )
 
 
-def _columns(
+def _select_task_columns(
     columns: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> SelectColumns:
-    """Return the columns that a task reads, by name: types are not known yet."""
-    asked = select_asked(options.column_paths, columns, partitioning.fields, skips_absent=options.fills_missing)
+    """Return a callback that selects the columns of a task by name, as their types are still unknown."""
+    requested = select_columns(options.column_paths, columns, partitioning.fields, skips_absent=options.fills_missing)
     others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing, asked_by=WHERE)
-
-    def select(schema: Schema) -> list[ColumnPath]:
-        return [*asked(schema), *others(schema)]
-
-    return select
+    return lambda schema: [*requested(schema), *others(schema)]

@@ -1,4 +1,4 @@
-"""The batch reader: plan on the driver, yield converted batches on executors."""
+"""The batch reader: plan on the driver, yield batches in Spark's schema on executors."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from spark_arrow_ipc.spark.read.columns import (
     METADATA_COLUMNS,
     RowsOf,
     SelectColumns,
-    hidden_columns,
+    list_hidden_columns,
     metadata_schema,
     select_needed,
-    warned_of_others,
+    warn_of_others,
 )
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
 
 Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
-"""Turns a converted batch and the origin of its rows into the batch for Spark; None if no row is left."""
+"""Converts a batch of Spark's types and the origin of its rows to the batch for Spark; None if no row is left."""
 
 Compiled: TypeAlias = tuple[BatchConverter, Output]
-"""For files of one schema: `BatchConverter` converts their batches, `Output` then filters rows and adds metadata columns."""
+"""For files of one schema: converts their batches, then filters rows and adds metadata columns."""
 
 
 def compile_output(
     schema: s.StructType,
-    own: s.StructType,
+    data_columns: s.StructType,
     added: Sequence[str],
     converted: pa.Schema,
     selection: RowSelection | None,
@@ -60,28 +60,24 @@ def compile_output(
     if not added and selection is None:
         return lambda batch, _rows: batch
     expected = pyarrow_schema(schema)
-    names = [*own.names, *added]
+    names = [*data_columns.names, *added]
     order = [names.index(name) for name in schema.names]
     makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
-    wide = pa.schema([*list(converted)[: len(own)], *[expected.field(name) for name in added]])
+    wide = pa.schema([*list(converted)[: len(data_columns)], *[expected.field(name) for name in added]])
     row_filter = None
     if selection is not None:
-        # Columns that only the predicate needs follow all columns for Spark.
-        hidden = hidden_columns(selection.metadata, added)
+        # Columns that only the predicate needs follow all columns for Spark, and the filter removes them.
+        hidden = list_hidden_columns(selection.metadata, added)
         makers += [(METADATA_COLUMNS[name], name) for name in hidden]
-        wide = pa.schema([*wide, *list(converted)[len(own) :], *pyarrow_schema(metadata_schema(hidden))])
-        row_filter = selection.row_filter(wide, len(own), added)
+        wide = pa.schema([*wide, *list(converted)[len(data_columns) :], *pyarrow_schema(metadata_schema(hidden))])
+        row_filter = selection.row_filter(wide, len(data_columns), added)
     in_order = order == list(range(len(order)))
 
     def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
         if makers:
             arrays = [maker.array(rows, name) for maker, name in makers]
-            columns = [
-                *batch.columns[: len(own)],
-                *arrays[: len(added)],
-                *batch.columns[len(own) :],
-                *arrays[len(added) :],
-            ]
+            data, predicate_only = batch.columns[: len(data_columns)], batch.columns[len(data_columns) :]
+            columns = [*data, *arrays[: len(added)], *predicate_only, *arrays[len(added) :]]
             batch = pa.RecordBatch.from_arrays(columns, schema=wide)
         if row_filter is not None:
             filtered = row_filter.filter(batch)
@@ -104,25 +100,26 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None  # of the rows for Spark; None for all
     newest: DataFile | None = None  # as in `PartitionPlan`
-    names: tuple[str, ...] = ()  # the columns of the read, for the one task that warns of others; empty in all else
-    # For the optimizer's rule, which reads it in the pickle (`_notes`); empty if the bytes are unknown.
-    note: str = ""  # the last field: in the pickle nothing that others choose stands behind it
+    names: tuple[str, ...] = ()  # columns of the read, only in the task that warns of others
+    # For the optimizer's rule, which searches it in the pickle (`_make_notes`); empty if the bytes are unknown. The last field,
+    # so that no text from files or users follows it.
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class SessionCheck(ArrowIpcInputPartition):
-    """No rows: its task checks that the predicate, by which all were skipped, means the same in the session."""
+    """No rows, because the predicate skips all files; its task checks that the session does not change the predicate."""
 
 
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
-    """Reads files into batches of one Spark schema: that of `read_spark_schema`, or the user's ``.schema(...)``.
+    """Reads files into batches of one Spark schema, inferred or from the user's ``.schema(...)``.
 
-    `advice` says in errors what to do about a file that changed after it was planned. `is_case_sensitive` tells whether
-    names that differ in case alone are two names; by default it is the session's setting.
+    `advice` is the next step in errors about a file that changed after it was planned. `is_case_sensitive` returns True if
+    names that differ only in case are two names; by default by the session's setting.
     """
 
     is_inferred = False
-    """Whether the schema is the one that was inferred, and not a user's."""
+    """True if the schema is inferred, and not a user's."""
 
     def __init__(
         self,
@@ -138,16 +135,14 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._options = options
         added = METADATA_COLUMNS if options.metadata_columns else {}
         self._added = [name for name in schema.names if name.lower() in added]
-        self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
-        self._decoded = self._own
+        self._data_columns = s.StructType([field for field in schema.fields if field.name.lower() not in added])
+        self._decoded = self._data_columns
 
     def decoding(self, frame: s.StructType) -> Self:
-        """Return the reader as one of a query that needs some columns of a frame.
-
-        Where broken files are skipped all columns of the frame are decoded, so that each query of it has the same rows.
-        """
+        """Return the reader for a query that needs some columns of a frame."""
+        # Broken files are skipped when a column is decoded: by all columns, each query of the frame has the same rows.
         if self._options.error_policy.skips_corrupt:
-            self._decoded = ArrowIpcBatchReader(frame, self._options).own
+            self._decoded = ArrowIpcBatchReader(frame, self._options).data_columns
         return self
 
     @property
@@ -157,24 +152,23 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions. Opens few files, and reads no bodies."""
-        # Only drivers plan: executors start faster without the modules of listing and predicates.
+        """Plan the input partitions; opens few files, and reads no bodies."""
+        # Imported late: executors start faster without the modules of listing and predicates.
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
-        partitions = self._input_partitions(plan_partitions(self._own, self._options, self._decoded), planned_at)
+        partitions = self._input_partitions(
+            plan_partitions(self._data_columns, self._options, self._decoded), planned_at
+        )
         if partitions and self.is_inferred and self._options.columns is None and not self._options.merge_schema:
-            # One task of a read is enough, and it opens its files anyway.
-            partitions[0] = replace(partitions[0], names=tuple(self._own.names))
+            # One warning is enough, and this task opens its files anyway.
+            partitions[0] = replace(partitions[0], names=tuple(self._data_columns.names))
         return partitions
 
     def partitions_of(
         self, files: Sequence[DataFile], roots: Sequence[str], changes: Sequence[tuple[str, int]] = ()
     ) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions of files that are known, as `partitions` does; `roots` as for `partition_by_directory`.
-
-        With `changes`, one of each file, they are columns, too.
-        """
+        """Plan the input partitions of listed files; `changes` are values of the change columns for each file."""
         from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_by_directory, with_constants
         from spark_arrow_ipc.spark.read.columns import CHANGE_FIELDS
         from spark_arrow_ipc.spark.read.plan import plan_files
@@ -182,32 +176,33 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         options = self._options
 
         def partition(*, infer: bool) -> Partitioning:
-            plain = Partitioning((), tuple(files))
-            found = plain
+            partitioning = Partitioning((), tuple(files))
             if not options.recursive_file_lookup:
-                found = partition_by_directory(files, roots, infer=infer, time_zone=options.time_zone)
-            return with_constants(found, CHANGE_FIELDS, changes) if changes else found
+                partitioning = partition_by_directory(files, roots, infer=infer, time_zone=options.time_zone)
+            return with_constants(partitioning, CHANGE_FIELDS, changes) if changes else partitioning
 
         planned_at = datetime.now().astimezone()
         inferred = partial(partition, infer=options.partition_type_inference)
-        return self._input_partitions(plan_files(self._own, options, partition(infer=False), inferred), planned_at)
+        return self._input_partitions(
+            plan_files(self._data_columns, options, partition(infer=False), inferred), planned_at
+        )
 
     def partitions_of_ranges(self, ranges: Sequence[FileRange]) -> list[ArrowIpcInputPartition]:
-        """Plan an input partition for each range of a file that grows. Opens it where `where` names other columns."""
+        """Plan an input partition for each range of a growing file."""
         options, selection = self._options, None
         if options.where is not None:
             from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
             from spark_arrow_ipc.spark.read.where import RowSelection
 
             selection = RowSelection.of(
-                self._own, options, lambda missing: read_spark_schema(replace(missing, where=None))
+                self._data_columns, options, lambda missing: read_spark_schema(replace(missing, where=None))
             )
         planned_at = datetime.now().astimezone()
         return [ArrowIpcInputPartition((part,), (), planned_at, selection) for part in ranges]
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        notes = _notes(plan.splits, plan.fields, self._own)
+        notes = _make_notes(plan.splits, plan.fields, self._data_columns)
         partitions = [
             ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note=note)
             for ranges, note in zip(plan.splits, notes, strict=True)
@@ -222,19 +217,15 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         return self._options
 
     @property
-    def own(self) -> s.StructType:
+    def data_columns(self) -> s.StructType:
         """The columns of the files and their partitions, without metadata columns."""
-        return self._own
+        return self._data_columns
 
     def read(
         self, partition: InputPartition | None, *, answers: Answers | None = None
     ) -> Generator[PyArrowBatch, None, None]:
-        """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
-
-        Memory: one record batch of a file and its converted copy. Files are opened one after the other, and closed
-        when Spark closes the iterator.
-        """
-        # Spark turns an empty list of partitions into one partition that is None.
+        """Yield the batches of one input partition in Spark's Arrow schema; memory: a record batch and its converted copy."""
+        # Spark converts an empty list of partitions to one partition that is None.
         if isinstance(partition, ArrowIpcInputPartition):
             tune_worker()
             with short_errors:
@@ -248,7 +239,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         options = self._options
         fields = partition.partition_fields
         selection = None if partition.selection is None else partition.selection.in_session()
-        needed = _beside(self._own, selection)
+        needed = self._data_columns
+        if selection is not None:
+            needed = s.StructType([*needed.fields, *selection.extra])
         columns = select_needed(
             options.column_paths,
             self._decoded,
@@ -258,9 +251,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             is_case_sensitive=self._is_case_sensitive,
         )
         if partition.names:
-            columns = warned_of_others(columns, partition.names)
+            columns = warn_of_others(columns, partition.names)
         chosen: SelectBlocks | None = None
-        # What is skipped as broken is known only once it is decoded (`error_policy`): then every record batch is.
+        # Only decoding shows that a record batch is broken and skipped (`error_policy`), so none may be left out.
         if (selection is not None or answers is not None) and not options.error_policy.skips_corrupt:
             chosen = select_blocks(selection, fields, answers)
         compiled = self._compiling(needed, selection)
@@ -271,7 +264,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, chosen: SelectBlocks | None
     ) -> Generator[ScannedFile, None, None]:
-        """Open what a partition names, one after the other; a subclass reads something else than files."""
+        """Open the files of a partition one after the other."""
         options = self._options
         fields = partition.partition_fields
         return scan(
@@ -296,7 +289,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         )
 
     def _compiling(self, needed: s.StructType, selection: RowSelection | None) -> Callable[[Schema], Compiled]:
-        """Return a function that compiles what is done with the batches of a schema, once for files that have the same one."""
+        """Return a function that compiles the conversion of a file's batches, once for successive files of one schema."""
         last: tuple[Schema, Compiled] | None = None
 
         def compile_for(schema: Schema) -> Compiled:
@@ -304,8 +297,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             if last is not None and last[0] == schema:
                 return last[1]
             plan = compile_converter(schema, needed, self._options)
-            result = plan, compile_output(self._schema, self._own, self._added, plan.schema, selection)
-            # The budget for dictionaries is that of one file.
+            result = plan, compile_output(self._schema, self._data_columns, self._added, plan.schema, selection)
+            # The conversion of a dictionary has a budget of bytes for one file.
             has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))
             last = None if has_dictionary else (schema, result)
             return result
@@ -319,7 +312,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         selection: RowSelection | None,
         newest: DataFile | None,
     ) -> Iterator[PyArrowBatch]:
-        """Yield the batches of one range, in Spark's schema."""
+        """Yield the batches of one range in Spark's schema."""
         with error_context(path=file.range.path):
             try:
                 plan, finish = compiled(file.schema)
@@ -327,7 +320,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 from spark_arrow_ipc.spark.read.dataset_schema import explain_mismatch
 
                 extra = () if selection is None else selection.extra
-                explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
+                explain_mismatch(error, file.schema, self._data_columns, extra, newest=newest, options=self._options)
                 raise
             names = {*map(str.lower, self._added), *(() if selection is None else selection.metadata)}
             rows_before = file.rows_before() if "_row_index" in names else 0
@@ -342,35 +335,34 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                             yield batch
 
 
-_MOST_NOTED: Final = 64
-"""Partitions of which a split has files: of more, the values are not noted."""
+_MOST_PARTITIONS: Final = 64
+"""Most partitions of a split whose values are in its note."""
 
-_NOTED: Final[Mapping[DataType, s.DataType]] = {
+_NOTE_TYPES: Final[Mapping[DataType, s.DataType]] = {
     utf8: s.StringType(), bool_: s.BooleanType(), date32: s.DateType(),
     int64: s.LongType(), int32: s.IntegerType(), int16: s.ShortType(), int8: s.ByteType(),
 }  # fmt: skip
-"""Types of partition columns whose values are noted, with Spark's: of a column that the frame has in another type they are not."""
+"""Types of partition columns in notes, with Spark's types; a column with another type in the frame is left out."""
 
 
-def _notes(splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], own: s.StructType) -> list[str]:
-    """Return `ArrowIpcInputPartition.note` of each split.
-
-    It is ``arrowipc-plan:NOTE:``, in base64 the JSON of the bytes of the files that begin in the split, and of its partition
-    values, as Spark has them inside, in the columns whose type is that of the frame.
-    """
-    of_frame = {field.name: field.dataType for field in own}
-    types = [_NOTED.get(field.type) for field in fields]
+def _make_notes(
+    splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_columns: s.StructType
+) -> list[str]:
+    """Return `ArrowIpcInputPartition.note` of each split: ``arrowipc-plan:NOTE:`` with JSON in base64."""
+    of_frame = {field.name: field.dataType for field in data_columns}
+    types = [_NOTE_TYPES.get(field.type) for field in fields]
     columns = [
         (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
     ]
-    counted: set[str] = set()
+    counted: set[str] = set()  # a file belongs to the split in which it begins
     notes = []
     for ranges in splits:
         fresh = {part.path: part.nbytes for part in ranges if part.path not in counted}
         counted.update(fresh)
         rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
         names, values = [fields[i].name for i, _ in columns], []
-        if len(rows) <= _MOST_NOTED:
+        if len(rows) <= _MOST_PARTITIONS:
+            # In Spark's internal form, since the rule compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
         note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")
@@ -383,21 +375,15 @@ def _is_case_sensitive() -> bool:
     return is_case_sensitive()
 
 
-def _beside(columns: s.StructType, selection: RowSelection | None) -> s.StructType:
-    return columns if selection is None else s.StructType([*columns.fields, *selection.extra])
-
-
-# `select_blocks`: which record batches of an open file a task decodes.
-#
-# Statistics say of each record batch which truths the option `where` may have in it. Where it can be true of no row,
-# the batch is skipped. Where it is true of every row, or there is no predicate, the answers are asked
-# (`Answers`), which may not need the rows, and what they answer is skipped, too.
+# A task decodes only some record batches of a file. By statistics the option `where` is true for no row of a record batch,
+# for some or for all. Without a match the batch is skipped. If all rows match, or without a predicate, `Answers` may
+# compute an aggregate from headers and statistics, and the batch is skipped, too.
 class Answers(Protocol):
-    """Takes record batches whose rows need not be decoded."""
+    """Answers aggregates of record batches, which are then not decoded."""
 
     @property
     def need_statistics(self) -> bool:
-        """True if they may use the statistics of files; without a predicate others are not read."""
+        """True if answers may use the statistics of files, which otherwise only predicates need."""
 
     def answer(
         self,
@@ -407,12 +393,12 @@ class Answers(Protocol):
         statistics: BlockStatistics | None,
         numbers: Sequence[int],
     ) -> frozenset[int]:
-        """Return the record batches that need not be decoded. Called once for each range."""
+        """Return the answered record batches of a range."""
 
 
 def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answers: Answers | None) -> SelectBlocks:
-    """Return what selects the record batches of a file for `scan`."""
-    # Most tasks have no predicate, and start faster without these modules.
+    """Return a callback that selects the record batches of a file for `scan`."""
+    # Imported late: tasks without a predicate start faster.
     from spark_arrow_ipc.dataset.predicate.prune import TRUE
     from spark_arrow_ipc.dataset.statistics.read import file_statistics
 

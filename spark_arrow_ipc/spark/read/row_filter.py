@@ -1,11 +1,12 @@
 """Compile a bound predicate into a filter of pyarrow batches.
 
-A predicate that is bound to Spark's types becomes a function over converted batches, which hold the exact values that
-Spark would see. It is composed of pyarrow's kernels: a few calls for a batch, no Python for a value. A mask is
-three-valued as in SQL (null is unknown), and only rows whose mask is true are kept.
-
-In Spark NaN is greater than all other numbers, in pyarrow's IEEE comparisons it is not: a range without an upper bound
-includes NaN.
+How it works
+------------
+1. A predicate that is bound to Spark's types becomes a function over batches in these types, by `_COMPILE`. It is composed
+   of pyarrow's kernels: a few calls for a batch, and no Python for a value.
+2. A mask is three-valued as in SQL (null is unknown), and rows stay if their mask is true.
+3. In Spark NaN is greater than all other numbers, and pyarrow follows IEEE: a range without an upper bound includes NaN.
+4. A hint is a predicate by which Spark filters again. It is evaluated only while it drops many rows.
 """
 
 from __future__ import annotations
@@ -53,48 +54,44 @@ Mask = Callable[[pa.RecordBatch], Any]
 _EXACT: Final = Context(prec=100)
 _PLAIN_COLLATION: Final = "UTF8_BINARY"
 
-
 _WASTED: Final = 4
-"""Record batches one after the other of which a hint kept the most rows; it is then asked of few."""
+"""After so many successive batches of which a hint retained most rows, it is tried on few batches."""
 
-_ASK_AGAIN: Final = 8
-"""One in so many."""
+_TRY_AGAIN: Final = 8
+"""One batch in so many is then tried."""
 
 
 @dataclass(slots=True)
 class RowFilter:
-    """A compiled predicate."""
+    """A compiled predicate, and the state of its hint."""
 
     mask: Mask  # evaluates the predicate on a batch
-    output: int | None  # number of the first columns to keep; None for all
+    output: int | None  # number of the first columns to retain; None for all
     schema: pa.Schema  # of the filtered batches
-    # Evaluates the part that every row must hold, where Spark filters by the rest once more; None where it does not.
+    # Evaluates the part by which Spark does not filter again, if `mask` has a hint; None without a hint.
     required: Mask | None = None
     _batches: int = 0
     _wasted: int = 0
 
-    def _hinted(self, batch: pa.RecordBatch, required: Mask) -> Any:
+    def _try_hint(self, batch: pa.RecordBatch, required: Mask) -> Any:
         self._batches += 1
-        if self._wasted >= _WASTED and self._batches % _ASK_AGAIN:
+        if self._wasted >= _WASTED and self._batches % _TRY_AGAIN:
             return required(batch)
         try:
             mask = self.mask(batch)
         except OptionError:
-            # A value that the hint does not hold, as upper() of letters beyond ASCII: Spark knows it.
+            # Such as upper() of letters beyond ASCII: Spark computes it.
             return required(batch)
         if not isinstance(mask, pa.Array) or mask.true_count * 2 <= batch.num_rows:
             self._wasted = 0
             return mask
-        # To copy the rows that stay would cost more than the others, which Spark drops.
+        # A copy of the many matching rows costs more than it saves Spark.
         self._wasted += 1
         return required(batch)
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Return the rows that match, or None if there are none.
-
-        If all rows match, nothing is copied.
-        """
-        mask = self.mask(batch) if self.required is None else self._hinted(batch, self.required)
+        """Return the matching rows, or None without any; does not copy if all match."""
+        mask = self.mask(batch) if self.required is None else self._try_hint(batch, self.required)
         output_batch = batch if self.output is None else batch.select(range(self.output))
         if isinstance(mask, pa.Scalar):
             return output_batch if mask.as_py() and batch.num_rows else None
@@ -104,7 +101,7 @@ class RowFilter:
         if matching == batch.num_rows:
             return output_batch
         if not output_batch.num_columns:
-            # Only a struct array has a length without columns.
+            # A struct array has a length without children, and becomes a batch without columns.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), matching, [None]))
         return output_batch.filter(mask)
 
@@ -117,9 +114,9 @@ def compile_filter(
     positions: Mapping[str, int] | None = None,
     required: BoundPredicate | None = None,
 ) -> RowFilter:
-    """Compile the filter of batches of a schema; it keeps the first `output` columns, as only the predicate needs others."""
+    """Compile the filter of batches of a schema, of which only the first `output` columns are for Spark."""
     output_schema = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
-    # A struct may be there twice, with other fields for the output than for the predicate: then `positions` says which.
+    # A struct may appear twice, for the output and for the predicate: without `positions` the first one is used.
     places = {name: i for i, name in reversed(list(enumerate(schema.names)))} if positions is None else positions
 
     def compile_mask(predicate: BoundPredicate) -> Mask:
@@ -136,17 +133,15 @@ def compile_filter(
 
 
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:
-    """Return the columns of a Spark schema as Arrow fields, for `bind`.
-
-    A predicate can only test for null what cannot be compared here: a collated string, a CHAR, which Spark pads by settings of
-    the session, a variant and a geometry.
-    """
+    """Return the columns of a Spark schema as Arrow fields, for `bind`."""
     return tuple(
         _predicate_field(field.name, field.dataType, padded=declares_char(field)) for field in spark_schema.fields
     )
 
 
 def _predicate_field(name: str, spark_type: s.DataType, *, padded: bool) -> t.Field:
+    # Predicates compare neither collated strings nor CHAR, which Spark pads by settings of the session, nor variants and
+    # geometries, and can only test them for null.
     spark_type = storage_type(spark_type)
     if isinstance(spark_type, s.StructType):
         fields = [
@@ -162,7 +157,7 @@ def _predicate_field(name: str, spark_type: s.DataType, *, padded: bool) -> t.Fi
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A schema, and the position in it of each first name of a predicate's columns."""
+    """A schema, and the positions in it of a predicate's columns by their first names."""
 
     schema: pa.Schema
     positions: Mapping[str, int]
@@ -172,8 +167,8 @@ def _compile(bound: BoundPredicate, source: Source) -> Mask:
     return _COMPILE[type(bound)](bound, source)
 
 
-def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
-    """Return a callback that returns a column of a batch, and the column's type."""
+def _compile_column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
+    """Return a callback that gets a column of a batch, and the type of the column."""
     position = source.positions[column.path[0]]
     type_ = source.schema.field(position).type
     below: list[int] = []
@@ -190,15 +185,15 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
     return lambda batch: compute(get(batch)), bridge.type_to_pyarrow(column.type)
 
 
-def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
-    """Return the pyarrow scalar of a value in the unit of its type."""
+def _to_scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
+    """Return a value, in the unit of its type, as a pyarrow scalar."""
     if pa.types.is_decimal(type_):
-        return bridge.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)  # checks its digits
-    return _scalars((raw,), type_)[0]
+        return bridge.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)  # raises for too many digits
+    return _to_array((raw,), type_)[0]
 
 
-def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
-    """Return values in the unit of their type as an array. Of decimals, 16 bytes each, digits are not checked."""
+def _to_array(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
+    """Return values, in the unit of their type, as an array; digits of decimals are not checked."""
     if pa.types.is_decimal(type_):
         unscaled = b"".join(int(raw).to_bytes(16, "little", signed=True) for raw in raws)
         return pa.Array.from_buffers(type_, len(raws), [None, pa.py_buffer(unscaled)])
@@ -213,23 +208,21 @@ _FALSE: Final = bridge.scalar(value=False, type_=pa.bool_())
 
 
 def _for_values(array: pa.Array, truth: pa.Scalar | pa.Array) -> Any:
-    """Return the truth for the slots that are not null, unknown for the others."""
+    """Return the truth, or unknown for null slots."""
     return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
 
 
-def _values(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
-    """Return a callback that returns a column of a batch, and its type; strings as bytes, which order as they do.
-
-    A literal X'FF' beside a string is not UTF-8, and no string array holds it.
-    """
-    get, type_ = _column(column, source)
+def _compile_values(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
+    """Return a callback that gets a column of a batch, strings as bytes, and the type."""
+    get, type_ = _compile_column(column, source)
+    # Bytes have the order of strings, and a literal X'FF', which is not UTF-8, fits no string array.
     if not pa.types.is_string(type_):
         return get, type_
     return lambda batch: get(batch).cast(pa.binary()), pa.binary()
 
 
 def _range(bound: Range, source: Source) -> Mask:
-    get, type_ = _values(bound.column, source)
+    get, type_ = _compile_values(bound.column, source)
     if is_empty(bound):
         return lambda batch: _for_values(get(batch), _FALSE)
     if bound.lower is None and bound.upper is None:
@@ -238,10 +231,10 @@ def _range(bound: Range, source: Source) -> Mask:
         return _float_range(bound, get, type_)
     if bound.is_point:
         assert bound.lower is not None
-        point = _scalar(bound.lower, type_)
+        point = _to_scalar(bound.lower, type_)
         return lambda batch: pc.equal(get(batch), point)
-    lower = None if bound.lower is None else _scalar(bound.lower, type_)
-    upper = None if bound.upper is None else _scalar(bound.upper, type_)
+    lower = None if bound.lower is None else _to_scalar(bound.lower, type_)
+    upper = None if bound.upper is None else _to_scalar(bound.upper, type_)
     if upper is None:
         return lambda batch: pc.greater_equal(get(batch), lower)
     if lower is None:
@@ -264,7 +257,7 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
     parts: list[Callable[[pa.Array], Any]] = []
     if lower is not None:
         least = bridge.scalar(lower, type_)
-        if upper is None:  # NaN, too, which is greater than all other numbers
+        if upper is None:  # includes NaN, the greatest value
             parts.append(lambda array: pc.or_(pc.greater_equal(array, least), pc.is_nan(array)))
         else:
             parts.append(lambda array: pc.greater_equal(array, least))
@@ -286,12 +279,12 @@ def _all_of(get: Callable[[pa.RecordBatch], pa.Array], parts: Sequence[Callable[
 
 
 def _one_of(bound: OneOf, source: Source) -> Mask:
-    get, type_ = _values(bound.column, source)
+    get, type_ = _compile_values(bound.column, source)
     values = bound.values
     if pa.types.is_floating(type_) and 0.0 in values:
-        # The kernel hashes bits, so the two zeros are not equal to it.
+        # The kernel hashes bits, which differ between the two zeros.
         values = (*(value for value in values if value != 0), 0.0, -0.0)
-    options = pc.SetLookupOptions(value_set=_scalars(values, type_))
+    options = pc.SetLookupOptions(value_set=_to_array(values, type_))
 
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
@@ -301,7 +294,7 @@ def _one_of(bound: OneOf, source: Source) -> Mask:
 
 
 def _like(bound: Like, source: Source) -> Mask:
-    get, _ = _column(bound.column, source)
+    get, _ = _compile_column(bound.column, source)
     prefix, suffix, infix = (part.decode() for part in (bound.prefix, bound.suffix, bound.infix))
     parts: list[Callable[[pa.Array], Any]] = []
     if prefix:
@@ -309,6 +302,7 @@ def _like(bound: Like, source: Source) -> Mask:
     if suffix:
         parts.append(lambda array: pc.ends_with(array, suffix))
     if prefix and suffix:
+        # Prefix and suffix may not overlap.
         both = bridge.scalar(len(bound.prefix) + len(bound.suffix), pa.int32())
         parts.append(lambda array: pc.greater_equal(pc.binary_length(array), both))
     if infix:
@@ -317,7 +311,7 @@ def _like(bound: Like, source: Source) -> Mask:
     return _all_of(get, parts)
 
 
-def _undecided(bound: Doubtful | Unsure, _source: Source) -> Mask:
+def _refuse_doubt(bound: Doubtful | Unsure, _source: Source) -> Mask:
     raise OptionError(bound.why)
 
 
@@ -339,12 +333,12 @@ _NAN_COMPARE: Final[Mapping[Operator, Callable[[pa.Array, pa.Array], pa.Array]]]
     Operator.GT: lambda left, right: pc.and_(left, pc.invert(right)),
     Operator.GE: lambda left, _right: left,
 }
-"""The result of a comparison if at least one side is NaN, from the masks of which sides are."""
+"""The results of comparisons if at least one side is NaN, from the masks of NaN of both sides."""
 
 
 def _pair(bound: Pair, source: Source) -> Mask:
-    get_left, _ = _column(bound.left, source)
-    get_right, _ = _column(bound.right, source)
+    get_left, _ = _compile_column(bound.left, source)
+    get_right, _ = _compile_column(bound.right, source)
     common = bridge.type_to_pyarrow(bound.common)
     compare = _COMPARE[bound.operator]
     is_null_safe = bound.operator is Operator.NULL_SAFE_EQ
@@ -368,18 +362,16 @@ def _constant(bound: Constant, _source: Source) -> Mask:
 
 
 def _is_null(bound: IsNull, source: Source) -> Mask:
-    get, _ = _column(bound.column, source)
+    get, _ = _compile_column(bound.column, source)
     return lambda batch: get(batch).is_null()
 
 
-def _null_safe(bound: NullSafe, source: Source) -> Mask:
-    part = _compile(bound.part, source)
-    return lambda batch: pc.fill_null(part(batch), _FALSE)
+def _of_part(kernel: Callable[[Any], Any]) -> Callable[[Any, Source], Mask]:
+    def build(bound: Negated | NullSafe, source: Source) -> Mask:
+        part = _compile(bound.part, source)
+        return lambda batch: kernel(part(batch))
 
-
-def _negate(bound: Negated, source: Source) -> Mask:
-    part = _compile(bound.part, source)
-    return lambda batch: pc.invert(part(batch))
+    return build
 
 
 def _connect(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable[[Any, Source], Mask]:
@@ -397,15 +389,15 @@ def _connect(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable[[
 _COMPILE: Final[Mapping[type[Any], Callable[[Any, Source], Mask]]] = {
     All: _connect(pc.and_kleene, _TRUE),
     Any_: _connect(pc.or_kleene, _FALSE),
-    Negated: _negate,
-    NullSafe: _null_safe,
+    Negated: _of_part(pc.invert),
+    NullSafe: _of_part(lambda truth: pc.fill_null(truth, _FALSE)),
     Constant: _constant,
     IsNull: _is_null,
     Range: _range,
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
-    Doubtful: _undecided,
-    Unsure: _undecided,
+    Doubtful: _refuse_doubt,
+    Unsure: _refuse_doubt,
 }
 """One row for each class of `BoundPredicate`."""

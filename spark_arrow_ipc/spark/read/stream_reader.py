@@ -1,8 +1,12 @@
 """The streaming reader: offsets and plans on the driver, batches on executors.
 
-Which files a batch has is the affair of a mode (`dataset.stream`); how they are read is that of the batch reader, which
-gets the files instead of listing them. Spark makes one reader in a process that lives as long as the query, and calls
-all but `read` there; others are made only to be pickled for the tasks. So the mode is made when it is first needed.
+How it works
+------------
+A mode (`dataset.stream`) decides the files of a batch, and the batch reader reads them without a listing. ``tail=true``
+follows one growing file. A path that is a table with log entries is read by its log, unless `sourceLog` or `lateWindow`
+request another mode; every other source is directories of files. Spark creates one reader in a process that lives as long
+as the query, and calls all methods but `read` in it. Spark pickles other readers for tasks, so the mode is created when it is
+first needed.
 """
 
 from __future__ import annotations
@@ -62,6 +66,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ModuleNotFoundError as error:
+    # Any other missing module is a fault of the installation.
     if error.name != "pyspark.sql.streaming.datasource":
         raise
     raise UnsupportedError(
@@ -69,27 +74,23 @@ except ModuleNotFoundError as error:
         "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
     ) from error
 
-# Choose the mode of a stream by its options, and set it up.
-#
-# ``tail=true`` follows one growing file. Of the others, a path that is a dataset which keeps the records of its
-# commits is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is
-# directories of files.
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_POLL_SECONDS = SETTLE_SECONDS  # a file that changed less than this ago is not read yet
-_POLL_SECONDS_THAT_WAIT = 10.0
+_POLL_SECONDS = SETTLE_SECONDS  # a file that changed later than this is not read yet
+_REMOTE_POLL_SECONDS = 10.0
 _LOOKS: Final = "the stream looks for files"
 
 
-def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType | None = None) -> StreamMode:
-    """Return the mode that follows the source; without the query's own columns it judges no files."""
+def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructType | None = None) -> StreamMode:
+    """Return the mode that follows the source, which checks files if the columns of the query are known."""
     storage = options.path_storage
     if stream.tail:
-        return _tail(storage, options, stream)
+        return _follow_tail(storage, options, stream)
+    # These options are for files, also for the files of a table.
     asks_for_files = stream.source_log is not None or stream.late_window is not None
-    dataset = None if asks_for_files else _dataset(storage, options)
+    dataset = None if asks_for_files else _find_table(storage, options)
     if dataset is not None:
-        return _table(dataset, options, stream)
+        return _follow_table(dataset, options, stream)
     why = "the source is not a dataset that keeps the records of its commits (commitRetention)"
     _refuse(Use.DIRECTORY, options, stream, why)
     if isinstance(stream.starting_from, int):
@@ -100,13 +101,14 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     source = SourceFiles(
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
     )
-    log = _log(storage, options, stream)
-    bad_files = bad_files_of(options, stream, own, log)
+    log = _open_log(storage, options, stream)
+    bad_files = bad_files_of(options, stream, columns, log)
+    # A policy for bad files precedes the option ignoreCorruptFiles.
     skips_broken = options.error_policy.skips_corrupt and bad_files is None
     of_tensors = options.tensors is not None
     admission = Admission(storage, skips_broken, of_tensors, bad_files)
     waiting = WaitingFiles(source, admission, stream.latest_first, stream.ingest.target)
-    cleaner = _cleaner(storage, options, stream)
+    cleaner = _make_cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if log is not None:
         followed = LogOptions(from_latest, _start_ns(stream), stream.file_name_only)
@@ -115,33 +117,35 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, own: s.StructType |
     return WindowMode(waiting, window, cleaner)
 
 
-def _log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
-    """Return the log of a stream of a directory; None if its offsets have what it read."""
+def _open_log(storage: Storage, options: ReadOptions, stream: StreamOptions) -> SourceLog | None:
+    """Return the log of a stream of a directory; None if the stream has no log."""
     path = log_of(options, stream)
     if path is None:
         return None
     log_storage, directory = path
     log_storage.check_takes_changes(directory)
+    # Paths of different storages cannot be in each other.
     if type(log_storage) is type(storage):
-        check_beside(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
+        check_outside_source(storage, options, directory, "sourceLog" if stream.source_log else "the checkpoint")
     resolved = tuple(map(storage.resolve, options.paths))
     return SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
 
 
 def _refuse(use: Use, options: ReadOptions, stream: StreamOptions, why: str) -> None:
-    """Refuse options that have no meaning for a source."""
+    """Refuse options that have no effect on a source."""
     for option in (*find_misapplied(stream, STREAMING, use), *find_misapplied(options, READING, use)):
         raise OptionError(f"the option {option.name} has no meaning here: {why}; remove it")
 
 
 def _start_ns(stream: StreamOptions) -> int | None:
-    """Return the time from which a new query reads, in nanoseconds since 1970; None if it begins otherwise."""
+    """Return the time from which a new query reads, in nanoseconds since 1970, or None."""
     start = stream.starting_from
+    # By integers, as a float of seconds is not exact.
     return (start - _EPOCH) // _MICROSECOND * 1_000 if isinstance(start, datetime) else None
 
 
-def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
-    """Return the dataset that is read by its records; None if the source is none."""
+def _find_table(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
+    """Return the directory of a source that is a table with a log, otherwise None."""
     if len(options.paths) != 1 or is_pattern(options.paths[0]):
         return None
     dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
@@ -151,7 +155,7 @@ def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
     return dataset if keeps_records(dataset) else None
 
 
-def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
+def _follow_table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
     why = "the source is a dataset that keeps the records of its commits, and they are read in their order"
     _refuse(Use.RECORDS, options, stream, why)
     start = stream.starting_from
@@ -169,7 +173,7 @@ def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOption
     return TableMode(dataset, chosen)
 
 
-def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
+def _follow_tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
     if storage is not LOCAL:
         raise OptionError(
             "tail=true follows a file that grows, and only files of local and mounted file systems do; here read the "
@@ -195,17 +199,18 @@ def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Tail
 
 
 def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
-    """Return how many seconds lie between two looks of a query that waits, at least."""
+    """Return the least number of seconds between two listings of a query that waits."""
     if stream.poll_interval is not None:
         return stream.poll_interval
-    return _POLL_SECONDS_THAT_WAIT if options.path_storage.traits.waits else _POLL_SECONDS
+    return _REMOTE_POLL_SECONDS if options.path_storage.traits.waits else _POLL_SECONDS
 
 
-def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
+def _make_cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
     if stream.clean_source is CleanSource.OFF:
         return None
     roots = tuple(plain_paths(storage, options))
     for root in roots:
+        # Also by the real path, as a link may lead into a table.
         for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
             if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
                 raise OptionError(
@@ -217,17 +222,17 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
 
 
 def _upwards(directory: str) -> Iterator[str]:
-    """Yield a directory and those above it."""
+    """Yield a directory and all directories above it."""
     yield directory
     while directory != parent(directory):
         directory = parent(directory)
         yield directory
 
 
-def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
-    """Refuse a directory of the stream's own in which the stream would look for files, or which may hold such a directory."""
+def check_outside_source(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
+    """Refuse a directory for the stream's own files that overlaps with the directories of the source."""
     for path in map(storage.resolve, options.paths):
-        root = _plain_part(path)
+        root = _above_pattern(path)
         if root == path:
             check_unseen(storage, [root], directory, option, _LOOKS)
         elif pattern_sees(storage, path, root, directory):
@@ -235,12 +240,12 @@ def check_beside(storage: Storage, options: ReadOptions, directory: str, option:
 
 
 def plain_paths(storage: Storage, options: ReadOptions) -> list[str]:
-    """Return the directories that a stream looks into, or those above its patterns."""
-    return [_plain_part(storage.resolve(path)) for path in options.paths]
+    """Return the directories that a stream lists, or the directories above its patterns."""
+    return [_above_pattern(storage.resolve(path)) for path in options.paths]
 
 
-def _plain_part(path: str) -> str:
-    """Return a path, and of a pattern the directory above its first special character."""
+def _above_pattern(path: str) -> str:
+    """Return a path, or for a pattern the directory above its first special character."""
     while is_pattern(path):
         path = parent(path)
     return path
@@ -257,7 +262,7 @@ _ADVICE: Final = (
 
 
 class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """Reads what is new under the paths of a stream, batch by batch, in exactly the schema that Spark expects."""
+    """Reads new files below the paths of a stream, batch by batch, in the schema that Spark expects."""
 
     def __init__(self, schema: s.StructType, options: ReadOptions, stream: StreamOptions) -> None:
         self._options = options
@@ -265,22 +270,23 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._columns: StreamSchema | None = None
         self._rows = ArrowIpcBatchReader(schema, options, advice=_ADVICE)
-        self._made: Polls | None = None
+        self._started_polls: Polls | None = None
         self._last: dict[str, str | int] = {"position": _UNKNOWN, "files": 0, "bytes": 0}
         self._next: tuple[Mapping[str, Any], Mapping[str, Any], StreamBatch] | None = None
-        """The batch that `latestOffset` found, between its offsets, until it is planned: a mode may ask for each file."""
+        """The offsets and the batch of `latestOffset`, for `partitions`: a mode may read each file to create a batch."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for tasks, which need no mode."""
-        return self.__dict__ | {"_made": None, "_next": None, "_columns": None}
+        """Return the state for tasks, without the mode."""
+        # It belongs to the process of the driver, and a task only reads.
+        return self.__dict__ | {"_started_polls": None, "_next": None, "_columns": None}
 
     @property
     def _polls(self) -> Polls:
-        if self._made is None:
-            show_log()
-            mode = stream_mode(self._options, self._stream, self._rows.own)
-            self._made = Polls(mode, poll_seconds(self._options, self._stream))
-        return self._made
+        if self._started_polls is None:
+            show_log()  # here, as only this process lives as long as the query
+            mode = stream_mode(self._options, self._stream, self._rows.data_columns)
+            self._started_polls = Polls(mode, poll_seconds(self._options, self._stream))
+        return self._started_polls
 
     @property
     def _mode(self) -> StreamMode:
@@ -288,11 +294,12 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """See nothing that comes from now on."""
+        """Ignore files that appear from now on."""
         self._polls.only_available_now()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the option maxFilesPerTrigger; Spark passes one limit only, that of bytes is added later."""
+        """Return the limit by the option maxFilesPerTrigger."""
+        # Spark passes only one limit on, and `_limit` adds maxBytesPerTrigger.
         return ReadMaxFiles(self._stream.max_files_per_trigger)
 
     @short_errors
@@ -302,41 +309,44 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the offset after the next batch, or `start`; sleeps half a second at most where nothing is new."""
+        """Return the offset after the next batch; without new files sleep at most half a second and return `start`."""
         end = self._polls.latest(start, self._limit(limit))
         if end != start:
             batch = self._mode.batch(start, end)
             self._next = start, end, batch
             files = len(batch.files) + len(batch.ranges)
             self._last = {"position": self._mode.words(end), "files": files, "bytes": batch.nbytes}
-            self._note_columns(batch)
+            self._store_columns(batch)
+        # After a restart without new files the progress has a position, too.
         elif self._last["position"] == _UNKNOWN:
             self._last["position"] = self._mode.words(start)
         return dict(end)
 
-    def _note_columns(self, batch: StreamBatch) -> None:
-        """Note the columns of the stream, once in this process; name new ones of the files later."""
+    def _store_columns(self, batch: StreamBatch) -> None:
+        """Write the columns of the stream once in this process, and warn of new columns in later files."""
         if self._columns is None:
+            # Other modes do not own the directory of a log.
             log = (
                 self._stream if self._mode.name == LOG else replace(self._stream, source_log=None, ingest=IngestPaths())
             )
             self._columns = StreamSchema(self._options, log)
             try:
-                self._columns.note(self._schema, batch.files)
+                self._columns.store(self._schema, batch.files)
             except OSError as error:
+                # The query can go on; only a restart may infer other columns.
                 _LOG.warning("noting the columns of the stream failed: %s", printable(str(error)))
-        self._columns.name_new(self._schema, batch.files)
+        self._columns.warn_of_new(self._schema, batch.files)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return in words what is read, and what waits: ``latestOffset`` of the progress, the one place that a source has."""
+        """Return the position and the waiting files in words, for ``latestOffset`` of the progress."""
         source = {"path": cut_repr(", ".join(self._options.paths)).strip("'\""), "mode": self._mode.name}
         return source | self._last | self._polls.backlog.to_json(time.time_ns())
 
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions of a batch. Lists nothing."""
-        found, self._next = self._next, None
-        batch = found[2] if found is not None and found[:2] == (start, end) else self._mode.batch(start, end)
+        """Plan the input partitions of a batch, without a listing."""
+        planned, self._next = self._next, None
+        batch = planned[2] if planned is not None and planned[:2] == (start, end) else self._mode.batch(start, end)
         if not batch.files and not batch.ranges:
             return []
         waiting = self._polls.backlog
@@ -353,24 +363,26 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._rows.partitions_of(batch.files, batch.roots, batch.changes)
 
     def read(self, partition: InputPartition | None) -> Generator[PyArrowBatch, None, None]:
-        """Yield the batches of one input partition, as the batch reader does."""
+        """Yield the batches of one input partition."""
         return self._rows.read(partition)
 
     @short_errors
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Tidy up after a batch that the sink has."""
+        """Clean up after a batch that the sink has committed."""
         try:
             self._mode.committed(end)
         except OSError as error:
+            # The batch is complete, and a failed clean-up must not end the query.
             _LOG.warning("tidying up after a batch failed: %s", printable(str(error)))
 
     def stop(self) -> None:
         """Do nothing: Spark does not call this at the end of most queries."""
 
     def _limit(self, limit: ReadLimit) -> Limit:
-        own = Limit(self._stream.max_files_per_trigger, self._stream.max_bytes_per_trigger)
+        by_options = Limit(self._stream.max_files_per_trigger, self._stream.max_bytes_per_trigger)
+        # Spark's limit precedes the options: a trigger may request all files at once.
         if isinstance(limit, ReadAllAvailable):
             return ALL_AVAILABLE
         if isinstance(limit, ReadMaxFiles):
-            return Limit(limit.max_files, own.max_bytes)
-        return Limit(own.max_files, limit.max_bytes) if isinstance(limit, ReadMaxBytes) else own
+            return Limit(limit.max_files, by_options.max_bytes)
+        return Limit(by_options.max_files, limit.max_bytes) if isinstance(limit, ReadMaxBytes) else by_options

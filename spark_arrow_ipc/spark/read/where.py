@@ -1,15 +1,18 @@
 """The option `where`: parse and bind it, skip files and blocks, filter rows.
 
-On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
-only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
-batches by the statistics in file metadata (`selected_sizes`). On an executor it skips record batches by the file's statistics
-(`block_truths`), and rows of converted batches (`row_filter`). Columns that only the predicate needs follow the
-requested columns and never reach Spark. With ``metadataColumns`` it may name those columns, too (`metadata_columns`): what
-they say of a file or a record batch is known before it is opened or decoded, so that others are skipped.
+How it works
+------------
+1. The driver binds the predicate to Spark's types: requested columns to the types of Spark's schema, and columns that only
+   the predicate names to the types of the files (`Where`).
+2. It skips files by their partition values, and record batches by the statistics in the metadata of files (`prune_sizes`).
+3. A task skips record batches by the file's statistics (`block_truths`), and rows of converted batches (`row_filter`).
+   Columns that only the predicate needs follow the requested columns and never reach Spark.
+4. With ``metadataColumns`` the predicate may name metadata columns, whose values are known before a file is opened or a
+   record batch is decoded.
 
-Planners do not know the session's time zone. Without the option `timeZone` they skip only what every zone excludes, and
-tasks bind the predicate again, in the zone of their task's properties (`RowSelection.in_session`). Other settings on which
-a predicate depends are checked there, too, by one task at least, as the planner skips what Spark's defaults exclude.
+Planners do not know the session's time zone. Without the option `timeZone` they skip only rows that every zone excludes,
+and tasks bind the predicate again in the zone of the job's properties (`RowSelection.in_session`). Tasks also check the
+other settings on which a predicate depends, because planners use Spark's defaults; at least one task runs for that.
 """
 
 from __future__ import annotations
@@ -43,47 +46,54 @@ from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, cut_repr, error_context, join_texts
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, hidden_columns
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, list_hidden_columns
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
-from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_sensitive, planner_defaults, value_of
+from spark_arrow_ipc.spark.session_settings import (
+    SESSION_ZONE,
+    is_case_sensitive,
+    planner_defaults,
+    read_setting,
+    value_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
     """A predicate that is bound to its columns."""
 
-    bound: BoundPredicate  # the predicate
+    bound: BoundPredicate
     # Columns of the files that only the predicate needs; they follow the requested columns.
     extra: tuple[s.StructField, ...]
-    positions: dict[str, int]  # of its columns among both, by name
-    metadata: tuple[str, ...] = ()  # names of its metadata columns
-    # A column of it that Spark's names of columns have in another case, too, and those names; None where there is none.
+    positions: dict[str, int]  # of the predicate's columns among both, by name
+    metadata: tuple[str, ...] = ()  # names of metadata columns in the predicate
+    # Text about a column whose name equals several of Spark's names except for case, or None.
     alike: str | None = None
-    # The predicate and its columns, if it depends on the session's time zone; else None.
+    # The predicate and its columns, if it depends on the session's time zone, otherwise None.
     unbound: tuple[p.Predicate, tuple[Field, ...]] | None = None
-    # The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
-    noted: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, str] = field(default_factory=dict)  # the defaults of settings where they are not Spark's
-    # The part of it that every row must hold, where Spark filters by the rest once more; None where it does not.
+    # The other settings on which the predicate depends, and the part that does; binding again adds more.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)  # of settings, where they differ from Spark's
+    # The part of the predicate by which Spark does not filter again, if it has a hint (`RowFilter`), otherwise None.
     required: BoundPredicate | None = None
 
     @property
     def depends_on_session(self) -> bool:
-        """True if tasks have to look at the session, also where no rows are left."""
-        return bool(self.noted) or self.unbound is not None or self.alike is not None
+        """True if tasks must check settings of the session, even without rows."""
+        return bool(self.settings) or self.unbound is not None or self.alike is not None
 
     def in_session(self) -> RowSelection:
-        """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning."""
-        name = given(SESSION_ZONE)
+        """Return the selection bound in the session's time zone, or raise if other settings change its meaning."""
+        name = read_setting(SESSION_ZONE)
         bound = self._bound_in(None if name is None else zone(name))
         return RowSelection(bound, self.extra, self.positions, self.metadata, required=self.required)
 
     def check_session(self) -> None:
-        """Raise as `in_session` where there are no rows that could depend on the time zone."""
+        """Raise as `in_session` does."""
+        # Without rows the time zone does not matter.
         self._bound_in(UNKNOWN_ZONE)
 
     def _bound_in(self, in_zone: tzinfo | None) -> BoundPredicate:
-        settings, bound = dict(self.noted), self.bound
+        settings, bound = dict(self.settings), self.bound
         if self.unbound is not None:
             predicate, fields = self.unbound
             bound = bind(predicate, fields, in_zone, settings)
@@ -97,23 +107,20 @@ class RowSelection:
 
     @classmethod
     def of(
-        cls, asked: s.StructType, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
+        cls, requested: s.StructType, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
     ) -> RowSelection:
-        """Return the selection of the option `where` of a read of the columns `asked`.
-
-        `read_missing` returns the schema of a read with other `columns`: of those that only the predicate names.
-        """
+        """Return the selection of the option `where`; `read_missing` infers the schema of columns that only it names."""
         assert options.where is not None
-        where = Where.parse(options.where, asked, metadata=options.metadata_columns)
-        return where.bind(asked, where.missing_fields(options, read_missing), options.time_zone)
+        where = Where.parse(options.where, requested, metadata=options.metadata_columns)
+        return where.bind(requested, where.missing_fields(options, read_missing), options.time_zone)
 
-    def row_filter(self, schema: PyArrowSchema, own: int, added: Sequence[str]) -> RowFilter:
+    def row_filter(self, schema: PyArrowSchema, n_columns: int, added: Sequence[str]) -> RowFilter:
         """Compile the filter of rows."""
-        output = own + len(added)
-        positions = {name: i if i < own else i + len(added) for name, i in self.positions.items()}
-        hidden = hidden_columns(self.metadata, added)
+        output = n_columns + len(added)
+        positions = {name: i if i < n_columns else i + len(added) for name, i in self.positions.items()}
+        hidden = list_hidden_columns(self.metadata, added)
         added_positions = [
-            *zip(map(str.lower, added), range(own, output), strict=True),
+            *zip(map(str.lower, added), range(n_columns, output), strict=True),
             *zip(hidden, range(len(schema) - len(hidden), len(schema)), strict=True),
         ]
         return compile_filter(
@@ -127,16 +134,13 @@ class RowSelection:
         part: FileRange,
         fields: Sequence[Field],
     ) -> BlockTruths:
-        """Return a callback that gives the truths that the predicate may have in a record batch."""
+        """Return a callback that returns the possible truths of the predicate in a record batch."""
         blocks = range(len(reader) if part.stop is None else part.stop)
         summaries = self._summaries(lambda: reader.row_counts(blocks))
         return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
 
-    def selected_sizes(self, metadata: FileMetadata, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
-        """Return the bytes of each record batch, 0 for those that cannot match.
-
-        None without statistics.
-        """
+    def prune_sizes(self, metadata: FileMetadata, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
+        """Return the bytes of each record batch, 0 if no row can match; None without statistics."""
         if metadata.schema is None or metadata.statistics is None or metadata.block_nbytes is None:
             return None
         try:
@@ -145,36 +149,36 @@ class RowSelection:
             summaries = self._summaries(lambda: statistics.row_counts)
             may_be = block_truths(self.bound, metadata.schema, statistics, constants, summaries)
             return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(metadata.block_nbytes))
-        except ArrowIpcError:  # raised by the task that reads the file
+        except ArrowIpcError:  # the task that reads the file raises it
             return None
 
     def keeps_file(self, fields: Sequence[Field], file: DataFile | FileRange) -> bool:
-        """Return False if no row of a file can match, by the partition columns `fields` and by what the listing says."""
+        """Return False if no row of a file can match by its partition values, path, size and time."""
         return keeps_partition(self.bound, self._constants(fields, file))
 
     @property
     def of_files(self) -> tuple[str, ...]:
-        """The metadata columns that have one value in all rows of a file."""
+        """The metadata columns with one value in all rows of a file."""
         return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is not None)
 
     @property
     def of_blocks(self) -> tuple[str, ...]:
-        """The others."""
+        """The metadata columns that depend on the record batch."""
         return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is None)
 
     def _constants(self, fields: Sequence[Field], file: DataFile | FileRange) -> dict[str, object]:
-        """Return the columns that have one value in all rows of a file."""
+        """Return the values of columns that are equal in all rows of a file."""
         names = [field.name for field in fields]
         of_paths = {name: value for name, value in zip(names, file.partition, strict=True) if name not in self.metadata}
         return of_paths | {name: METADATA_COLUMNS[name].value_of(file) for name in self.of_files}
 
     def _summaries(self, row_counts: Callable[[], Sequence[int]]) -> dict[str, Callable[[int], Summary]]:
-        """Return the summaries of `of_blocks` by the number of a record batch; `row_counts` gives those of all."""
+        """Return the functions from the number of a record batch to the summaries of `of_blocks`."""
         summaries: dict[str, Callable[[int], Summary]] = dict.fromkeys(self.of_blocks, lambda _: UNKNOWN)
         if "_block" in summaries:
             summaries["_block"] = lambda i: Summary(i, i, may_be_null=False)
         if "_row_index" in summaries:
-            with suppress(ArrowIpcError, OSError):  # raised by who reads the record batch
+            with suppress(ArrowIpcError, OSError):  # the reader of the record batch raises it
                 counts = row_counts()
                 ends = list(accumulate(counts))
                 summaries["_row_index"] = lambda i: Summary(ends[i] - counts[i], ends[i], may_be_null=False)
@@ -185,16 +189,16 @@ class RowSelection:
 class Where:
     """The option `where`, parsed and not yet bound to the types of its columns."""
 
-    predicate: p.Predicate  # parsed
-    missing: tuple[tuple[str, ...], ...]  # paths of its columns that Spark did not ask for, without metadata columns
-    sql: str  # as written
-    # The settings of the session on which its literals depend, and the part that does.
-    noted: Mapping[str, str] = field(default_factory=dict)
+    predicate: p.Predicate
+    missing: tuple[tuple[str, ...], ...]  # paths of columns that Spark did not request, without metadata columns
+    sql: str  # for errors
+    # The settings of the session on which literals depend, and the part that does.
+    settings: Mapping[str, str] = field(default_factory=dict)
     metadata: tuple[str, ...] = ()  # names of its metadata columns
 
     @classmethod
-    def parse(cls, sql: str, asked: s.StructType, *, metadata: bool = False) -> Where:
-        """Parse the option `where` of a read of the columns `asked`, and of metadata columns if there are any."""
+    def parse(cls, sql: str, requested: s.StructType, *, metadata: bool = False) -> Where:
+        """Parse the option `where` of a read of the columns `requested`, and of metadata columns if `metadata` is True."""
         settings: dict[str, str] = {}
         try:
             predicate = parse(sql, settings)
@@ -202,86 +206,86 @@ class Where:
             raise explain_refusal(error, sql, parse) from error.__cause__
         paths = [column.path for column in p.columns(predicate)]
         names = tuple(name for name in METADATA_COLUMNS if metadata and name in {path[0].lower() for path in paths})
-        positions = {path: _position(asked, path) for path in paths if path[0].lower() not in names}
-        # A struct of which only some fields were asked for is read once more for the others.
+        positions = {path: _find_position(requested, path) for path in paths if path[0].lower() not in names}
+        # A struct with only some requested fields is read again for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
         return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, settings, names)
 
     def missing_fields(
         self, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
     ) -> Sequence[s.StructField]:
-        """Return the columns of `missing` in the types of the files; parameters as for `RowSelection.of`."""
+        """Return the columns of `missing` in the types of the files."""
         if not self.missing:
             return ()
         try:
-            # A whole column has its fields: the option columns would refuse both.
+            # The option columns refuses a field next to its column, which contains it.
             widest = [path for path in self.missing if not any(path[:i] in self.missing for i in range(1, len(path)))]
             schema = read_missing(replace(options, columns=tuple(widest), metadata_columns=False))
         except ColumnNotFoundError as error:
-            error.asked_by = p.WHERE  # which is read as the option columns
+            error.asked_by = p.WHERE  # and not by the option columns
             raise name_origin(error, self.missing) from None
         return tuple(schema.fields)
 
-    def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
+    def bind(self, requested: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
         """Bind the predicate to the types of its columns."""
         positions: dict[str, int] = {}
         fields = {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in self.metadata}
         for column in p.columns(self.predicate):
             if column.path[0].lower() in self.metadata:
                 continue
-            position = _position(asked, column.path)
+            position = _find_position(requested, column.path)
             if position is not None and column.path not in self.missing:
-                fields[asked.fields[position].name] = asked.fields[position]
-                positions[asked.fields[position].name] = position
-        alike = _alike(asked, [column.path for column in p.columns(self.predicate) if column.path not in self.missing])
+                fields[requested.fields[position].name] = requested.fields[position]
+                positions[requested.fields[position].name] = position
+        alike = _describe_alike(
+            requested, [column.path for column in p.columns(self.predicate) if column.path not in self.missing]
+        )
         for i, one in enumerate(extra):
             fields[one.name] = one
-            positions[one.name] = len(asked.fields) + i
+            positions[one.name] = len(requested.fields) + i
         columns = predicate_fields(s.StructType(list(fields.values())))
         in_zone = UNKNOWN_ZONE if time_zone is None else zone(time_zone)
-        settings = dict(self.noted)
+        settings = dict(self.settings)
         try:
             bound = bind(self.predicate, columns, in_zone, settings)
         except OptionError as error:
             raise explain_refusal(error, self.sql, lambda sql: bind(parse(sql), columns, in_zone)) from error.__cause__
         except ColumnNotFoundError as error:
             for column in p.columns(self.predicate):
-                with_dotted(error, asked.names, column.path)
+                with_dotted(error, requested.names, column.path)
             raise
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
             unbound = self.predicate, columns
-            return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.noted, defaults)
+            return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.settings, defaults)
         return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, settings, defaults)
 
 
 def name_origin(error: ColumnNotFoundError, paths: Sequence[Sequence[str]]) -> ColumnNotFoundError:
-    """Return the error of columns that are not there, with the option that adds metadata columns if one of them is meant."""
+    """Return an error about missing columns, with the option that adds metadata columns if it names one."""
     if any(path[0].lower() in METADATA_COLUMNS for path in paths):
         error.message = f"{error.message}; reads in Spark have the columns of a row's origin with metadataColumns=true"
     return error
 
 
-def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
-    """Skip the files that the values of their partition, or their path, size and time rule out.
-
-    One evaluation per partition, or per file where the predicate names such a metadata column.
-    """
+def prune_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
+    """Skip the files of which no row can match by their partition values, path, size and time."""
     if not partitioning.fields and not selection.of_files:
         return partitioning
-    kept: dict[object, bool] = {}
+    may_match: dict[object, bool] = {}
     files = []
     for file in partitioning.files:
+        # One evaluation for each partition, or for each file if the predicate names its path, size or time.
         key = file if selection.of_files else file.partition
-        if key not in kept:
-            kept[key] = selection.keeps_file(partitioning.fields, file)
-        if kept[key]:
+        if key not in may_match:
+            may_match[key] = selection.keeps_file(partitioning.fields, file)
+        if may_match[key]:
             files.append(file)
     return replace(partitioning, files=tuple(files), strings=())
 
 
-def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
-    """Return what a name stands for that differs in case alone from another one beside it; None if there is none."""
+def _describe_alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
+    """Return a text about the first name that equals several columns except for case, or None."""
     for path in paths:
         type_: s.DataType = requested
         for name in path:
@@ -293,13 +297,13 @@ def _alike(requested: s.StructType, paths: Sequence[Sequence[str]]) -> str | Non
     return None
 
 
-def _position(requested: s.StructType, path: Sequence[str]) -> int | None:
+def _find_position(requested: s.StructType, path: Sequence[str]) -> int | None:
     """Return the position of a path's first column; None if the path does not exist."""
     first = None
     type_: s.DataType = requested
     for name in path:
         if not isinstance(type_, s.StructType):
-            break  # the binder raises the error
+            break  # `bind` raises the error
         (position,) = find_columns(type_.names, [name], absent=-1)
         if position < 0:
             return None

@@ -1,1 +1,1 @@
-"""Rewrites: read, change and write in one worker, so that no row crosses to the JVM."""
+"""Rewrites: read, change and write in one worker, so that no row reaches the JVM."""

@@ -1,9 +1,12 @@
-"""`compact`: make few large files of the many small ones of a dataset, in place, beside readers and writers.
+"""`compact`: join the small files of a table, in place, while others read and write.
 
-The files of the dataset are listed once, when the job is planned (P0). Small ones are joined by directory
-(`dataset.write.live_files.fill_bins`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
-their Arrow types and every value (`kept`); where that cannot be, the dataset is refused. The columns are those of all
-joined files and of the newest one, from which reads take their schema: the files that are made are the newest from then on.
+How it works
+------------
+1. The files of the table are listed once, when the job is planned. Small ones are joined by directory (`fill_bins`), one
+   bin by each task, and the commit replaces exactly these files (`WriteMode.REWRITE`).
+2. Columns retain their Arrow types and all values (`rewrite.as_stored`, `check_types`); otherwise the table is refused.
+3. The new files have the columns of all joined files and of the newest file of the table, because reads take the schema
+   of the newest file, which is now one of the new files.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from typing import Any, Final, Unpack
 
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
@@ -49,19 +51,19 @@ from spark_arrow_ipc.spark.rewrite.rewrite import (
     as_stored,
     byte_argument,
     check_types,
-    sorted_plan,
+    order_plan,
     split_options,
-    unskipped,
     with_metadata,
+    without_skipping,
     zone_of,
 )
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.schema_check import united_schema
+from spark_arrow_ipc.spark.write.schema_check import unite_schemas
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
-_KEPT: Final = "1h"
-"""The default time that replaced files live on, for reads and streams that are under way."""
+_RETENTION: Final = "1h"
+"""The default time for which replaced files stay, for running reads and streams."""
 
 
 def compact(
@@ -73,32 +75,32 @@ def compact(
     sort_bytes: int | str = "512m",
     **options: Unpack[CompactKeywords],
 ) -> RewriteResult:
-    """Join the small files of a dataset into larger ones, in place.
+    """Join the small files of a table into larger ones, in place.
 
-    Rows, types and partitions stay as they are. Readers see the old files or the new ones, never both; files that others
-    add meanwhile stay, and reads that were planned before go on with the old files (``keepReplaced``, 1h by default). A
-    stream that follows the commits of the dataset sees nothing new.
+    Rows, types and partitions do not change. Readers see the old files or the new ones, never both; files that others add
+    meanwhile stay, and earlier reads go on with the old files (``keepReplaced``, 1h by default). A stream that follows the
+    commits of the table sees no new rows.
 
     Parameters
     ----------
     spark
         A classic session: the driver's process plans and commits.
     path
-        Directory of the dataset.
+        Directory of the table.
     file_bytes
-        The size of a file that is aimed at. Files of less than half of it are joined with others of their directory, up to
-        this size; all others are left alone.
+        The intended size of a file. Files of less than half this size are joined with others of their directory, up to
+        this size; all others stay.
     sort_by, sort_bytes
-        As for `rewrite`: the rows of each file that is made are in this order.
+        As for `rewrite`, for the rows of each new file.
     **options
-        Which files are joined (``pathGlobFilter``, ``modifiedBefore``, ...) and how files are written (``compression``,
-        ``statistics``, ``recordBatchRows``, ``keepReplaced``, ``commitToken``, ...). Those that would change rows or types are
-        refused; `rewrite` takes them.
+        Options that choose files (``pathGlobFilter``, ``modifiedBefore``, ...) and options of writing (``compression``,
+        ``statistics``, ``recordBatchRows``, ``keepReplaced``, ``commitToken``, ...). Options that would change rows or types
+        are refused; `rewrite` takes them.
 
     Returns
     -------
     RewriteResult
-        How many files, rows and bytes were read and written; all 0 if nothing is small.
+        The numbers of files, rows and bytes that were read and written; all 0 without small files.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def compact(
     ConcurrentWriteError
         Another job replaced some of these files meanwhile. Nothing is published.
     CommitError
-        Either nothing is published, or the message says what is.
+        Either nothing is published, or the message has the published files.
     """
     context_of(spark)
     reading, writing = _options(os.fspath(path), options)
@@ -120,6 +122,7 @@ def compact(
     bins: list[Bin] = []
 
     def choose(files: tuple[LiveFile, ...]) -> list[LiveFile]:
+        # All files, as the newest one decides the columns even if it is large.
         listed.extend(_data_file(root, file) for file in files)
         accepts = file_filter(reading).accepts()
         small = [file for file, at in zip(files, listed, strict=True) if accepts is None or accepts(at)]
@@ -140,40 +143,50 @@ def compact(
         newest = next(newest_first(listed))
         joined = [_data_file(root, file) for each in bins for file in each.files]
         reader, plan = _plan(newest, joined, reading, writing)
-        plan = sorted_plan(plan, sort_by, sort_bytes)
+        plan = order_plan(plan, sort_by, sort_bytes)
         now = datetime.now().astimezone()
-        parts = [_part(number, each, root, now) for number, each in enumerate(bins)]
+        parts = []
+        for number, each in enumerate(bins):
+            files = [_data_file(root, file) for file in each.files]
+            ranges = tuple(FileRange(file.path, file.nbytes, file.mtime_ns, version=file.version) for file in files)
+            parts.append(Part(number, ArrowIpcInputPartition(ranges, (), now), each.directory))
         task = RewriteTask(reader, plan, job.staging, ChangedRows(zone_of(spark), reader.schema))
         reports = run_tasks(spark, task, parts, f"compact {root}")
         rows_read = sum(report.rows_read for report in reports)
         rows = sum(file.rows for report in reports for file in report.output.files)
+        # Nothing would be left to recover lost rows from.
         if rows != rows_read:
             raise CommitError(
                 expected=f"{rows_read:,} rows in the new files, as in the old ones",
                 found=f"{rows:,}; nothing is published",
                 path=root,
             )
-        if not rows:  # without any file nobody could read the columns
+        if not rows:  # a table without files would have no schema
             commit.abort(job.staging)
             return RewriteResult()
-        summary = commit_reports(job, reports, write_empty=None, schema=_new_schema(plan.file_schema))
+        # Later reads have the columns that they had before, and the additional columns of the joined files.
+        schema = plan.file_schema
+        new_schema = NewSchema(
+            schema, schema, lambda existing, path: unite_schemas((existing, path), (schema, "the files that are made"))
+        )
+        summary = commit_reports(job, reports, write_empty=None, schema=new_schema)
     return RewriteResult.of(summary, {file.path: file.nbytes for file in joined}, rows_read)
 
 
 def _options(path: str, user_options: Mapping[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
-    """Parse the options, and refuse those that would change rows or types."""
+    """Parse the options, and refuse options that would change rows or types."""
     of_read, of_write = split_options(user_options, path, path)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
-    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True))
-    retention = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
+    reading = without_skipping(replace(read_options({**of_read, "path": path}), merge_schema=True))
+    retention = {} if "keepreplaced" in names else {"keepReplaced": _RETENTION}
     return reading, replace(parse_write({**of_write, **retention, "path": path}), restore_types=True)
 
 
 def _plan(
     newest: DataFile, joined: Sequence[DataFile], reading: ReadOptions, writing: SparkWriteOptions
 ) -> tuple[ArrowIpcBatchReader, WritePlan]:
-    """Plan the columns. Opens each file once."""
+    """Plan the columns; opens each file once."""
     cache = MetadataCache(MetadataOptions(storage=reading.path_storage))
     files = tuple({file.path: file for file in (newest, *joined)}.values())
     schemas = [schema for _, schema in distinct_schemas(files, cache)]
@@ -181,7 +194,7 @@ def _plan(
     schema = dataset_schema(Partitioning((), files), cache, reading)
     try:
         plan = plan_write(schema, with_metadata(writing, cache.read(newest).schema))
-    except UnsupportedError as error:  # it advises about DataFrames
+    except UnsupportedError as error:  # its advice is for DataFrames
         raise UnsupportedError(
             "a compaction would change the type of this column, because there is no way back to it from Spark's; nothing is "
             "changed",
@@ -189,19 +202,6 @@ def _plan(
         ) from error
     check_types(plan.file_schema, schemas)
     return ArrowIpcBatchReader(schema, reading), plan
-
-
-def _new_schema(schema: Schema) -> NewSchema:
-    """Return the schema for the commit: a read has what it had before, and what the joined files had more."""
-    return NewSchema(
-        schema, schema, lambda there, path: united_schema((there, path), (schema, "the files that are made"))
-    )
-
-
-def _part(number: int, each: Bin, root: str, now: datetime) -> Part:
-    files = [_data_file(root, file) for file in each.files]
-    ranges = tuple(FileRange(file.path, file.nbytes, file.mtime_ns, version=file.version) for file in files)
-    return Part(number, ArrowIpcInputPartition(ranges, (), now), each.directory)
 
 
 def _data_file(root: str, file: LiveFile) -> DataFile:

@@ -1,9 +1,11 @@
-"""`ingest`: a streaming query whose tasks read, change and write files in one worker, so that no row crosses to the JVM.
+"""`ingest`: a streaming query whose tasks read, change and write files in one worker, so that no row reaches the JVM.
 
-The query is an ordinary one of Spark's (docs/adr/0041-ingest.md). Its source plans batches as the streaming source does,
-and gives each task a writer of the batch, as the streaming sink would (`ArrowIpcStreamWriter`). What a task yields is one
-row: the report of the files that it has staged. Spark's ``foreachBatch`` hands the reports of one attempt of each task to
-the driver's process, which commits them as that sink does, once for each query and batch.
+How it works
+------------
+The query is an ordinary one of Spark (docs/adr/0041-ingest.md). Its source plans batches like the streaming source, and
+gives each task a writer of the batch like the streaming sink (`ArrowIpcStreamWriter`). A task yields one row, the report of
+its staged files. Spark's ``foreachBatch`` hands the reports of one attempt of each task to the driver's process, which
+commits them as the sink does, once for each query and batch.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_reader import (
     ArrowIpcStreamReader,
-    check_beside,
+    check_outside_source,
     plain_paths,
     stream_mode,
 )
 from spark_arrow_ipc.spark.rewrite.job import ChangedRows, Counted, context_of
-from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, sorted_plan, split_options, unrounded, zone_of
+from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, order_plan, split_options, without_rounding, zone_of
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 from spark_arrow_ipc.storage.base import StorageOptions
@@ -59,30 +61,25 @@ _LOGGER: Final = logging.getLogger(__name__)
 _SOURCE: Final = "arrowipc_ingest"
 
 _SPEC: Final = "secretSpec"
-"""The option with all that the source is told. Spark shows no value of an option with such a name, and there may be credentials in it."""
+"""The option with the `IngestSpec`, which may have credentials: Spark hides the values of options with such a name."""
 
 _LOG: Final = ("sources", "0", "arrowipc")
-"""The directory of the source log in a checkpoint, among those that Spark leaves to the first source of a query."""
+"""The directory of the source log in a checkpoint, in the part that Spark reserves for the first source of a query."""
 
 _METRICS: Final = "ingest"
 
 _OF_JAVA: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
 
 _REPORTS: Final = s.StructType(
-    [
-        s.StructField("rowsRead", s.LongType()),
-        s.StructField("rowsWritten", s.LongType()),
-        s.StructField("files", s.LongType()),
-        s.StructField("bytes", s.LongType()),
-        s.StructField("report", s.BinaryType()),
-    ]
+    [s.StructField(name, s.LongType()) for name in ("rowsRead", "rowsWritten", "files", "bytes")]
+    + [s.StructField("report", s.BinaryType())]
 )
 
 _LEAST_SHARE: Final = 8
-"""A task reads at least this part of `file_bytes`, if the batch has it: with more tasks there would be many small files."""
+"""A task reads at least this fraction of `file_bytes`, because more tasks would write many small files."""
 
 _MOST_JOINED: Final = 512
-"""Small files that one task reads."""
+"""Most small files that one task reads."""
 
 
 def ingest(
@@ -101,45 +98,46 @@ def ingest(
     sort_bytes: int | str = "256m",
     **options: Unpack[IngestKeywords],
 ) -> StreamingQuery:
-    """Start a streaming query that writes what is new in a source into a dataset, without taking a row to the JVM.
+    """Start a streaming query that writes new rows of a source into a table, without a row that reaches the JVM.
 
-    Its rows and files are those of ``readStream.load(source)`` and ``writeStream.start(target)`` with the same options, and
-    so are its promises: each batch is committed once, whenever the driver dies. A batch's figures are in the query's
-    progress, ``query.lastProgress["observedMetrics"]["ingest"]``: ``rowsRead`` (which ``where`` has left), ``rowsWritten``,
-    ``files`` and ``bytes``; what Spark calls input rows are the reports of its tasks.
+    Rows, files and guarantees equal ``readStream.load(source)`` and ``writeStream.start(target)`` with the same options: each
+    batch is committed once, whenever the driver fails. The figures of a batch are in the query's progress,
+    ``query.lastProgress["observedMetrics"]["ingest"]``: ``rowsRead`` (after ``where``), ``rowsWritten``, ``files`` and
+    ``bytes``; the input rows of Spark are the reports of tasks.
 
     Parameters
     ----------
     spark
         A classic session of Spark 4.2 or later: the driver's process commits.
     source
-        What to follow, as for ``readStream.load``: directories into which files are dropped, a dataset that keeps its
-        records, or with ``tail=True`` a file that grows.
+        The source, as for ``readStream.load``: directories to which files are added, a table with a log, or with
+        ``tail=True`` a growing file.
     target
-        The directory of the dataset.
+        The directory of the table.
     function
         Gets an iterator of `pyarrow.RecordBatch` in the schema of the source, and returns or yields such batches, as for
-        `map_in_arrow`. It is called once for each task of a batch.
+        `map_in_arrow`; called once for each task of a batch.
     schema
-        The schema of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
+        The schema of the function's result, a `StructType` or a string such as ``"id bigint"``; by default the input's.
     checkpoint
-        The directory of Spark's checkpoint, of this query alone; a query that is started again with it goes on where it was.
-        The log of the files that were read (``sourceLog``) lies in it, unless ``sourceLog`` or ``lateWindow`` is given.
+        The directory of Spark's checkpoint, only for this query, which goes on from it after a restart. It also has the log
+        of files that were read, unless ``sourceLog`` or ``lateWindow`` is given.
     trigger
-        Keyword arguments of ``DataStreamWriter.trigger``: ``{"availableNow": True}`` reads what is there and ends,
-        ``{"processingTime": "1 minute"}`` waits between batches. By default a batch begins as soon as there is something new.
+        Keyword arguments of ``DataStreamWriter.trigger``: ``{"availableNow": True}`` reads all present files and ends,
+        ``{"processingTime": "1 minute"}`` waits between batches. By default a batch starts as soon as the source has new
+        rows.
     query_name
         The name of the query, in Spark's UI and its progress.
     source_schema
-        The columns to read, as for ``readStream.schema``; by default those of the newest record, or of the newest file at
-        the first start, which the source's log notes (``schema.json``).
+        The columns to read, as for ``readStream.schema``; by default the columns of the newest log entry, or of the newest
+        file at the first start, which are stored in the source's log (``schema.json``).
     file_bytes
-        How much one task reads at most, and about the size of the files that it makes. Small files of a batch are joined up to
-        it; a batch of less than an eighth of it is one task.
+        The most bytes that one task reads, and about the size of its files. Small files of a batch are joined up to this
+        size; a batch of less than an eighth is one task.
     sort_by, sort_bytes
-        As for `rewrite`: the rows of each file that is made are in this order.
+        As for `rewrite`, for the rows of each new file.
     **options
-        Those of reading and of writing a stream: ``where="year = 2024"``, ``partitionBy=["day"]``,
+        Options of reading and of writing a stream: ``where="year = 2024"``, ``partitionBy=["day"]``,
         ``maxFilesPerTrigger=100``, ``cleanSource="delete"``. ``nanoseconds`` is ``error`` by default.
 
     Returns
@@ -150,14 +148,14 @@ def ingest(
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        An option is wrong, or the columns cannot be read or written, before the query begins.
+        An option is wrong, or the columns cannot be read or written, before the query starts.
     FunctionError
         The function cannot be sent to the workers.
     UnsupportedError
         The session is one of Spark Connect.
     """
     check_paths([os.fspath(target), os.fspath(checkpoint)])
-    checkpoint_path = _place_of(spark, os.fspath(checkpoint))
+    checkpoint_path = _resolve_checkpoint(spark, os.fspath(checkpoint))
     notes = [checkpoint_path, *(str(value) for name, value in options.items() if name.lower() == "sourcelog")]
     of_read, of_write = split_options(options, source, target, notes=notes)
     reading, following = stream_options(strings_of_read(source, of_read))
@@ -165,23 +163,24 @@ def ingest(
     nbytes = byte_argument("file_bytes", file_bytes)
     if "maxpartitionbytes" not in names:
         reading = replace(reading, max_partition_bytes=nbytes)
-    reading = unrounded(reading, names)
+    reading = without_rounding(reading, names)
     log_storage = _storage_options(options)
-    paths = IngestPaths(_log_beside(checkpoint_path, log_storage), log_storage)
+    paths = IngestPaths(_log_in_checkpoint(checkpoint_path, log_storage), log_storage)
     following = replace(following, ingest=paths)
-    stream_mode(reading, following)  # raises what else is wrong with the options
+    stream_mode(reading, following)  # raises for other errors in the options
     writing = parse_write({**of_write, "path": os.fspath(target)})
     check_streamed(writing)
     if function is None and schema is not None:
         raise OptionError(
             "a schema is that of a function's result; without a function the columns are those of source_schema"
         )
-    read_schema = stream_schema(reading, following) if source_schema is None else _schema(source_schema)
-    output = read_schema if schema is None else _schema(schema)
-    plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    read_schema = stream_schema(reading, following) if source_schema is None else _parse_schema(source_schema)
+    output = read_schema if schema is None else _parse_schema(schema)
+    plan = order_plan(plan_write(output, writing), sort_by, sort_bytes)
     storage, root = storage_of(os.fspath(target), writing.storage)
     max_file_nbytes(storage.traits, writing.max_file_bytes)
     _check_apart(storage, root, reading, following, checkpoint_path)
+    # The source must not read the files of the target.
     if type(storage) is type(reading.path_storage):
         following = replace(following, ingest=replace(paths, target=root))
     dataset = DatasetDirectory(storage, root)
@@ -190,7 +189,7 @@ def ingest(
     spark.dataSource.register(ArrowIpcIngestSource)
     reports = spark.readStream.format(_SOURCE).option(_SPEC, spec.to_text()).load()
     sums = [f.sum(name).alias(name) for name in _REPORTS.names[:-1]]
-    writer = reports.observe(_METRICS, *sums).writeStream.foreachBatch(_commits(spec))
+    writer = reports.observe(_METRICS, *sums).writeStream.foreachBatch(_make_commit(spec))
     writer = writer.option("checkpointLocation", os.fspath(checkpoint))
     if trigger is not None:
         writer = writer.trigger(**trigger)
@@ -199,19 +198,19 @@ def ingest(
     return writer.start()
 
 
-def _schema(schema: s.StructType | str) -> s.StructType:
+def _parse_schema(schema: s.StructType | str) -> s.StructType:
     return s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
 
 
-def _place_of(spark: SparkSession, checkpoint: str) -> str:
-    """Return the URL of a checkpoint, as Spark's own Hadoop understands it: a path without a scheme may be one of HDFS."""
+def _resolve_checkpoint(spark: SparkSession, checkpoint: str) -> str:
+    """Return the URL of a checkpoint in Spark's Hadoop, for which a path without a scheme may be in HDFS."""
     context = context_of(spark)
-    jvm: Any = context._jvm  # noqa: SLF001 - Spark offers no other way to its Hadoop
+    jvm: Any = context._jvm  # noqa: SLF001 - the only way to Spark's Hadoop
     try:
         path = jvm.org.apache.hadoop.fs.Path(checkpoint)
         system = path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
         return str(system.makeQualified(path).toString())
-    except Exception as error:  # noqa: BLE001 - of py4j, or of PySpark that translated one of Java
+    except Exception as error:  # noqa: BLE001 - an error of py4j, or one that PySpark translated from Java
         java = getattr(error, "java_exception", None)
         words = error if java is None else java.getMessage()
         raise OptionError(
@@ -221,13 +220,13 @@ def _place_of(spark: SparkSession, checkpoint: str) -> str:
 
 
 def _storage_options(user_options: Mapping[str, Any]) -> StorageOptions:
-    """Return the options ``storage.*``, for whatever of a query is remote."""
+    """Return the options ``storage.*``, for the remote paths among source, target, checkpoint and log."""
     strings = strings_without_paths(user_options)
     return parse_read({name: text for name, text in strings.items() if name.lower().startswith("storage.")}).storage
 
 
-def _log_beside(checkpoint_path: str, options: StorageOptions) -> str | None:
-    """Return the directory of the source log in a checkpoint; None where only Spark writes there."""
+def _log_in_checkpoint(checkpoint_path: str, options: StorageOptions) -> str | None:
+    """Return the directory of the source log in a checkpoint; None with a warning if only Spark can write to it."""
     log = join(checkpoint_path, *_LOG)
     try:
         storage_of(log, options if is_remote(log) else ())[0].check_takes_changes(log)
@@ -244,14 +243,14 @@ def _log_beside(checkpoint_path: str, options: StorageOptions) -> str | None:
 def _check_apart(
     storage: Storage, target: str, reading: ReadOptions, following: StreamOptions, checkpoint_path: str
 ) -> None:
-    """Refuse a target in the source, and a source, or anything that a query keeps, in the target."""
+    """Refuse a target in the source, and a source, checkpoint or log in the target."""
     source = reading.path_storage
     if type(storage) is type(source):
-        check_beside(storage, reading, target, "the target")
+        check_outside_source(storage, reading, target, "the target")
     inside = [("the source", source, path) for path in plain_paths(source, reading)]
     for name, path in (("the checkpoint", checkpoint_path), ("sourceLog", following.source_log)):
         if path is not None:
-            with suppress(ArrowIpcError, ImportError):  # only Spark reaches it; what else is wrong has been said
+            with suppress(ArrowIpcError, ImportError):  # only Spark reaches it, and a warning said so
                 inside.append((name, *storage_of(path, following.ingest.log_storage if is_remote(path) else ())))
     for name, other, path in inside:
         if type(storage) is type(other):
@@ -260,7 +259,7 @@ def _check_apart(
 
 @dataclass(frozen=True)
 class IngestSpec:
-    """All that a query knows before it begins, for the processes in which Spark plans and runs it."""
+    """The definition of a query, for the processes in which Spark plans and runs it."""
 
     # The options of reading the stream.
     reading: ReadOptions
@@ -268,43 +267,43 @@ class IngestSpec:
     read_schema: s.StructType  # columns of the source
     changed: ChangedRows  # how tasks change the rows
     dataset: DatasetDirectory  # the target
-    # The columns and files that tasks write, and the options that they came from.
+    # The columns and files that tasks write, and the options of the plan.
     plan: WritePlan
     writing: SparkWriteOptions
 
     def to_text(self) -> str:
-        """Return it as the value of an option."""
+        """Return the definition as the value of an option."""
         return b64encode(pickle.dumps(self)).decode()
 
     @classmethod
     def from_text(cls, text: str) -> IngestSpec:
-        """Return what `to_text` was called on, in another process of the same application."""
-        spec = pickle.loads(b64decode(text))  # noqa: S301 - from the driver of this application, as all that Spark pickles
+        """Return the definition from a text, in another process of the same application."""
+        spec = pickle.loads(b64decode(text))  # noqa: S301 - from the driver of this application, like all pickles of Spark
         assert isinstance(spec, cls)
         return spec
 
     def writer(self) -> ArrowIpcStreamWriter:
-        """Return the writer of a new attempt of a batch, or of a batch's commit."""
+        """Return the writer of a new attempt of a batch, or of the commit of a batch."""
         return ArrowIpcStreamWriter(self.dataset, self.plan, self.writing, WriteMode.APPEND)
 
 
-def _commits(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
-    """Return the function that commits a batch, in the driver's process, from the reports of its tasks."""
+def _make_commit(spec: IngestSpec) -> Callable[[DataFrame, int], None]:
+    """Return the function that commits a batch in the driver's process by the reports of its tasks."""
 
     def commit(reports: DataFrame, number: int) -> None:
-        # Of each task Spark gives one attempt's row, whatever it runs twice. They come from tasks of this application.
+        # Spark passes the row of one attempt of each task. The pickles are from tasks of this application.
         messages: list[WriterCommitMessage | None] = []
         writer = spec.writer()
         try:
             messages += [pickle.loads(row.report) for row in reports.select("report").collect()]  # noqa: S301
             writer.commit(messages, number)
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt
             writer.abort(messages, number)
             if isinstance(error, (ArrowIpcError, PySparkException)):
-                raise error.with_traceback(None) from None  # Spark shows all of it to the person
+                raise error.with_traceback(None) from None  # Spark would show the traceback
             java = getattr(error, "java_exception", None)
             if java is not None:
-                # By these words Spark knows that the query was stopped; in a whole stack of Java's its search overflows.
+                # Spark recognises a stopped query by these words, and its search overflows in a complete Java stack.
                 raise RuntimeError(f"{_OF_JAVA} collect: {java.toString()}") from None
             raise
 
@@ -324,16 +323,16 @@ class ArrowIpcIngestSource(DataSource):  # type: ignore[misc]  # PySpark is not 
         return _REPORTS
 
     def streamReader(self, schema: s.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
-        """Return the reader of the query that the option says."""
+        """Return the reader of the query that the option defines."""
         try:
             return ArrowIpcIngestReader(IngestSpec.from_text(self.options[_SPEC]))
-        except Exception as error:  # noqa: BLE001 - each would be shown as an UnboundLocalError of Spark's
+        except Exception as error:  # noqa: BLE001 - Spark would show any error as an UnboundLocalError
             return RefusedStreamReader(error)
 
 
 @dataclass(frozen=True)
 class IngestPartition(InputPartition):  # type: ignore[misc]  # as above
-    """The files that one task reads, its writer, and whether the batch certainly runs for the first time."""
+    """The files that one task reads, its writer, and if the batch certainly runs for the first time."""
 
     read: ArrowIpcInputPartition
     writer: ArrowIpcStreamWriter
@@ -341,7 +340,7 @@ class IngestPartition(InputPartition):  # type: ignore[misc]  # as above
 
 
 class ArrowIpcIngestReader(ArrowIpcStreamReader):
-    """Plans the batches of an ingest; its tasks stage files and yield their report."""
+    """Plans the batches of an ingest, whose tasks stage files and yield their reports."""
 
     def __init__(self, spec: IngestSpec) -> None:
         super().__init__(spec.read_schema, spec.reading, spec.following)
@@ -349,8 +348,9 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
 
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Plan the tasks of a batch, which write the columns that the target has by now."""
-        writer = self._spec.writer()
+        """Plan the tasks of a batch."""
+        writer = self._spec.writer()  # one for all tasks, which are one attempt
+        # A batch that this process has just found cannot have been committed.
         is_new = self._next is not None and self._next[:2] == (start, end)
         return [IngestPartition(each, writer, is_new) for each in super().partitions(start, end)]
 
@@ -360,14 +360,14 @@ class ArrowIpcIngestReader(ArrowIpcStreamReader):
         options = replace(self._spec.reading, most_files_a_task=_MOST_JOINED)
         nbytes = options.max_partition_bytes
         if options.min_partition_num is None:
-            aimed = min(os.cpu_count() or 1, batch.nbytes // max(1, nbytes // _LEAST_SHARE))
-            options = replace(options, min_partition_num=max(1, aimed))
+            n_tasks = min(os.cpu_count() or 1, batch.nbytes // max(1, nbytes // _LEAST_SHARE))
+            options = replace(options, min_partition_num=max(1, n_tasks))
         rows = ArrowIpcBatchReader(self._spec.read_schema, options)
         return rows.partitions_of(batch.files, batch.roots, batch.changes)
 
     def read(self, partition: InputPartition | None) -> Generator[Any, None, None]:
         """Stage the rows of one task, and yield one row with its report."""
-        if not isinstance(partition, IngestPartition):  # Spark turns an empty list of partitions into one that is None
+        if not isinstance(partition, IngestPartition):  # Spark converts an empty list of partitions to one that is None
             return
         tune_worker()
         counted = Counted()

@@ -1,9 +1,12 @@
-"""Run the tasks of a rewrite on Spark, and commit what one attempt of each reported.
+"""Run the tasks of a rewrite on Spark, and commit the files in the reports of one attempt of each.
 
-The driver's process plans the job and commits it, by the same state machine as Spark's writer (`dataset.write`); tasks are
-those of an RDD with one element each, so that only reports come back. Spark returns one result for each element,
-whatever it runs twice: that is the choice among attempts, for which a writer of Spark's has a commit coordinator. If
-anything fails, or the person interrupts it, the job is aborted: it is withdrawn by a record, and its staged files go.
+How it works
+------------
+1. The driver's process plans and commits the job, by the same state machine as Spark's writer (`dataset.write`).
+2. Tasks belong to an RDD with one element for each. A task decodes, applies the function, sorts, writes files with new
+   names and returns a `Report`. Spark may run it twice, also at once, and returns the result of one attempt for each
+   element. The commit removes the files of other attempts from the staging directory.
+3. After an error or an interrupt the job is aborted: a log entry withdraws it, and its staged files are removed.
 """
 
 from __future__ import annotations
@@ -36,19 +39,13 @@ from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, settings_for_ta
 from spark_arrow_ipc.spark.write.plan import WritePlan
 
 
-# What a worker does for one partition of a rewrite: decode, apply the function, sort, write, report.
-#
-# A `RewriteTask` holds frozen values, and is sent to the workers as any function of Spark's. Each call makes files
-# with names of their own and returns a `Report` of them. Spark may call it twice for a partition, one after the other
-# or at once; the driver gets the report of one call alone, and commits the files that are in it. Those of the others
-# stay in the job's staging directory, which the commit removes, as it removes what failed attempts leave.
 @dataclass(frozen=True, slots=True)
 class Part:
     """The part of a rewrite that one task reads."""
 
     number: int  # from 0; part of the names of its files
-    partition: InputPartition  # what the reader reads
-    directory: str = ""  # where its files shall lie in the dataset, unless there are partition columns
+    partition: InputPartition  # for the reader
+    directory: str = ""  # of the written files in the table, without partition columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +54,12 @@ class Report:
 
     number: int  # of its part
     rows_read: int  # before the function
-    output: TaskOutput  # the files that it staged
+    output: TaskOutput  # the staged files
 
 
 @dataclass(slots=True)
 class Counted:
-    """Counts the rows of batches that pass."""
+    """Counts the rows of batches."""
 
     rows: int = field(default=0)
 
@@ -75,26 +72,26 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The change that tasks make to the rows that they read."""
+    """The change of rows between reading and writing."""
 
-    zone: str  # the session's: that of the function's timestamps, and of those in the names of partitions
-    output: s.StructType  # schema of the rows that are written
-    function: ShippedFunction | None = None  # None leaves the rows
-    nanoseconds: Nanoseconds = Nanoseconds.FLOOR  # the option of the read, which holds for what the function makes
+    zone: str  # time zone of the session, for the function's timestamps and the names of partitions
+    output: s.StructType  # schema of the written rows
+    function: ShippedFunction | None = None  # None does not change rows
+    nanoseconds: Nanoseconds = Nanoseconds.FLOOR  # the option of the read, also for the function's result
 
     def of(self, batches: Iterator[PyArrowBatch], counted: Counted) -> Generator[PyArrowBatch, None, None]:
-        """Yield the batches that are written, of those that are read; the caller closes these."""
+        """Yield the batches to write from the batches of a read, which the caller closes."""
         rows = in_zone(counted.batches(batches), self.zone)
         if self.function is not None:
             check = OutputCheck(self.output, self.function.name, self.nanoseconds)
-            # What the function yields is in UTC again, as it is checked against a schema of Spark's.
+            # The check of the function's result converts it to UTC, for Spark's schema.
             rows = in_zone(apply_function(self.function.load(), check, rows), self.zone)
         yield from rows
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """The same for all tasks of a job."""
+    """The work of all tasks of a job."""
 
     reader: DataSourceReader
     plan: WritePlan  # writes rows
@@ -102,11 +99,9 @@ class RewriteTask:
     changed: ChangedRows  # the rows between the two
 
     def run(self, part: Part) -> Report:
-        """Read a part and stage its rows, in a worker. A part without rows stages nothing.
-
-        Memory: one record batch of a file, its converted copy, what the function holds, and what makes up one record batch
-        of a written file; with an order, twice the bytes that are sorted together.
-        """
+        """Read a part and stage its rows in a worker."""
+        # Memory: a record batch of a file, its converted copy and a written record batch; with an order, twice the bytes
+        # that are sorted together.
         tune_worker()
         counted = Counted()
         with (
@@ -134,7 +129,7 @@ def context_of(spark: SparkSession) -> SparkContext:
 
 @contextmanager
 def abort_on_error(staging: Staging) -> Iterator[None]:
-    """Withdraw a job and remove its staged files if the body raises, unless it is committed by then."""
+    """Withdraw a job and remove its staged files if the body raises before the commit."""
     try:
         yield
     except BaseException:
@@ -143,12 +138,12 @@ def abort_on_error(staging: Staging) -> Iterator[None]:
 
 
 def run_tasks(spark: SparkSession, task: RewriteTask, parts: Sequence[Part], words: str) -> list[Report]:
-    """Run a task for each part, and return the report of one attempt of each, in the order of the parts."""
+    """Run a task for each part, and return the reports in the order of the parts."""
     if not parts:
         return []
     context = context_of(spark)
     tasks = context.parallelize(parts, len(parts)).mapPartitions(_Runs(task))
-    with _properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.changed.zone, _DESCRIPTION: words}):
+    with _set_properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.changed.zone, _DESCRIPTION: words}):
         reports = tasks.collect()
     return check_reports(reports, parts, task.staging)
 
@@ -164,8 +159,8 @@ class _Runs:
 
 
 @contextmanager
-def _properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]:
-    """Set properties of this thread's jobs, and set them back: tasks learn the session's settings by them."""
+def _set_properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]:
+    """Set properties of this thread's jobs, by which tasks get the session's settings, and restore them."""
     before = {name: context.getLocalProperty(name) for name in values}
     for name, value in values.items():
         context.setLocalProperty(name, value)
@@ -177,7 +172,7 @@ def _properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]
 
 
 def check_reports(reports: Sequence[Report], parts: Sequence[Part], staging: Staging) -> list[Report]:
-    """Return the reports in the order of the parts, one of each."""
+    """Return the reports in the order of the parts, or raise if one is missing."""
     by_number = {report.number: report for report in reports}
     if len(reports) != len(parts) or set(by_number) != {part.number for part in parts}:
         raise CommitError(
@@ -196,6 +191,6 @@ def commit_reports(
     fits: Fits | None = None,
     schema: NewSchema | None = None,
 ) -> CommitSummary:
-    """Publish the files of the reports; parameters and errors as for `commit.commit`."""
+    """Publish the files of the reports."""
     outputs = [report.output for report in reports]
     return commit.commit(job, outputs, write_empty=write_empty, fits=fits, schema=schema)

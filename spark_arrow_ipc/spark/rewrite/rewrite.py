@@ -1,4 +1,15 @@
-"""`rewrite`: read, change, sort and write files in the workers, and commit as a write of Spark's does."""
+"""`rewrite`: read, change, sort and write files in the workers, and commit like a write of Spark.
+
+How Arrow's types are retained
+------------------------------
+1. A rewrite with ``restoreTypes`` writes the values and types of the files, or raises before it replaces files.
+2. Values that only pass through are read in their stored form: nanoseconds as counts, timestamps with their offsets, and
+   extension types as their storage, unless a file has annotations of Spark's types, which are written again.
+3. If a function, ``where`` or ``partitionBy`` gets values in Spark's types, a value that such a type cannot hold is an error
+   that names the column.
+4. Types that cannot be restored from Spark's types are refused (`restore_schema`). `check_types` compares its result with
+   the files, so that types do not depend on annotations only.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +29,6 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.predicate.expressions import columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.write import WriteMode, commit
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
@@ -49,80 +59,78 @@ from spark_arrow_ipc.spark.types import schema_pairs
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_annotation import find_annotation
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
+from spark_arrow_ipc.spark.write.writer import check_fit, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
 
 
-# The one rule by which `rewrite` and `compact` keep Arrow's types: how files are read, and which types may be
-# written.
-#
-# A rewrite with ``restoreTypes`` writes what was in the files, or raises an error before anything is replaced. Where
-# nobody looks at the values they are read as they are stored: nanoseconds as counts, timestamps beside their offsets,
-# and extension types as their storage, unless a file notes Spark's types, which are then written again. Where a
-# function, ``where`` or ``partitionBy`` sees them in Spark's types, a value that such a type does not hold is an error
-# that names the column. Types to which there is no way back from Spark's are refused by `restored_schema`;
-# `check_types` compares what it made with the files, so that nothing depends on notes alone.
 def exact(
     reading: ReadOptions,
-    given: Collection[str],
+    names: Collection[str],
     schemas: Iterable[Schema],
     partition_by: Sequence[object],
     *,
     has_function: bool,
 ) -> ReadOptions:
-    """Return the options of a read that changes no value, or raises an error that names it."""
-    if "nanoseconds" in given and reading.nanoseconds is Nanoseconds.FLOOR:
-        raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
-    stored = as_stored(reading, schemas, given)
-    checked = unrounded(replace(stored, extension_types=reading.extension_types), given)
+    """Return the options of a read that changes no value or raises; `names` are the user's options in lower case."""
+    if "nanoseconds" in names and reading.nanoseconds is Nanoseconds.FLOOR:
+        raise OptionError(
+            "nanoseconds=floor drops what is finer than Spark's types, and restoreTypes=true writes what was in the files: "
+            "give nanoseconds=error or long, or leave restoreTypes out"
+        )
+    stored = as_stored(reading, schemas, names)
+    checked = without_rounding(replace(stored, extension_types=reading.extension_types), names)
     if has_function:
         return checked
     predicate = () if reading.where is None else columns(parse(reading.where))
+    # Columns whose values are used in Spark's types.
     seen = [*(column.path[0] for column in predicate), *partition_by]
-    return stored if not seen or _are_the_same(seen, checked, stored) else checked
+    return stored if not seen or _have_same_types(seen, checked, stored) else checked
 
 
-def as_stored(reading: ReadOptions, schemas: Iterable[Schema], given: Collection[str] = ()) -> ReadOptions:
-    """Return the options that read the values of files as they are stored, but for those that were given."""
+def as_stored(reading: ReadOptions, schemas: Iterable[Schema], names: Collection[str] = ()) -> ReadOptions:
+    """Return options that read values in their stored form, except for the user's options `names`."""
     reading = replace(reading, is_exact=True)
-    if "timestampswithoffset" not in given:
+    if "timestampswithoffset" not in names:
         reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
-    if "nanoseconds" not in given:
+    if "nanoseconds" not in names:
         reading = replace(reading, nanoseconds=Nanoseconds.LONG)
-    if "extensiontypes" in given or any(find_annotation(schema.custom_metadata) is not None for schema in schemas):
+    if "extensiontypes" in names or any(find_annotation(schema.custom_metadata) is not None for schema in schemas):
         return reading
     return replace(reading, extension_types=ExtensionTypes.STORAGE)
 
 
-def unrounded(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
-    """Return the options with which a value finer than Spark's types is an error: a rewrite would round it for good."""
-    return reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
+def without_rounding(reading: ReadOptions, names: Collection[str]) -> ReadOptions:
+    """Return options with which a value finer than Spark's types is an error."""
+    # A rewrite would round it permanently.
+    return reading if "nanoseconds" in names else replace(reading, nanoseconds=Nanoseconds.ERROR)
 
 
-def unskipped(reading: ReadOptions) -> ReadOptions:
-    """Return the options with which nothing is passed over that is replaced: reads warn of a second stream in a file."""
+def without_skipping(reading: ReadOptions) -> ReadOptions:
+    """Return options with which a second stream in a file is an error, and not only a warning."""
+    # Its rows would be lost when the file is replaced.
     return replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
 
 
 def with_metadata(writing: SparkWriteOptions, newest: Schema | None) -> SparkWriteOptions:
-    """Return the options of a write with the metadata of the newest file's schema, but for keys that they or columns have."""
+    """Return the options of a write with the metadata of the newest file's schema, except for keys that are in use."""
     reserved = {*dict(writing.metadata), *schema_pairs.KEYS}
     pairs = () if newest is None else (pair for pair in newest.custom_metadata if pair[0] not in reserved)
     return replace(writing, metadata=(*pairs, *writing.metadata))
 
 
 def check_types(written: Schema, schemas: Iterable[Schema]) -> None:
-    """Raise if a column that has one type in all files would get another one; whether its parts may be null may change."""
+    """Raise if a column with one type in all files would get another type; nullability may change."""
     types: dict[str, list[t.DataType]] = {}
     for schema in set(schemas):
         for field in schema.fields:
             types.setdefault(field.name.lower(), []).append(field.type)
     for field in written.fields:
         first, *others = types.get(field.name.lower(), [field.type])
+        # A column with several types in the files gets their merged type.
         if all(_is_same(first, other) for other in others) and not _is_same(first, field.type):
             change = f"the type of this column would change from {first} to {field.type}"
-            if str(first) == str(field.type):  # which leaves out metadata
+            if str(first) == str(field.type):  # the text of a type lacks metadata
                 change = f"metadata inside of this column of {first} would change"
             raise UnsupportedError(
                 f"{change}, because Spark has no other for it; nothing is changed", field_path=field.name
@@ -130,7 +138,7 @@ def check_types(written: Schema, schemas: Iterable[Schema]) -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Compare types, and the fields in them but for whether they may be null, and for what the note of Spark's schema has."""
+    """Compare types and their fields, except for nullability and Spark's metadata."""
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple):
@@ -143,66 +151,63 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _are_the_same(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:
-    """Return whether columns have the same Spark types in two reads."""
+def _have_same_types(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:
+    """Return True if columns have the same Spark types in two reads."""
     ours, theirs = (
-        {key: field.dataType for i, field in enumerate(found) for key in (i, field.name.casefold())}
-        # The predicate is of the types of `checked`, to which it may be bound and not to the others.
-        for found in (schema_of(replace(each, where=None)).fields for each in (checked, stored))
+        {key: field.dataType for i, field in enumerate(schema_fields) for key in (i, field.name.casefold())}
+        # Without the predicate, which can perhaps be bound only to the types of `checked`.
+        for schema_fields in (schema_of(replace(each, where=None)).fields for each in (checked, stored))
     )
     keys = [name.casefold() if isinstance(name, str) else name for name in seen]
     return all(key in ours and ours[key] == theirs[key] for key in keys)
 
 
-def _contradiction(what: str, remedy: str) -> OptionError:
-    return OptionError(
-        f"{what}, and restoreTypes=true writes what was in the files: give {remedy}, or leave restoreTypes out"
-    )
-
-
-# Tell the options of a rewrite apart: those of its read, those of its write, and those of both; and its own numbers
-# of bytes.
-#
-# The table of options says of which side an option is; there is no second list. An option of both sides (``vectors``) goes
-# to both, and those of a storage to the sides that are not local, if either is not.
-def _both(doing: str, done: str, *sides: Side) -> Side:
+def _unite_sides(doing: str, done: str, *sides: Side) -> Side:
     attributes = {name: rows for side in sides for name, rows in side.attributes.items() if name not in PATHS}
     return Side(doing, done, attributes)
 
 
-_REWRITTEN: Final = _both("rewriting", "rewritten", READING, WRITING)
-_INGESTED: Final = _both("ingesting", "ingested", READING, STREAMING, WRITING)
+_REWRITTEN: Final = _unite_sides("rewriting", "rewritten", READING, WRITING)
+_INGESTED: Final = _unite_sides("ingesting", "ingested", READING, STREAMING, WRITING)
 
 
 def split_options(
-    given: Mapping[str, Any], source: Paths, target: str | os.PathLike[str], *, notes: Sequence[str] | None = None
+    user_options: Mapping[str, Any],
+    source: Paths,
+    target: str | os.PathLike[str],
+    *,
+    notes: Sequence[str] | None = None,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of the read, of a stream if it has notes somewhere, and those of the write, as strings."""
-    strings, ingested = strings_without_paths(given), notes is not None
+    """Return the options of the read, of a stream if it has paths of `notes`, and the options of the write, as strings."""
+    # The table of options decides the sides of an option; an option of both sides (``vectors``) goes to both, and options of
+    # a storage go to the remote sides.
+    strings, ingested = strings_without_paths(user_options), notes is not None
     check_known(strings, _INGESTED if ingested else _REWRITTEN, *(() if ingested else (STREAMING,)))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     remote = any(is_remote(os.fspath(path)) for path in paths), is_remote(os.fspath(target))
     any_remote = any([*remote, *map(is_remote, notes or ())])
     readers = (READING, STREAMING) if ingested else (READING,)
-    of_sides = []
-    for sides, is_elsewhere in zip((readers, (WRITING,)), remote, strict=True):
-        options = {name: text for name, text in strings.items() if any(side.option(name) for side in sides)}
-        if any_remote and not is_elsewhere:
-            options = {name: text for name, text in options.items() if not name.lower().startswith(_OF_STORAGE)}
-        of_sides.append(options)
-    of_read, of_write = of_sides
+    of_read, of_write = (
+        {
+            name: text
+            for name, text in strings.items()
+            if any(side.option(name) for side in sides)
+            and (is_elsewhere or not any_remote or not name.lower().startswith(_OF_STORAGE))
+        }
+        for sides, is_elsewhere in zip((readers, (WRITING,)), remote, strict=True)
+    )
     return of_read, of_write
 
 
-def byte_argument(name: str, given: int | str, *, least: int = 1, most: int | None = None) -> int:
-    """Return a number of bytes, given with or without a unit."""
+def byte_argument(name: str, value: int | str, *, least: int = 1, most: int | None = None) -> int:
+    """Return the number of bytes of an argument with or without a unit."""
     try:
-        nbytes = values.byte_size(str(given))
+        nbytes = values.byte_size(str(value))
     except ValueError:
         nbytes = 0
     if nbytes < least or (most is not None and nbytes > most):
         bounds = "" if most is None else f" from {least >> 20}m to {most >> 30}g"
-        raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(given))
+        raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(value))
     return nbytes
 
 
@@ -213,18 +218,18 @@ class RewriteResult:
     Parameters
     ----------
     files_read, files_written
-        Number of files. A file of the source counts if any of it was planned to be read.
+        Number of files. A file of the source counts if a part was planned to be read.
     rows_read, rows_written
-        Number of rows: read are those that are left by ``where``, before the function.
+        Number of rows; rows are read after ``where`` and before the function.
     bytes_read, bytes_written
-        Sizes of these files, as they lie in the storage.
+        Sizes of these files in the storage.
     files_removed
         Number of files that were replaced.
     published
-        False if there was nothing to do: the token was committed before, or ``ifExists=ignore`` found files; or no files
-        were worth a compaction.
+        False if the job had nothing to do: the token was committed before, ``ifExists=ignore`` found files, or no files
+        were small enough for a compaction.
     jobid
-        Id of the job in the commit records; empty if there was none.
+        Id of the job in the log; empty without a job.
     """
 
     files_read: int = 0
@@ -246,7 +251,7 @@ class RewriteResult:
         )  # fmt: skip
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the figures as a line."""
         if not self.published:
             return "nothing to do"
         return (
@@ -255,27 +260,26 @@ class RewriteResult:
         )
 
     def _repr_html_(self) -> str:
+        figures = asdict(self)
+        texts = {
+            name: f"{value:,}" if type(value) is int else html.escape(str(value)) for name, value in figures.items()
+        }
         rows = "".join(
-            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td style='text-align:right'>{_text(value)}</td></tr>"
-            for name, value in asdict(self).items()
+            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td style='text-align:right'>{text}</td></tr>"
+            for name, text in texts.items()
         )
         return f"<table>{rows}</table>"
-
-
-def _text(value: object) -> str:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if is_number else html.escape(str(value))
 
 
 _MODES: Final = ("append", "overwrite")
 
 _PLANNED: Final = 5
-"""Times that a rewrite in place is planned at most, where others change the directory each time."""
+"""Most times that a rewrite in place is planned if others change the directory each time."""
 
 _OF_STORAGE: Final = STORAGE[0].removesuffix("*")
 
 _LEAST_SORTED: Final = 1 << 20
-"""Fewest bytes that are sorted together: each run is a file, and a number without its unit would make millions of them."""
+"""Fewest bytes that are sorted together: each run is a file, and a number without its unit would make millions."""
 
 _MOST_SORTED: Final = 1 << 30
 """Most bytes that are sorted together: value offsets of 32 bits count 2 GiB."""
@@ -293,42 +297,40 @@ def rewrite(
     sort_bytes: int | str = "256m",
     **options: Unpack[RewriteKeywords],
 ) -> RewriteResult:
-    """Write what a read gives as files of a dataset, without taking a row to the JVM.
+    """Write the rows of a read as files of a table, without a row that reaches the JVM.
 
-    The files are those that ``load(source)`` and ``write.save(target)`` with the same options would make, and so are the
-    steps of the commit: nothing is visible before all of it is. A task that fails is run again by Spark; of a task that ran
-    twice one result counts.
+    Files and commit equal ``load(source)`` and ``write.save(target)`` with the same options: either all files become visible
+    or none. Spark repeats a task that fails; of a task that ran twice one result counts.
 
     Parameters
     ----------
     spark
         A classic session: the driver's process plans and commits.
     source
-        What to read, as for ``load``.
+        The source, as for ``load``.
     target
-        The directory of the dataset. It may be the source, with ``mode="overwrite"``: what is replaced is then what was
-        read, whatever others add meanwhile.
+        The directory of the table. It may be the source, with ``mode="overwrite"``: exactly the files that were read are
+        then replaced, also if others add files meanwhile.
     function
         Gets an iterator of `pyarrow.RecordBatch` in the schema of ``load(source)``, and returns or yields such batches, as
         for `map_in_arrow`.
     schema
-        The schema of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
+        The schema of the function's result, a `StructType` or a string such as ``"id bigint"``; by default the input's.
     mode
-        ``append``, or ``overwrite`` (with ``partitionOverwriteMode=dynamic`` of the partitions that are written).
+        ``append``, or ``overwrite`` (with ``partitionOverwriteMode=dynamic`` only the written partitions).
     sort_by
-        Names of columns: the rows of each file are in their order, null first, as Spark sorts. Files are not sorted among
-        each other.
+        Names of columns by which the rows of each file are sorted, nulls first, as Spark sorts. Files have no order.
     sort_bytes
         Bytes of the rows that are sorted together, uncompressed and without dictionaries, from 1m to 1g; a file has at
-        most so many. A task needs about twice as much, and a record batch of the source.
+        most so many. A task needs about twice as much memory, and a record batch of the source.
     **options
-        Those of a read and of a write: ``where="year = 2024"``, ``compression="zstd"``, ``partitionBy=["year"]``. One that
-        both have (``storage.*``, ``vectors``) holds for both. ``nanoseconds`` is ``error`` by default.
+        Options of a read and of a write: ``where="year = 2024"``, ``compression="zstd"``, ``partitionBy=["year"]``. An option
+        of both (``storage.*``, ``vectors``) applies to both. ``nanoseconds`` is ``error`` by default.
 
     Returns
     -------
     RewriteResult
-        How many files, rows and bytes were read and written.
+        The numbers of files, rows and bytes that were read and written.
 
     Raises
     ------
@@ -337,9 +339,9 @@ def rewrite(
     FunctionError
         The function cannot be sent to the workers.
     PySparkException
-        A task failed, as often as Spark lets it. Nothing is published, and what was staged is removed.
+        A task failed, as often as Spark repeats it. Nothing is published, and staged files are removed.
     CommitError
-        Either nothing is published, or the message says what is.
+        Either nothing is published, or the message has the published files.
     UnsupportedError
         The session is one of Spark Connect.
     """
@@ -353,20 +355,21 @@ def rewrite(
         raise OptionError(
             "a schema is that of a function's result; without a function the columns are those of the read"
         )
-    shipped = None if function is None else ship(function)
+    shipped = None if function is None else ship(function)  # raises before any file is touched
     names = {name.lower() for name in of_read}
     if mode == "overwrite":
-        reading = unskipped(reading)
+        reading = without_skipping(reading)
     schemas: list[Schema] = []
     if writing.restore_types:
         schemas = file_schemas(reading)
         reading = exact(reading, names, schemas, writing.partition_by or (), has_function=shipped is not None)
         writing = with_metadata(writing, schemas[0] if schemas else None)
     else:
-        reading = unrounded(reading, names)
+        reading = without_rounding(reading, names)
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    plan = order_plan(plan_write(output, writing), sort_by, sort_bytes)
+    # A function may change types, and a struct of which only some fields are read has another type.
     if shipped is None and not any(isinstance(path, tuple) for path in reading.columns or ()):
         check_types(plan.file_schema, schemas)
     reader = reader_of(reading)(read_schema, reading)
@@ -375,7 +378,7 @@ def rewrite(
     if job.skip:
         return RewriteResult(jobid=job.staging.jobid)
     if shipped is not None and not partitions:
-        partitions = [None]  # a function is called once where there is nothing to read, as mapInArrow calls it
+        partitions = [None]  # without rows the function is called once, as by mapInArrow
     parts = [Part(number, each) for number, each in enumerate(partitions)]
     changed = ChangedRows(zone_of(spark), output, shipped, reading.nanoseconds)
     task = RewriteTask(reader, plan, job.staging, changed)
@@ -385,10 +388,10 @@ def rewrite(
             job,
             reports,
             write_empty=lambda: plan.write_empty(job.staging),
-            fits=fits_beside(plan, writing.schema_check, job.staging.storage),
+            fits=check_fit(plan, writing.schema_check, job.staging.storage),
             schema=plan.new_schema(writing.schema_check),
         )
-    return RewriteResult.of(summary, _sizes(partitions), sum(report.rows_read for report in reports))
+    return RewriteResult.of(summary, _measure_files(partitions), sum(report.rows_read for report in reports))
 
 
 def zone_of(spark: SparkSession) -> str:
@@ -396,17 +399,18 @@ def zone_of(spark: SparkSession) -> str:
     return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
-def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int | str) -> WritePlan:
-    """Return the plan that sorts rows by some columns, or the plan itself if there are none."""
+def order_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int | str) -> WritePlan:
+    """Return a plan that sorts rows by some columns, or the same plan without columns."""
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
     nbytes = byte_argument("sort_bytes", sort_bytes, least=_LEAST_SORTED, most=_MOST_SORTED)
-    return plan.sorted_by(names, nbytes) if names else plan
+    return plan.with_order(names, nbytes) if names else plan
 
 
 def _plan(
     plan_it: Callable[[], tuple[JobPlan, WritePlan]], partitions: Any, reading: ReadOptions
 ) -> tuple[JobPlan, WritePlan, list[InputPartition | None]]:
-    """Plan the job and the read. Where one replaces what the other reads, both have seen the same files."""
+    """Plan the job and the read, with the same files in both if the job replaces files that it reads."""
+    # Others may change the directory between the two plans.
     for _ in range(_PLANNED):
         job, plan = plan_it()
         if job.skip:
@@ -423,13 +427,14 @@ def _plan(
 
 
 def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
-    """Return whether the job may replace files that it reads."""
+    """Return True if the job may replace files that it reads."""
     if job.intent.mode is WriteMode.APPEND or reading.reads_servers:
         return False
+    # With a final separator, so that /a does not contain /ab.
     root = job.staging.storage.unique_path(job.staging.root).rstrip(SEPARATOR) + SEPARATOR
     for path in reading.paths:
         storage, read = storage_of(path, reading.storage)
-        while is_pattern(read):  # what it may find lies below the directory before its first special character
+        while is_pattern(read):  # all matches are below the directory before the first special character
             read = parent(read)
         fixed = storage.unique_path(read).rstrip(SEPARATOR) + SEPARATOR
         if fixed.startswith(root) or root.startswith(fixed):
@@ -437,10 +442,7 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
     return False
 
 
-def _sizes(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
+def _measure_files(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
     """Return the size of each file that is read, by path."""
-    ranges: list[FileRange] = []
-    for each in partitions:
-        if isinstance(each, ArrowIpcInputPartition):
-            ranges += each.ranges
-    return {part.path: part.nbytes for part in ranges}
+    planned = (each for each in partitions if isinstance(each, ArrowIpcInputPartition))
+    return {part.path: part.nbytes for each in planned for part in each.ranges}

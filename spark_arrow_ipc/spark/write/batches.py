@@ -1,9 +1,9 @@
-"""Convert Spark's record batches to ours, with exactly the written schema.
+"""Convert Spark's record batches to the written schema.
 
-Spark hands a writer pyarrow batches whose types differ from run to run: timestamps carry the session's time zone,
-``useLargeVarTypes`` makes strings large, TIME comes in nanoseconds, list elements have Spark's names. The written
-schema depends on the DataFrame's schema alone (`spark_to_arrow`), so each array gets its written type here: the same
-memory with another type where the layouts agree, a vectorised conversion (`_CONVERSIONS`) where not.
+The types of Spark's batches depend on settings: timestamps have the session's time zone, ``useLargeVarTypes`` makes
+strings large, TIME is in nanoseconds, list elements have Spark's names. The written schema depends only on the DataFrame's
+schema (`spark_to_arrow`), so each array gets its written type here: in the same memory if the layouts agree, otherwise by a
+vectorised conversion (`_CONVERSIONS`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.extension_columns import spatial_of
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write import dictionaries
-from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
+from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, dictionary_type
 from spark_arrow_ipc.spark.write.restore_values import restore
 from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget
 
@@ -37,45 +37,44 @@ _NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The columns of a DataFrame that lacks some of those that are written, or has narrower types."""
+class SourceColumns:
+    """The columns of a DataFrame that lacks some written columns, or has narrower types."""
 
     schema: s.StructType  # of the DataFrame
-    # As Spark knows the columns that are written: those of the DataFrame in their order, then others, which are null.
+    # The written columns in Spark's types: the DataFrame's in their order, then others, which are null.
     written: s.StructType
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumns:
-    """The columns of a write; made by the planner, the same for all tasks."""
+    """The columns of a write, from the planner for all tasks."""
 
-    usual: Schema  # the schema without options: what the DataFrame's types become by default
+    usual: Schema  # the schema without options: the default types of the DataFrame's columns
     schema: Schema  # with restored types and requested dictionaries
     sampled: tuple[int, ...] = ()  # positions of the columns that each task samples for ``dictionaryColumns=auto``
-    # By position: the columns that are written as tensors or fixed-size lists.
+    # By position: columns that become tensors or fixed-size lists.
     tensors: Mapping[int, TensorTarget | ListsBelow] = field(default_factory=dict)
-    given: Given | None = None  # what Spark gives, if that is less; None if it gives all columns with their types
+    source: SourceColumns | None = (
+        None  # what Spark gives, if that is less; None if it gives all columns with their types
+    )
 
 
-def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
-    """Convert a task's batches to those that are written.
-
-    A new file begins where the schema changes.
-    """
-    if columns.given is not None:
-        usual = _convert_growing_batches(batches, columns.given, columns.usual)
+def convert_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
+    """Convert a task's batches to the written batches; a new file begins where the schema changes."""
+    if columns.source is not None:
+        usual = _convert_growing_batches(batches, columns.source, columns.usual)
     else:
-        usual = (written_batch(batch, columns.usual) for batch in batches)
+        usual = (convert_batch(batch, columns.usual) for batch in batches)
     if columns.schema is columns.usual and not columns.sampled:
         return usual
-    return _Columns(columns).written(usual)
+    return _Columns(columns).convert(usual)
 
 
 def _convert_growing_batches(
-    batches: Iterable[bridge.PyArrowBatch], spark_columns: Given, usual: Schema
+    batches: Iterable[bridge.PyArrowBatch], spark_columns: SourceColumns, usual: Schema
 ) -> Iterator[RecordBatch]:
-    """Convert batches of fewer columns, or of narrower types, as a read converts the files that are older than others."""
-    # Imported late: other writes need nothing of how files are read.
+    """Convert batches with fewer columns or narrower types, as a read converts older files."""
+    # Imported late: other writes do not need the modules of reads.
     from spark_arrow_ipc.spark.convert.conversion import nulls
     from spark_arrow_ipc.spark.convert.plan import compile_converter
 
@@ -88,33 +87,34 @@ def _convert_growing_batches(
     target = s.StructType([spark_columns.written.fields[i] for i in grown])
     converter = compile_converter(spark_schema, target, ReadOptions())
     for batch in batches:
-        narrow = written_batch(batch, spark_schema)
+        narrow = convert_batch(batch, spark_schema)
         absent = nulls(narrow.num_rows)
         columns = [*narrow.columns, *[absent] * (len(usual) - len(spark_schema))]
         for i, conversion in zip(grown, converter.conversions, strict=True):
             with error_context(field_path=usual.fields[i].name):
-                columns[i] = _as_written(bridge.from_pyarrow(conversion.convert(columns[i], None)), usual.fields[i])
+                columns[i] = _convert_array(bridge.from_pyarrow(conversion.convert(columns[i], None)), usual.fields[i])
         yield RecordBatch(usual, tuple(columns), narrow.num_rows)
 
 
 @dataclass(slots=True)
 class _Columns:
-    """State of the columns of one task."""
+    """Converts the columns of one task to types that options request."""
 
     columns: WrittenColumns
     dictionaries: TaskDictionaries = field(default_factory=TaskDictionaries)
     rows: int = 0
-    """Rows of the batches before."""
+    """Rows of the batches so far."""
 
-    def written(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    def convert(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         sample = list(_first_rows(batches, SAMPLE_ROWS)) if self.columns.sampled else []
         schema, encoded = self._with_encoded([
             i for i in self.columns.sampled if dictionaries.is_worth_encoding([b.columns[i] for b in sample])
         ])  # fmt: skip
         for batch in chain(sample, batches):
-            converted = self._as(batch, schema)
+            converted = self._convert(batch, schema)
             yield converted
-            large = [i for i in encoded if dictionaries.outgrown(_dictionary_of(converted.columns[i]))]
+            values = [(i, converted.columns[i].dictionary) for i in encoded]
+            large = [i for i, dictionary in values if dictionary is not None and dictionaries.is_too_large(dictionary)]
             if large:
                 schema, encoded = self._with_encoded([i for i in encoded if i not in large])
 
@@ -122,10 +122,10 @@ class _Columns:
         """Return the schema with some of the sampled columns dictionary-encoded."""
         fields = list(self.columns.schema.fields)
         for i in positions:
-            fields[i] = replace(fields[i], type=encoded_type(fields[i].type))
+            fields[i] = replace(fields[i], type=dictionary_type(fields[i].type))
         return Schema(tuple(fields), self.columns.schema.custom_metadata), positions
 
-    def _as(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
+    def _convert(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
         columns = []
         for i, (array, written) in enumerate(zip(batch.columns, schema.fields, strict=True)):
             tensor = self.columns.tensors.get(i)
@@ -146,27 +146,21 @@ def _first_rows(batches: Iterator[RecordBatch], rows: int) -> Iterator[RecordBat
             return
 
 
-def _dictionary_of(array: Array) -> Array:
-    assert array.dictionary is not None
-    return array.dictionary
-
-
 def session_time_zone(batch: bridge.PyArrowBatch) -> str | None:
-    """Return the session's time zone, found on the timestamps of Spark's batches."""
+    """Return the session's time zone, which timestamps in Spark's batches have."""
     return next((zone for column in batch.schema if (zone := getattr(column.type, "tz", None))), None)
 
 
-def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
-    """Convert a batch of Spark to `schema`, sharing memory where layouts agree."""
-    arrays = tuple(map(bridge.from_pyarrow, batch.columns))
+def convert_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
+    """Convert a batch of Spark to `schema`, in the same memory if layouts agree."""
     columns = []
-    for array, written in zip(arrays, schema.fields, strict=True):
+    for array, written in zip(map(bridge.from_pyarrow, batch.columns), schema.fields, strict=True):
         with error_context(field_path=written.name):
-            columns.append(_as_written(array, written))
+            columns.append(_convert_array(array, written))
     return RecordBatch(schema, tuple(columns), batch.num_rows)
 
 
-def _as_written(array: Array, written: t.Field) -> Array:
+def _convert_array(array: Array, written: t.Field) -> Array:
     type_ = written.type
     if array.type == type_:
         return array
@@ -175,23 +169,23 @@ def _as_written(array: Array, written: t.Field) -> Array:
     convert = _CONVERSIONS.get((type(array.type), type(type_)))
     if convert is not None:
         return convert(array, type_)
-    # The same class with other parameters (int32 for int64) is another layout.
+    # Only a nested type of the same class has the same layout: int32 and int64 have not.
     if type(array.type) is not type(type_) or not type_.children or len(array.type.children) != len(type_.children):
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
-    children = tuple(map(_as_written, array.children, type_.children))
+    children = tuple(map(_convert_array, array.children, type_.children))
     return replace(array, type=type_, children=children)
 
 
 def _struct(array: Array, type_: t.DataType) -> Array:
-    """Convert a struct by field names: Spark's variant has them in another order than Arrow's."""
+    """Convert a struct by field names, or by positions if names differ."""
+    # Spark's variant has its fields in another order than Arrow's.
     by_name = {f.name: child for f, child in zip(array.type.children, array.children, strict=True)}
     names = [f.name for f in type_.children]
     same = len(by_name) == len(array.children) and set(names) == set(by_name)
     children = [by_name[name] for name in names] if same else list(array.children)
     if len(children) != len(names):
         raise SchemaMismatchError(expected=f"a struct that can be written as {type_}", found=f"{array.type} from Spark")
-    typed = tuple(map(_as_written, children, type_.children))
-    return replace(array, type=type_, children=typed)
+    return replace(array, type=type_, children=tuple(map(_convert_array, children, type_.children)))
 
 
 def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
@@ -208,7 +202,7 @@ def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
 
 
 def _timestamp(array: Array, type_: t.DataType) -> Array:
-    """Return a timestamp with the written time zone, which does not change its instants."""
+    """Return a timestamp with the written time zone and the same instants."""
     assert isinstance(array.type, t.Timestamp)
     assert isinstance(type_, t.Timestamp)
     if array.type.unit != type_.unit or (array.type.timezone is None) != (type_.timezone is None):
@@ -229,7 +223,7 @@ def _time(array: Array, type_: t.DataType) -> Array:
 
 
 def _well_known_binary(array: Array, written: t.Field) -> Array:
-    """Return the bytes of Spark's geometry: a struct of an SRID and bytes."""
+    """Return the bytes of Spark's geometry, a struct of an SRID and bytes."""
     parts = {
         f.name: child.slice(array.offset, array.length)
         for f, child in zip(array.type.children, array.children, strict=True)
@@ -240,12 +234,12 @@ def _well_known_binary(array: Array, written: t.Field) -> Array:
         )
     present = array_data.validity_mask(array)
     _check_srids(array_data.data_values(parts["srid"]), present, written)
-    nbytes = compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
+    nbytes = compact(_convert_array(parts["wkb"], replace(written, custom_metadata=())))
     return nbytes if present is None else mask_array(nbytes, present)
 
 
 def _check_srids(srids: npt.NDArray[np.int32], present: npt.NDArray[np.bool_] | None, written: t.Field) -> None:
-    """Refuse rows of another SRID than that of the column's CRS: the file has no place for it."""
+    """Refuse rows with another SRID than the column's CRS, as a file has one CRS for all rows."""
     column = spatial_of(written, written.name)
     assert column is not None
     others = srids != column.srid
@@ -268,4 +262,4 @@ _CONVERSIONS: Mapping[tuple[type[t.DataType], type[t.DataType]], _Convert] = {
     (t.Time, t.Time): _time,
     (t.Timestamp, t.Timestamp): _timestamp,
 }
-"""By the type classes of Spark's array and of the written one: conversions that do more than share memory."""
+"""By the type classes of Spark's array and the written one: conversions between different layouts or parameters."""

@@ -1,6 +1,6 @@
 """Plan a write: its columns, partitions and file sizes, for all tasks.
 
-Every error that does not depend on values is raised here, before any task runs. A `WritePlan` is pickled for tasks.
+Errors that do not depend on values are raised here, before any task runs. A `WritePlan` is pickled for tasks.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sort_into_runs, write_empty, write_runs, write_task
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
+from spark_arrow_ipc.spark.bridge import PyArrowBatch, join_batches
 from spark_arrow_ipc.spark.options.values import DictionaryColumns, Layout, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import schema_pairs, spark_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
-from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
-from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
+from spark_arrow_ipc.spark.write.batches import SourceColumns, WrittenColumns, convert_batches, session_time_zone
+from spark_arrow_ipc.spark.write.dictionaries import can_encode, dictionary_type
 from spark_arrow_ipc.spark.write.schema_check import (
     check_features,
     check_names,
-    fitting_schema,
-    restored_schema,
-    schema_beside,
-    vector_notes,
+    merge_with_existing,
+    restore_schema,
+    restrict_to_vectors,
+    widen_schema,
 )
-from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_notes
+from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_annotations
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
     """The plan by which tasks write the rows of a DataFrame."""
 
-    schema: s.StructType  # as Spark knows the columns that are written
+    schema: s.StructType  # of the written columns in Spark
     columns: WrittenColumns  # written type of each column
     sink: SinkOptions  # format, compression, sizes, footer pairs
     partition: PartitionBy | None = None
-    order: Order | None = None  # of rows within files; None for that in which they come
-    collated: Mapping[str, str] = field(default_factory=dict)  # columns of strings with a collation, and their types
+    order: Order | None = None  # of rows within files; None to leave them
+    collated: Mapping[str, str] = field(default_factory=dict)  # string columns with a collation, and their types
     keeps_types: bool = False  # no column may get a wider type
 
     def write(
@@ -66,15 +66,16 @@ class WritePlan:
         first = next(source, None)
         if first is None:
             return TaskOutput(staging.jobid)
-        # pyarrow joins Spark's small batches in a fifth of numpy's time (measured).
-        large = joined(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
-        rows = written_batches(large, self.columns)
+        # Before the conversion: pyarrow joins small batches in a fifth of numpy's time (measured).
+        large = join_batches(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
+        rows = convert_batches(large, self.columns)
         schema, sink = self.columns.schema, self.sink
         if self.partition is None:
             write = partial(
                 write_task, staging, schema=schema, partition_id=partition_id, options=sink, directory=directory
             )
         else:
+            # Only Spark's batches have the session's time zone, for the names of directories.
             partition = replace(self.partition, time_zone=session_time_zone(first))
             write = partial(
                 write_partitioned, staging, schema=schema, partition=partition, partition_id=partition_id, options=sink
@@ -83,8 +84,8 @@ class WritePlan:
             return write(rows)
         return write_runs(staging, sort_into_runs(rows, self.order, rows=sink.record_batch_rows), write)
 
-    def sorted_by(self, names: Sequence[str], nbytes: int) -> WritePlan:
-        """Return the plan that sorts rows of so many uncompressed bytes together, within each file."""
+    def with_order(self, names: Sequence[str], nbytes: int) -> WritePlan:
+        """Return the plan that sorts rows within each file, `nbytes` uncompressed bytes at a time."""
         fields = self.columns.schema.fields
         with error_context(asked_by="sort_by"):
             positions = tuple(find_columns([field.name for field in fields], names))
@@ -98,35 +99,35 @@ class WritePlan:
         return replace(self, order=Order(positions, nbytes))
 
     def write_empty(self, staging: Staging) -> StagedFile:
-        """Stage a file without rows, for its schema.
-
-        It lies in no partition, so it has the partition columns too.
-        """
+        """Stage a file without rows, for its schema."""
+        # Outside of all partitions, so it has the partition columns, too.
         return write_empty(staging, self.columns.schema, options=self.sink)
 
-    def beside(self, there: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
-        """Return the plan that also writes what files have more: columns as nulls, narrower types as wider ones."""
-        schema = fitting_schema(
-            self.schema, self.file_schema, there, path, options.schema_check, keeps_types=self.keeps_types
+    def widen(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
+        """Return the plan that also writes the additional columns of existing files, as nulls, and their wider types."""
+        schema = widen_schema(
+            self.schema, self.file_schema, existing, path, options.schema_check, keeps_types=self.keeps_types
         )
         if schema is None:
             return self
         grown = plan_write(schema, options)
-        spark_columns = Given(self.columns.given.schema if self.columns.given else self.schema, schema)
-        return replace(grown, columns=replace(grown.columns, given=spark_columns), order=self.order)
+        spark_columns = SourceColumns(self.columns.source.schema if self.columns.source else self.schema, schema)
+        return replace(grown, columns=replace(grown.columns, source=spark_columns), order=self.order)
 
     def new_schema(self, check: SchemaCheck) -> NewSchema:
-        """Return the schema of the files as the commit needs it; `check` is the option of the write."""
+        """Return the schema of the files for the commit."""
         file_schema, names = self.file_schema, self.schema.names
 
-        def beside(there: Schema, path: str) -> Schema:
-            return schema_beside(file_schema, there, path, check, taken=names, keeps_types=self.keeps_types)
+        def merge(existing: Schema, path: str) -> Schema:
+            return merge_with_existing(
+                file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
+            )
 
-        return NewSchema(file_schema, self.columns.schema, beside)
+        return NewSchema(file_schema, self.columns.schema, merge)
 
     @property
     def file_schema(self) -> Schema:
-        """The schema of the files: without the partition columns."""
+        """The schema of the files, without the partition columns."""
         schema = self.columns.schema
         return schema if self.partition is None else schema_of_files(schema, self.partition)
 
@@ -140,22 +141,19 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     """Plan a write."""
     check_names(schema, case_sensitive=options.case_sensitive)
     usual = arrow_schema_for(schema)
-    positions = _positions(usual, options.partition_by or (), "partitionBy")
+    positions = _resolve_positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
-    collated = _collations(schema)
-    for name in (schema.names[i] for i in positions):
-        if name in collated:
-            raise UnsupportedError(
-                f"the column is {collated[name]}, and the name of a directory says nothing of a collation; cast it to string "
-                "(CAST(c AS STRING COLLATE UTF8_BINARY)), or leave it out of partitionBy",
-                field_path=name,
-            )
+    collated = _find_collations(schema, positions)
     tensors = plan_tensors(
         schema, options.tensor_columns or (), options.fixed_size_lists or (), restore_types=options.restore_types
     )
     tensors = {i: target for i, target in tensors.items() if i not in positions}
-    written = _file_schema(without_notes(schema, tensors), usual, options)
+    written, annotated = usual, without_annotations(schema, tensors)
+    if options.restore_types:
+        written = restore_schema(annotated)
+    elif options.vectors is Vectors.BINARY:
+        written = restore_schema(restrict_to_vectors(annotated))
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
     targets: dict[int, TensorTarget | ListsBelow] = dict(tensors)
@@ -166,8 +164,8 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     if options.dictionary_columns is DictionaryColumns.AUTO:
         sampled = tuple(i for i, f in enumerate(fields) if i not in positions and can_encode(f, sampled=True))
     elif not isinstance(options.dictionary_columns, DictionaryColumns):
-        for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
-            fields[i] = _encoded(fields[i], is_partition=i in positions)
+        for i in _resolve_positions(usual, options.dictionary_columns, "dictionaryColumns"):
+            fields[i] = _encode_field(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
     user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_annotation.KEY)
     in_fields = [field for i, field in enumerate(fields) if i not in positions]
@@ -182,25 +180,27 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         check_features(columns.schema)
     sink = _sink_options(options, fields)
     plan = WritePlan(schema, columns, sink, partition, collated=collated, keeps_types=options.restore_types)
-    # Raises for unknown names in the option statistics, before any task runs.
+    # Raises for unknown names in the option, before any task runs.
     with error_context(asked_by="the option statistics"):
         StatisticsCollector(plan.file_schema, sink.statistics)
     return plan
 
 
-def _collations(schema: s.StructType) -> dict[str, str]:
+def _find_collations(schema: s.StructType, partition_positions: Sequence[int]) -> dict[str, str]:
+    """Return the types of string columns with a collation, or raise if a partition column has one."""
     strings = [field for field in schema.fields if isinstance(field.dataType, s.StringType)]
-    return {field.name: field.dataType.simpleString() for field in strings if field.dataType != s.StringType()}
+    collated = {field.name: field.dataType.simpleString() for field in strings if field.dataType != s.StringType()}
+    for name in (schema.names[i] for i in partition_positions):
+        if name in collated:
+            raise UnsupportedError(
+                f"the column is {collated[name]}, and the name of a directory says nothing of a collation; cast it to string "
+                "(CAST(c AS STRING COLLATE UTF8_BINARY)), or leave it out of partitionBy",
+                field_path=name,
+            )
+    return collated
 
 
-def _file_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:
-    """Return the schema of the files: with the noted types of all columns, of vectors, or of none."""
-    if options.restore_types:
-        return restored_schema(schema)
-    return restored_schema(vector_notes(schema)) if options.vectors is Vectors.BINARY else usual
-
-
-def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
+def _resolve_positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
     positions = []
     for path in paths:
         if isinstance(path, tuple):
@@ -217,7 +217,7 @@ def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tupl
     return tuple(positions)
 
 
-def _encoded(field: t.Field, *, is_partition: bool) -> t.Field:
+def _encode_field(field: t.Field, *, is_partition: bool) -> t.Field:
     if is_partition:
         raise OptionError(
             expected="columns that stay in the files in dictionaryColumns", found=f"{field.name}, a partition column"
@@ -230,7 +230,7 @@ def _encoded(field: t.Field, *, is_partition: bool) -> t.Field:
             expected="columns of strings, binaries, integers, decimals, dates or timestamps in dictionaryColumns",
             found=f"{field.name} of {what}",
         )
-    return replace(field, type=encoded_type(field.type))
+    return replace(field, type=dictionary_type(field.type))
 
 
 def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> SinkOptions:
@@ -242,27 +242,24 @@ def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> Sink
         )
     except ValueError as error:
         raise OptionError(f"the option compressionLevel: {error}") from error
+    # The run ends of a batch must be able to count its rows.
+    ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
+    rows = [int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)]
     return SinkOptions(
         write,
-        min(options.record_batch_rows, _countable_rows(fields)),
+        min(options.record_batch_rows, *rows) if rows else options.record_batch_rows,
         max_file_rows=options.max_records_per_file,
         max_file_nbytes=options.max_file_bytes,
         custom_metadata=options.metadata,
-        statistics=_statistics(options),
+        statistics=_choose_statistics(options),
     )
 
 
-def _statistics(options: SparkWriteOptions) -> Which:
+def _choose_statistics(options: SparkWriteOptions) -> Which:
     which = options.statistics
     if isinstance(which, Statistics):
-        # The stream format has no footer to hold them.
+        # The stream format has no footer for statistics.
         return Statistics.NONE if options.ipc_format is Format.STREAM else which
     if options.ipc_format is Format.STREAM:
         raise OptionError("ipcFormat=stream cannot hold statistics; leave the option statistics out")
     return which
-
-
-def _countable_rows(fields: Sequence[t.Field]) -> int:
-    """Return the most rows that the run ends of a batch can count."""
-    ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
-    return min((int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)), default=2**63)

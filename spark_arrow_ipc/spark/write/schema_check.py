@@ -1,11 +1,16 @@
-"""Check a DataFrame's columns: names that differ in case, and the files that stay beside new ones.
+"""Check a DataFrame's columns: their names, and their types compared with the files that stay next to the new ones.
 
-Reads without ``mergeSchema`` take the schema of the newest record. So a job that keeps files must have all their columns,
-with their types or wider ones; then its record has the columns of all, and every file fits its schema. Schemas are
-compared as Spark reads them, by the rules of ``mergeSchema``.
-
-A job that was written before the columns grew lacks some, or has narrower types. Its files get them all the same: nulls,
-and the wider types. A job that lacks columns and has new ones at once is refused, as one of them may be a misspelt name.
+How it works
+------------
+1. Reads without ``mergeSchema`` take the schema of the newest log entry. So a job that retains files must have all their
+   columns, with their types or wider ones; then each file fits the schema of its log entry. Schemas are compared as Spark
+   reads them, by the rules of ``mergeSchema``.
+2. A job with fewer columns or narrower types writes the missing columns as nulls, and the wider types.
+3. A job that lacks columns and has new ones is refused, because a new column may have a misspelt name.
+4. With ``restoreTypes`` columns get the Arrow types from which they were read. Reading widens (uint8 to smallint) and adds
+   an annotation with the type to the field's metadata. `restore_schema` refuses an annotation to which the column cannot be
+   converted, before any task runs, and `restore_values` converts. A column is also refused if the read may have changed
+   its values without an error (`field_metadata.INEXACT_KEY`).
 """
 
 from __future__ import annotations
@@ -43,11 +48,11 @@ _RULE: Final = (
     "with types that widen to one another: rename or cast the columns, add missing ones as nulls, write to another "
     "directory, or set schemaCheck=none and read with mergeSchema=true"
 )
-"""The way out where columns are not just renamed."""
+"""The next step if columns are not only renamed."""
 
 
 def check_names(schema: s.StructType, *, case_sensitive: bool) -> None:
-    """Raise if there are no columns, or two columns, or two fields of a struct, have the same name."""
+    """Raise without columns, or if two columns or two fields of a struct have the same name."""
     if not schema.fields:
         raise OptionError(
             "the DataFrame has no columns, so that its rows would be lost, and nothing is written; select at least one "
@@ -86,76 +91,82 @@ def _ambiguous(name: str, other: str, path: str) -> OptionError:
     )
 
 
-def fitting_schema(
+def widen_schema(
     schema: s.StructType,
-    own: Schema,
-    there: Schema,
+    in_files: Schema,
+    existing: Schema,
     path: str,
     check: SchemaCheck,
     *,
     keeps_types: bool = False,
 ) -> s.StructType | None:
-    """Return the schema with which a job is to be written beside files; None if its own one will do."""
-    grown = _grow(own, there, path, check, schema.names, keeps_types=keeps_types)
+    """Return the schema with which a job can be added to files; None if its schema can stay."""
+    grown = _grow(in_files, existing, path, check, schema.names, keeps_types=keeps_types)
     if grown is None:
         return None
     wider, added = grown
     return s.StructType([*(wider.get(field.name, field) for field in schema.fields), *added])
 
 
-def schema_beside(
-    own: Schema, there: Schema, path: str, check: SchemaCheck, *, taken: Sequence[str] = (), keeps_types: bool = False
+def merge_with_existing(
+    schema: Schema,
+    existing: Schema,
+    path: str,
+    check: SchemaCheck,
+    *,
+    partition_names: Sequence[str] = (),
+    keeps_types: bool = False,
 ) -> Schema:
-    """Return the schema that a read has of new files beside others, which may lack what was added since they were planned."""
-    grown = _grow(own, there, path, check, taken, keeps_types=keeps_types)
-    return own if grown is None else united_schema((own, _HERE), (there, path))
+    """Return the schema of a read of new files and existing ones, to which others may have added columns."""
+    grown = _grow(schema, existing, path, check, partition_names, keeps_types=keeps_types)
+    return schema if grown is None else unite_schemas((schema, _HERE), (existing, path))
 
 
 def _grow(
-    schema: Schema, there: Schema, path: str, check: SchemaCheck, taken: Sequence[str], *, keeps_types: bool
+    schema: Schema, existing: Schema, path: str, check: SchemaCheck, reserved: Sequence[str], *, keeps_types: bool
 ) -> tuple[dict[str, s.StructField], list[s.StructField]] | None:
-    """Return the wider types and the columns that new files lack beside others; None if they have all, or may lack some."""
+    """Return the wider types and the additional columns of existing files; None if new files can do without."""
     if check is SchemaCheck.NONE:
         return None
     in_files = spark_schema(schema, ReadOptions())
     try:
-        existing = spark_schema(there, ReadOptions())
+        in_existing = spark_schema(existing, ReadOptions())
     except ArrowIpcError as error:
+        # Files with types that Spark lacks do not prevent a write.
         _LOG.warning("%s: the schema is not compared with that of the job: %s", path, error)
         return None
-    merged = check_schema(in_files, existing, path, check)
+    merged = check_schema(in_files, in_existing, path, check)
     if merged is None:
         return None
     added = merged.fields[len(in_files) :]
     names = {field.name.lower() for field in added}
-    required = {field.name.lower() for field in there.fields if not field.nullable}
-    for name in names & (required | {name.lower() for name in taken}):  # the latter are partition columns
-        raise _refused(path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
+    required = {field.name.lower() for field in existing.fields if not field.nullable}
+    for name in names & (required | {name.lower() for name in reserved}):  # partition columns are reserved
+        raise _refusal(path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
     wider = {
         field.name: new
         for field, new in zip(in_files.fields, merged.fields[: len(in_files)], strict=True)
         if not _is_same(field.dataType, new.dataType)
     }
+    # restoreTypes requires the types of the annotations.
     if wider and keeps_types:
-        raise _refused(path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
+        raise _refusal(path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
     return wider, added
 
 
-def united_schema(first: tuple[Schema, str], second: tuple[Schema, str]) -> Schema:
-    """Return a schema whose columns are those of two, each with a name for errors; all of them may be null.
-
-    A column has the field of the first one, or that of the second where only this has it, or with a wider type.
-    """
+def unite_schemas(first: tuple[Schema, str], second: tuple[Schema, str]) -> Schema:
+    """Return a schema with the nullable columns of two, each of which has a name for errors."""
     sides = [(schema, name, spark_schema(schema, ReadOptions())) for schema, name in (first, second)]
     merged = merge_schemas([(name, struct) for _, name, struct in sides])
     sources = [(schema, struct) for schema, _, struct in sides]
     fields = tuple(replace(_arrow_field(field, sources), nullable=True) for field in merged.fields)
+    # Spark's annotation is replaced by one for the merged columns.
     pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_annotation.KEY)
     return Schema(fields, (*pairs, *spark_annotation.annotation_pairs(merged)))
 
 
 def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructType]]) -> t.Field:
-    """Return the field of the first schema that has a column with this type, or one that is made from the type."""
+    """Return the field from the first schema that has a column with this type, or a new field."""
     for schema, struct in sources:
         (i,) = find_columns(struct.names, [field.name], absent=len(struct))
         if i < len(struct) and _is_same(struct.fields[i].dataType, field.dataType):
@@ -163,64 +174,61 @@ def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructT
     return arrow_field(field.name, field.dataType, field.metadata or {}, field.name)
 
 
-def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
-    """Return whether a file has the columns of the new files, or the option checks nothing. Opens it once."""
+def has_schema(file: DataFile, schema: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
+    """Return True if a file has the columns of the new files, or the option checks nothing."""
     if check is SchemaCheck.NONE:
         return True
     try:
-        existing = spark_schema(_arrow_schema_of(file, storage), ReadOptions())
-        check_schema(spark_schema(own, ReadOptions()), existing, file.path, SchemaCheck.EXACT)
+        outline = read_metadata(file, MetadataOptions(storage=storage))
+        if outline.schema is None:
+            return False
+        existing = spark_schema(outline.schema, ReadOptions())
+        check_schema(spark_schema(schema, ReadOptions()), existing, file.path, SchemaCheck.EXACT)
     except (ArrowIpcError, OSError):
         return False
     return True
 
 
-def _arrow_schema_of(file: DataFile, storage: Storage) -> Schema:
-    metadata = read_metadata(file, MetadataOptions(storage=storage))
-    if metadata.schema is None:
-        assert metadata.error is not None
-        raise metadata.error
-    return metadata.schema
-
-
-def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:
-    """Return the schema that new files get beside a file of another schema; None if they have all that is there."""
+def check_schema(schema: s.StructType, existing: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:
+    """Return the schema that new files need next to an existing file; None if they have all its columns."""
     if check is SchemaCheck.NONE:
         return None
     try:
-        # Merging keeps the columns and types of the first schema, unless the second one adds to them.
-        merged = merge_schemas([(_HERE, own), (path, there)])
-        grown = merge_schemas([(path, there), (_HERE, own)])
+        # A merge retains the columns and types of the first schema, unless the second one adds to them.
+        merged = merge_schemas([(_HERE, schema), (path, existing)])
+        grown = merge_schemas([(path, existing), (_HERE, schema)])
     except ArrowIpcError as error:
         what = f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
-        raise _refused(path, what) from error
-    if stray := next(_strays(own, there), None):
+        raise _refusal(path, what) from error
+    if stray := next(_strays(schema, existing), None):
         raise stray.error(path)
-    lacks = _differences(merged, own)
-    if check is SchemaCheck.EXACT and (lacks or _differences(grown, there)):
-        lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, there)]
-        raise _refused(path, "; ".join(lines), "schemaCheck=exact takes the same columns and types only: leave it out")
+    lacks = _differences(merged, schema)
+    if check is SchemaCheck.EXACT and (lacks or _differences(grown, existing)):
+        # In the other direction the files lack columns, which are new in the DataFrame.
+        lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, existing)]
+        raise _refusal(path, "; ".join(lines), "schemaCheck=exact takes the same columns and types only: leave it out")
     return merged if lacks else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Stray:
-    """Fields that a struct of the DataFrame lacks, and fields that it has and the files lack."""
+    """Fields that a struct of the DataFrame lacks, and fields that only the DataFrame has."""
 
     missing: list[s.StructField]
     new: list[s.StructField]
-    at: str  # the path of the struct, with a dot behind it
+    at: str  # path of the struct, with a final dot
 
     def error(self, path: str) -> SchemaMismatchError:
-        """Return the error; one field for one of its type is most likely renamed."""
+        """Return the error, with advice for a rename if one field stands for another of its type."""
         missing, new = ([f"{self.at}{field.name}" for field in fields] for fields in (self.missing, self.new))
+        # One field that stands for another of its type is most likely a rename.
         if len(missing) > 1 or len(new) > 1 or not _is_same(self.missing[0].dataType, self.new[0].dataType):
             are = "are" if len(missing) > 1 else "is"
-            return _refused(
+            return _refusal(
                 path, f"{join_texts(missing)} {are} missing in {_HERE}, which has {join_texts(new)} instead"
             )
         rename = "rename the field of the struct" if self.at else f'call withColumnRenamed("{new[0]}", "{missing[0]}")'
-        return _refused(
+        return _refusal(
             path,
             f"{missing[0]} is missing in {_HERE}, which has {new[0]} instead",
             f"This looks like a rename, `{missing[0]}` to `{new[0]}`: to add rows under "
@@ -230,7 +238,7 @@ class _Stray:
 
 
 def _strays(schema: s.DataType, existing: s.DataType, at: str = "") -> Iterator[_Stray]:
-    """Yield where one struct lacks names of the other and has names that the other lacks."""
+    """Yield the structs that lack fields of the other schema and have fields that it lacks."""
     if isinstance(schema, s.StructType) and isinstance(existing, s.StructType):
         absent = len(schema)
         positions = find_columns(schema.names, existing.names, absent=absent)
@@ -250,7 +258,7 @@ def _strays(schema: s.DataType, existing: s.DataType, at: str = "") -> Iterator[
 
 
 def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
-    """Describe the columns of a merged schema that one of its parts lacks or has with a narrower type."""
+    """Describe the columns of a merged schema that one of its parts lacks or has in a narrower type."""
     absent = len(one)
     lines = []
     for position, field in zip(find_columns(one.names, merged.names, absent=absent), merged.fields, strict=True):
@@ -262,50 +270,43 @@ def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
 
 
 def _is_same(one: s.DataType, other: s.DataType) -> bool:
+    # These texts lack nullability and metadata, which may differ.
     return bool(one.simpleString() == other.simpleString())
 
 
-def _refused(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
+def _refusal(path: str, what: str, way_out: str = _RULE) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"the columns of this job do not fit beside the files that are there: {what}. {way_out}. Nothing is written",
         path=path,
     )
 
 
-# ``restoreTypes``: write columns with the Arrow types that they were read from.
-#
-# Reading widens (uint8 to smallint) and notes the type in the field's metadata; without the option a column is then
-# written with the type that follows from Spark's, with it with the noted type. `restored_schema` refuses a note that
-# the column cannot be converted to, before any task runs; `restore_values` converts.
-#
-# What was in the file comes back exactly, or the column is refused: also where the read may have changed values
-# without an error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`type_of_annotation`).
-def restored_schema(spark_schema: s.StructType) -> Schema:
-    """Return the Arrow schema of a DataFrame's files, with the noted types."""
+def restore_schema(spark_schema: s.StructType) -> Schema:
+    """Return the Arrow schema of a DataFrame's files, with the types of annotations."""
     return Schema.of(_restore_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
 
-def vector_notes(spark_schema: s.StructType) -> s.StructType:
-    """Return a schema without all notes but those of vectors on binary columns, for ``vectors=binary``."""
-    return s.StructType([_vector_notes(field) for field in spark_schema.fields])
+def restrict_to_vectors(spark_schema: s.StructType) -> s.StructType:
+    """Return a schema with only the annotations of vectors on binary columns, for ``vectors=binary``."""
+    return s.StructType([_restrict_to_vectors(field) for field in spark_schema.fields])
 
 
-def _vector_notes(field: s.StructField) -> s.StructField:
+def _restrict_to_vectors(field: s.StructField) -> s.StructField:
     metadata = dict(field.metadata or {})
-    metadata.pop(field_metadata.INEXACT_KEY, None)
+    metadata.pop(field_metadata.INEXACT_KEY, None)  # only restoreTypes refuses inexact columns
     note = metadata.get(field_metadata.TYPE_KEY)
     is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_annotation(note)
-    # The note of the type that a column is written as anyway says that an extension fits it.
+    # An annotation of the type that the column gets anyway stays, as it confirms that an extension fits.
     if not is_vector and not is_storage_of(arrow_field(field.name, field.dataType, {}, field.name).type, note):
         metadata.pop(field_metadata.TYPE_KEY, None)
-    type_ = vector_notes(field.dataType) if isinstance(field.dataType, s.StructType) else field.dataType
+    type_ = restrict_to_vectors(field.dataType) if isinstance(field.dataType, s.StructType) else field.dataType
     return s.StructField(field.name, type_, field.nullable, metadata)
 
 
 def _restore_field(
     name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, above: t.DataType | None = None
 ) -> t.Field:
-    """Return the field of a column; `above` is its type in the note of its parent."""
+    """Return the field of a column; `above` is its type in the annotation of its parent."""
     if metadata.get(field_metadata.INEXACT_KEY):
         raise UnsupportedError(
             "the read of this column may have changed values (nanoseconds=floor drops what is finer than Spark's types, "
@@ -316,6 +317,7 @@ def _restore_field(
             field_path=path,
         )
     usual = arrow_field(name, spark_type, metadata, path)
+    # The annotation of a column has the types of all its parts.
     note = above if above is not None else metadata.get(field_metadata.TYPE_KEY)
     if isinstance(note, str | t.DataType):
         type_ = _with_fields(_restore_type(note, usual.type, path), spark_type, path, is_noted=True)
@@ -335,7 +337,7 @@ def _restore_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.Dat
 
 
 def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, is_noted: bool) -> t.DataType:
-    """Add to struct fields their own metadata, and their own notes if the whole has none."""
+    """Add to struct fields their metadata, and without an annotation of the column their annotated types."""
     spark_type = storage_type(spark_type)
     if isinstance(type_, t.Struct) and isinstance(spark_type, s.StructType):
         by_name = {f.name: f for f in spark_type.fields}
@@ -378,12 +380,12 @@ def _can_restore(usual: t.DataType, annotated: t.DataType) -> bool:
     row = RESTORED.get((type(usual), type(annotated)))
     if row is None or not row.fits(usual, annotated):
         return False
-    if row.is_whole or not annotated.children:
+    if row.is_complete or not annotated.children:
         return True
     if isinstance(usual, t.Struct):
         types = {field.name: field.type for field in usual.fields}
         return all(f.name in types and _can_restore(types[f.name], f.type) for f in annotated.children)
-    if isinstance(usual, t.Map) and isinstance(annotated, t.Map):  # a file may call its keys and values otherwise
+    if isinstance(usual, t.Map) and isinstance(annotated, t.Map):  # a file may have other names for keys and values
         return _can_restore(usual.key.type, annotated.key.type) and _can_restore(usual.item.type, annotated.item.type)
     pairs = zip(usual.children, annotated.children, strict=True)
     return all(_can_restore(a.type, b.type) for a, b in pairs)
@@ -392,19 +394,16 @@ def _can_restore(usual: t.DataType, annotated: t.DataType) -> bool:
 _WITH_KERNEL: Final = frozenset({
     t.Bool, t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration, t.Binary, t.Utf8,
 })  # fmt: skip
-"""Type classes of usual columns that pyarrow's kernel can dictionary-encode."""
+"""Classes of usual types that pyarrow's kernel can dictionary-encode."""
 
 
-# `check_features`: refuse columns for which ``layout=huggingface`` has no feature, before any task runs.
-#
-# HuggingFace's `datasets` makes a feature of each Arrow type when it opens a dataset, and fails for a type that is not
-# among them: maps, unions, intervals of months, layouts of dictionaries and runs, and extension types that pyarrow itself
-# knows.
+# HuggingFace's `datasets` makes a feature of each Arrow type when it opens a dataset. It fails for maps, unions, intervals
+# of months, dictionaries and runs, and for extension types that pyarrow itself has.
 FEATURES: Final = frozenset({
     t.Null, t.Bool, t.Int, t.FloatingPoint, t.Decimal, t.Utf8, t.LargeUtf8, t.Utf8View, t.Binary, t.LargeBinary,
     t.BinaryView, t.FixedSizeBinary, t.Date, t.Time, t.Timestamp, t.Duration, t.Struct, t.List, t.LargeList, t.FixedSizeList,
 })  # fmt: skip
-"""The classes of types that have a feature."""
+"""Type classes that have a feature."""
 
 _DECIMALS: Final = frozenset({128, 256})
 
@@ -412,7 +411,7 @@ _JSON: Final = "arrow.json"
 
 
 def check_features(schema: Schema) -> None:
-    """Raise if a column, or a part of it, has a type for which there is no feature."""
+    """Raise if ``layout=huggingface`` cannot describe the type of a column or of a part."""
     for path, field in walk_fields(schema.fields):
         name = field.extension_name or ""
         what = None if type(field.type) in FEATURES else str(field.type)

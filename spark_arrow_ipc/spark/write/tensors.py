@@ -1,12 +1,13 @@
 """Write columns as tensors, ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor``, or as fixed-size lists.
 
-A column is written as tensors if the option `tensorColumns` names it, or if its metadata are those of a tensor column
-and its Spark type is one: an array, or a struct of shape and data. Values and shape are those of the file, to which a
-permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides
-that for all tasks; `TensorTarget.convert` checks the rows of a batch and makes the storage. An array that the option
-`fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a tensor of one dimension without the extension, as vector
-stores read it. A row of another shape is an error with its number, because in a fixed-size list it would be the values of
-its neighbours.
+How it works
+------------
+1. A column is written as tensors if the option `tensorColumns` names it, or if it has the metadata of a tensor column and
+   is an array, or a struct of shape and data. A permutation in the metadata stays and applies to the stored values.
+2. An array that the option `fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a tensor of one dimension without
+   the extension, as vector stores read it.
+3. `plan_tensors` decides for all tasks; `TensorTarget.convert` checks the rows of a batch and makes the storage. A row of
+   another shape is an error with its number, because a fixed-size list would shift the values of all later rows.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_values import restore
-from spark_arrow_ipc.spark.write.schema_check import restored_schema
+from spark_arrow_ipc.spark.write.schema_check import restore_schema
 
 NDArray = npt.NDArray[Any]
 
 SIZE_KEY: Final = "arrow.fixed-size-list.size"
-"""Key in the metadata of a Spark column: the length of its arrays, a number or a string. Lance's connector has it."""
+"""Key of Lance's connector in the metadata of a Spark column: the length of its arrays, a number or a string."""
 
 _MOST_VALUES: Final = 2**31 - 1
-"""Elements of a fixed-size list."""
+"""Most elements of a fixed-size list."""
 
 _VALUES: Final = (t.Int, t.FloatingPoint, t.Bool, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration)
-"""Type classes of the values of tensors: those of a fixed width."""
+"""Classes of types with a fixed width, which values of tensors may have."""
 
 _RESTORED_LISTS: Final = (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeList)
 
@@ -52,11 +53,11 @@ GivenShape = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorTarget:
-    """The tensors as which a column is written."""
+    """The tensor type of a written column."""
 
     field: t.Field  # the written field
     column: TensorColumn  # the shape that rows must have
-    origin: str  # who says so, for errors
+    origin: str  # option or metadata, for errors
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
         """Convert the rows of a batch to the written type."""
@@ -67,19 +68,20 @@ class TensorTarget:
         children = {f.name.lower(): child for f, child in zip(array.type.children, array.children, strict=True)}
         shape, data = children[SHAPE], children[DATA]
         shown = _mask(array)
-        rows = self._checked_shapes(shape, data, shown, first_row)
+        rows = self._check_shapes(shape, data, shown, first_row)
         if isinstance(self.field.type, t.FixedSizeList):
+            # The lists get the validity of the structs.
             values = replace(data, null_count=array.null_count, buffers=(array.buffers[0], *data.buffers[1:]))
             return restore(values, self.field.type, name, dictionaries)
         types = {f.name: f.type for f in self.field.type.children}
         restored = restore(data, types[DATA], f"{name}.{DATA}", dictionaries)
-        whole = np.zeros((array.length, len(self.column.shape)), np.int32)
-        whole[shown] = rows
-        sizes = Array(t.int32, whole.size, 0, (None, as_buffer(whole.reshape(-1))))
+        full_shapes = np.zeros((array.length, len(self.column.shape)), np.int32)
+        full_shapes[shown] = rows  # null rows have zeros
+        sizes = Array(t.int32, full_shapes.size, 0, (None, as_buffer(full_shapes.reshape(-1))))
         shapes = Array(types[SHAPE], array.length, 0, (None,), (sizes,))
         return Array(self.field.type, array.length, array.null_count, (array.buffers[0],), (restored, shapes))
 
-    def _checked_shapes(self, shape: Array, data: Array, shown: npt.NDArray[np.bool_], first_row: int) -> NDArray:
+    def _check_shapes(self, shape: Array, data: Array, shown: npt.NDArray[np.bool_], first_row: int) -> NDArray:
         """Return the shapes of the rows that are not null, one row each."""
         for name, child in ((SHAPE, shape), (DATA, data)):
             missing = shown & ~_mask(child)
@@ -95,7 +97,9 @@ class TensorTarget:
         places = offsets[visible][:, None] + np.arange(dimensions)
         rows = array_data.data_values(shape.children[0])[places].astype(np.int64)
         validity = array_data.validity_mask(shape.children[0])
+        # A null size is refused like a negative one.
         rows = rows if validity is None else np.where(validity[places], rows, -1)
+        # -1 stands for any size.
         declared = np.array([-1 if size is None else size for size in self.column.shape])
         other = ((rows != declared) & (declared >= 0)) | (rows < 0) | (rows > _MOST_VALUES)
         if other.any():
@@ -103,7 +107,7 @@ class TensorTarget:
             self._refuse(f"the shape {self.column.text()}", f"{rows[at].tolist()}", first_row + int(visible[at]))
         lengths = np.diff(array_data.value_offsets(data).astype(np.int64))[visible]
         with np.errstate(over="ignore", invalid="ignore"):
-            # Floating point is exact here where it has to be: a row has fewer than 2^53 values.
+            # Exact enough: a row has fewer than 2^53 values, and greater products are equal to no length.
             unlike = np.prod(rows.astype(np.float64), axis=1) != lengths
         if unlike.any():
             at = int(unlike.argmax())
@@ -129,10 +133,10 @@ class TensorTarget:
 
 @dataclass(frozen=True, slots=True)
 class ListsBelow:
-    """The fixed-size lists as which arrays inside of a struct are written."""
+    """The lengths of arrays inside of a struct that are written as fixed-size lists."""
 
     field: t.Field  # the written column
-    lengths: Mapping[Positions, int]  # positions of each array inside of the column, and its length
+    lengths: Mapping[Positions, int]  # by positions inside of the column
 
     def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
         """Convert the rows of a batch to the written type."""
@@ -141,7 +145,7 @@ class ListsBelow:
             for position in positions:
                 names.append(below.type.children[position].name)
                 below = below.children[position].slice(below.offset, below.length)
-                shown = shown & _mask(below)
+                shown = shown & _mask(below)  # lengths below null structs do not matter
             inner = TensorTarget(self.field, TensorColumn((length,)), f"{_LISTS} says")
             with error_context(field_path=".".join(names)):
                 inner._check_lengths(compact(below), shown, first_row)  # noqa: SLF001 - a class of this module
@@ -158,52 +162,55 @@ def _mask(array: Array) -> npt.NDArray[np.bool_]:
 
 def plan_tensors(
     schema: s.StructType,
-    given: Sequence[tuple[ColumnPath, GivenShape]],
+    shapes: Sequence[tuple[ColumnPath, GivenShape]],
     lists: Sequence[tuple[ColumnPath, int]] = (),
     *,
     restore_types: bool,
 ) -> dict[int, TensorTarget]:
-    """Return how columns are written as tensors or fixed-size lists, by position."""
+    """Return the targets of columns that are written as tensors or fixed-size lists, by position."""
     targets: dict[int, TensorTarget] = {}
-    for path, shape in given:
-        position = _position(schema, path, _TENSORS)
+    for path, shape in shapes:
+        position = _resolve_position(schema, path, _TENSORS)
         if position in targets:
             raise OptionError(f"{_TENSORS} names the column {schema.fields[position].name!r} twice")
-        targets[position] = _of_option(schema.fields[position], shape, restore_types=restore_types)
+        targets[position] = _plan_by_option(schema.fields[position], shape, restore_types=restore_types)
     for path, size in lists:
-        if isinstance(path, tuple):  # `lists_below` takes the fields of structs
+        if isinstance(path, tuple):  # `lists_below` plans fields of structs
             continue
-        position = _position(schema, path, _LISTS)
+        position = _resolve_position(schema, path, _LISTS)
         field = schema.fields[position]
         if position in targets:
             raise OptionError(f"{_LISTS} names the column {field.name!r}, which it or tensorColumns names before")
-        targets[position] = _list_of_size(field, size, f"{_LISTS} says", restore_types=restore_types)
+        targets[position] = _plan_list(field, size, f"{_LISTS} says", restore_types=restore_types)
+    # Options precede metadata.
     for position, field in enumerate(schema.fields):
         if position not in targets:
-            target = _of_metadata(field, restore_types=restore_types) or _of_size(field, restore_types=restore_types)
+            target = _plan_by_metadata(field, restore_types=restore_types) or _plan_by_size(
+                field, restore_types=restore_types
+            )
             if target is not None:
                 targets[position] = target
     return targets
 
 
 def lists_below(
-    fields: Sequence[t.Field], lists: Sequence[tuple[ColumnPath, int]], taken: Container[int]
+    fields: Sequence[t.Field], lists: Sequence[tuple[ColumnPath, int]], others: Container[int]
 ) -> dict[int, ListsBelow]:
-    """Return how columns are written whose fields the option `fixedSizeLists` names, by position; `fields` are the written ones."""
+    """Return the targets of structs whose fields the option `fixedSizeLists` names, by position."""
     lengths: dict[int, dict[Positions, int]] = {}
     for path, size in lists:
         if not isinstance(path, tuple):
             continue
         with error_context(asked_by=_LISTS):
             position, *below = resolve(fields, path)
-        if position in taken or tuple(below) in lengths.get(position, {}):
+        if position in others or tuple(below) in lengths.get(position, {}):
             raise OptionError(f"{_LISTS} names {path_string(path)}, which it or tensorColumns names before")
         lengths.setdefault(position, {})[tuple(below)] = size
     return {i: ListsBelow(_with_lengths(fields[i], sizes, fields[i].name), sizes) for i, sizes in lengths.items()}
 
 
 def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -> t.Field:
-    """Return a field whose arrays at some positions have a fixed length."""
+    """Return a field in which the arrays at some positions have a fixed length."""
     if () not in lengths:
         children = list(field.type.children)
         for position in {positions[0] for positions in lengths}:
@@ -219,8 +226,8 @@ def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -
     return replace(field, type=t.FixedSizeList(type_.value, lengths[()]))
 
 
-def without_notes(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
-    """Return a schema without the types that the metadata of tensor columns note: their targets have them."""
+def without_annotations(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
+    """Return a schema without the annotated types of tensor columns, which their targets have."""
     return s.StructType([
         s.StructField(f.name, f.dataType, f.nullable, {k: v for k, v in (f.metadata or {}).items() if k != TYPE_KEY})
         if i in targets
@@ -233,7 +240,7 @@ _TENSORS: Final = "the option tensorColumns"
 _LISTS: Final = "the option fixedSizeLists"
 
 
-def _position(schema: s.StructType, path: ColumnPath, option: str) -> int:
+def _resolve_position(schema: s.StructType, path: ColumnPath, option: str) -> int:
     if isinstance(path, int):
         if path >= len(schema.fields):
             raise OptionError(expected=f"positions below {len(schema.fields)} in {option}", found=f"#{path}")
@@ -243,7 +250,7 @@ def _position(schema: s.StructType, path: ColumnPath, option: str) -> int:
         return find_columns(schema.names, [path])[0]
 
 
-def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) -> TensorTarget:
+def _plan_by_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) -> TensorTarget:
     column = TensorColumn(shape)
     if column.is_fixed and column.size > _MOST_VALUES:
         raise OptionError(
@@ -261,7 +268,7 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
             "flatten, and vectors of pyspark.ml arrays with vector_to_array"
         )
     extension = column.pairs(FIXED if column.is_fixed else VARIABLE)
-    target = _target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
+    target = _make_target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
     if not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
             f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, no numbers"
@@ -269,30 +276,30 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
     return target
 
 
-def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
-    """Return the target of a column with the metadata of a tensor; None if it is none, or no tensor any more."""
+def _plan_by_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
+    """Return the target of a column with the metadata of a tensor; None for other columns and other types."""
     metadata = field.metadata or {}
     name, text = metadata.get(EXTENSION_NAME), metadata.get(EXTENSION_METADATA, "")
     values = _values_of(field.dataType) if name in NAMES and isinstance(text, str) else None
     if values is None or (name == VARIABLE and not _is_struct(field.dataType)):
         return None
     try:
-        column = parse_tensor(str(name), text, _annotated_dimensions(field) if name == VARIABLE else None, field.name)
-    except InvalidMetadataError:
+        column = parse_tensor(str(name), text, _count_dimensions(field) if name == VARIABLE else None, field.name)
+    except InvalidMetadataError:  # the column may have changed since its metadata was written
         return None
     if name == FIXED and column.size > _MOST_VALUES:
         return None
-    said = "the metadata of the column say (drop them with df.withMetadata)"
+    origin = "the metadata of the column say (drop them with df.withMetadata)"
     pairs = {key: metadata[key] for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata}
-    target = _target(field, column, said, pairs, restore_types=restore_types)
+    target = _make_target(field, column, origin, pairs, restore_types=restore_types)
     return target if isinstance(_value_type(target.field.type), _VALUES) else None
 
 
-def _list_of_size(field: s.StructField, size: int, origin: str, *, restore_types: bool) -> TensorTarget:
+def _plan_list(field: s.StructField, size: int, origin: str, *, restore_types: bool) -> TensorTarget:
     type_ = storage_type(field.dataType)
     target = None
     if isinstance(type_, s.ArrayType):
-        target = _target(field, TensorColumn((size,)), origin, {}, restore_types=restore_types)
+        target = _make_target(field, TensorColumn((size,)), origin, {}, restore_types=restore_types)
     if target is None or not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
             f"{field.name!r} is {type_.simpleString()}, and {origin} that it is written as fixed-size lists, which are "
@@ -301,21 +308,22 @@ def _list_of_size(field: s.StructField, size: int, origin: str, *, restore_types
     return target
 
 
-def _of_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
+def _plan_by_size(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
     """Return the target of an array whose metadata have a length; None for other columns."""
-    noted = (field.metadata or {}).get(SIZE_KEY)
-    if noted is None or not isinstance(storage_type(field.dataType), s.ArrayType):
+    size_annotation = (field.metadata or {}).get(SIZE_KEY)
+    if size_annotation is None or not isinstance(storage_type(field.dataType), s.ArrayType):
         return None
-    text = str(noted) if isinstance(noted, str) or type(noted) is int else ""
+    text = str(size_annotation) if isinstance(size_annotation, str) or type(size_annotation) is int else ""
+    # Only short texts of digits become numbers: the time of int() grows with the square of the length.
     size = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_VALUES)) else 0
     if not 0 < size <= _MOST_VALUES:
         raise OptionError(
-            f"the metadata {SIZE_KEY} of {field.name!r}: expected a length from 1 to {_MOST_VALUES:,}, found {cut_repr(noted)}"
+            f"the metadata {SIZE_KEY} of {field.name!r}: expected a length from 1 to {_MOST_VALUES:,}, found {cut_repr(size_annotation)}"
         )
-    return _list_of_size(field, size, f"the metadata {SIZE_KEY} of the column say", restore_types=restore_types)
+    return _plan_list(field, size, f"the metadata {SIZE_KEY} of the column say", restore_types=restore_types)
 
 
-def _target(
+def _make_target(
     field: s.StructField, column: TensorColumn, origin: str, extension: dict[str, str], *, restore_types: bool
 ) -> TensorTarget:
     values = _values_of(field.dataType)
@@ -325,10 +333,11 @@ def _target(
     }
     lists = s.StructField(field.name, s.ArrayType(values), metadata=metadata)
     lists_field = arrow_field(lists.name, lists.dataType, metadata, field.name)
-    annotation = _annotated_value(field) if restore_types else None
+    annotation = _value_annotation(field) if restore_types else None
     if annotation is not None:
         lists.metadata[TYPE_KEY] = annotation_of(t.List(t.Field("item", annotation)))
-        lists_field = restored_schema(s.StructType([lists])).fields[0]
+        # Refuses an annotation to which the values cannot be converted.
+        lists_field = restore_schema(s.StructType([lists])).fields[0]
     assert isinstance(lists_field.type, t.List)
     type_: t.DataType
     if extension.get(EXTENSION_NAME) != VARIABLE:
@@ -352,7 +361,7 @@ def _is_struct(spark_type: s.DataType) -> bool:
 
 
 def _values_of(spark_type: s.DataType) -> s.DataType | None:
-    """Return the type of the values of an array, or of a struct of shape and data; None if it is none."""
+    """Return the type of the values of an array, or of a struct of shape and data; otherwise None."""
     spark_type = storage_type(spark_type)
     if isinstance(spark_type, s.ArrayType):
         return spark_type.elementType
@@ -364,14 +373,14 @@ def _values_of(spark_type: s.DataType) -> s.DataType | None:
     return data.elementType if is_shape and isinstance(data, s.ArrayType) else None
 
 
-def _noted(field: s.StructField) -> t.DataType | None:
-    """Return the type that the metadata of a tensor column note, or None."""
+def _read_annotation(field: s.StructField) -> t.DataType | None:
+    """Return the annotated type of a tensor column, or None."""
     note = (field.metadata or {}).get(TYPE_KEY)
     if not isinstance(note, str):
         return None
     values = _values_of(field.dataType)
     assert values is not None, "the column is one of values"
-    # A note is completed along a type: those of both kinds of storage are tried.
+    # An annotation is completed along a usual type, here of either kind of storage.
     lists = arrow_field("item", s.ArrayType(values), {}, field.name).type
     storage = t.struct([(DATA, lists), (SHAPE, t.list_(t.int32))])
     for usual in (lists, storage):
@@ -382,8 +391,8 @@ def _noted(field: s.StructField) -> t.DataType | None:
     return None
 
 
-def _annotated_value(field: s.StructField) -> t.DataType | None:
-    annotation = _noted(field)
+def _value_annotation(field: s.StructField) -> t.DataType | None:
+    annotation = _read_annotation(field)
     if annotation is None:
         return None
     lists = (
@@ -394,7 +403,7 @@ def _annotated_value(field: s.StructField) -> t.DataType | None:
     return lists.children[0].type if lists.children else None
 
 
-def _annotated_dimensions(field: s.StructField) -> int | None:
-    annotation = _noted(field)
+def _count_dimensions(field: s.StructField) -> int | None:
+    annotation = _read_annotation(field)
     shape = {f.name: f.type for f in annotation.fields}.get(SHAPE) if isinstance(annotation, t.Struct) else None
     return shape.list_size if isinstance(shape, t.FixedSizeList) else None

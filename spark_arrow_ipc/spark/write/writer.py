@@ -1,4 +1,15 @@
-"""The batch writer: tasks stage files, the commit publishes all of them."""
+"""The writers of Spark: tasks stage files, and a commit publishes all files of a job or of a streaming batch.
+
+How the streaming writer works
+------------------------------
+1. Spark creates a new writer for each batch, and another for its commit, in other processes, which share only the reports
+   of tasks. So nothing happens before tasks run. A task learns its query and batch from Spark. Its staging directory is
+   named by the query and by a number of the attempt, which the writer of the tasks has chosen.
+2. The log entry of a batch names the query and the batch, and such a batch is not committed again: after a restart a query
+   repeats its last batch if it does not know of the commit. Files of earlier attempts of the query are then withdrawn.
+3. Other jobs may add columns while a query runs for months. When the writer is sent to the tasks of a batch, it reads the
+   newest log entry, and tasks write the additional columns (`WritePlan.widen`); their reports have the schema.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +62,7 @@ _LOG: Final = logging.getLogger(__name__)
 _MANY_FILES: Final = 100
 _MANY_FILES_A_DIRECTORY: Final = 2
 _SMALL_NBYTES: Final = 1 << 20
-"""A job warns of so many files, of more than so many in a directory on average, where half of them are smaller than this."""
+"""A job with this many files, more than this many in a directory on average and a median below this size warns."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +73,7 @@ class ArrowIpcCommitMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
 
 
 class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as above
-    """Writes one job. Spark pickles one object for its tasks, its commit and its abort.
-
-    `schema_check` tells what files that others add meanwhile must have.
-    """
+    """Writes one job; Spark pickles it for tasks, commit and abort."""
 
     def __init__(self, job: JobPlan, plan: WritePlan, schema_check: SchemaCheck = SchemaCheck.MERGE) -> None:
         self._job = job
@@ -80,7 +88,8 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
-        """Stage the rows of one task. A task without rows stages nothing."""
+        """Stage the rows of one task."""
+        # The commit publishes nothing, as for a token that was committed before.
         if self._job.skip:
             return ArrowIpcCommitMessage(TaskOutput(self._job.staging.jobid))
         tune_worker()
@@ -90,13 +99,13 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the staged files: all become visible, or an error names those that did."""
-        outputs = _outputs(messages)
+        """Publish the staged files: all become visible, or an error names the visible ones."""
+        outputs = [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
         commit.commit(
             self._job,
             outputs,
             write_empty=lambda: self._plan.write_empty(self._job.staging),
-            fits=fits_beside(self._plan, self._schema_check, self._job.staging.storage),
+            fits=check_fit(self._plan, self._schema_check, self._job.staging.storage),
             schema=self._plan.new_schema(self._schema_check),
         )
         if not self._job.skip:
@@ -105,26 +114,24 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
-        """Remove the staged files, unless a commit has begun to publish them.
-
-        Spark also calls this after a failed commit.
-        """
-        commit.abort(self._job.staging)
+        """Remove the staged files, unless a commit has started to publish them."""
+        commit.abort(self._job.staging)  # Spark also calls this after a failed commit
 
 
 def plan_batch_job(
     plan: WritePlan, path: str, options: SparkWriteOptions, *, overwrite: bool
 ) -> tuple[JobPlan, WritePlan]:
-    """Plan the job of a write whose columns are planned: make its staging directory, note what it replaces."""
+    """Plan the job of a planned write: create its staging directory, and find the files that it replaces."""
     storage, root = storage_of(path, options.storage)
 
-    def check_existing(there: Schema, path: str) -> None:
+    def check_existing(existing: Schema, path: str) -> None:
         nonlocal plan
-        plan = plan.beside(there, path, options)
+        plan = plan.widen(existing, path, options)
 
+    # Raises if the storage cannot take files of this size.
     max_file_nbytes(storage.traits, options.max_file_bytes)
     intent = CommitIntent(
-        _mode(options, overwrite=overwrite),
+        _choose_mode(options, overwrite=overwrite),
         if_exists=options.if_exists,
         commit_token=options.commit_token,
         partition_by=plan.partition_fields,
@@ -141,12 +148,12 @@ def plan_batch_job(
     return job, plan
 
 
-def fits_beside(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
-    """Return a callback that says whether a file that others add meanwhile may stay beside the new ones."""
+def check_fit(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
+    """Return a callback that returns True if a file that others add meanwhile fits the new files."""
     return lambda file: has_schema(file, plan.file_schema, check, storage)
 
 
-def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
+def _choose_mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
     dynamic = options.partition_overwrite_mode is PartitionOverwriteMode.DYNAMIC
     if overwrite and options.if_exists is not IfExists.APPEND:
         raise OptionError(
@@ -167,18 +174,16 @@ def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
     return WriteMode.DYNAMIC if dynamic else WriteMode.OVERWRITE
 
 
-def _outputs(messages: list[WriterCommitMessage | None]) -> list[TaskOutput | None]:
-    return [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
-
-
 def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partition_by: Sequence[str]) -> None:
-    """Say that a job wrote many small files, and how it writes fewer."""
+    """Warn that a job wrote many small files, with advice for fewer."""
     files = [file for output in outputs if output is not None for file in output.files]
     directories = len({parent(file.final) for file in files})
     if len(files) < _MANY_FILES or len(files) <= _MANY_FILES_A_DIRECTORY * directories:
         return
+    # By the median, as some large files do not help the many small ones.
     if sorted(file.nbytes for file in files)[len(files) // 2] >= _SMALL_NBYTES:
         return
+    # Without partitions, for files of 128 MiB.
     by = ", ".join(f'"{name}"' for name in partition_by) or f"{max(1, sum(f.nbytes for f in files) >> 27)}"
     _LOG.warning(
         "%s: this job wrote %s files of %s bytes on average into %s director%s, and each read opens all of them: call "
@@ -188,42 +193,28 @@ def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partit
     )  # fmt: skip
 
 
-# The streaming writer: stage the rows of a batch on executors, publish them once on the driver.
-#
-# Spark makes a new writer for every batch, and another one for its commit, in other processes: nothing is shared but
-# the reports of the tasks. So nothing is done before the tasks run. A task learns from Spark which query and batch it
-# is of; its staging directory is named by the query and by the attempt, of which the writer of the tasks has chosen a
-# number.
-#
-# The record of a batch names the query and the batch, and a batch that a record names is not committed again: that is
-# what a query does after a restart, when it does not know whether its last batch was committed. Whatever else of the
-# same query is staged then is of earlier attempts, and withdrawn.
-#
-# Other jobs may add columns while a query runs for months. Each batch begins with a look at the newest record, when
-# its writer is sent to the tasks, and they write what that has more (`WritePlan.beside`); their reports say what it
-# was.
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 """Local properties of a task of a streaming query."""
 
 _HALF_ID: Final = 16
-"""Hexadecimal digits of a job's id that stand for the query; as many stand for the attempt."""
+"""Hexadecimal digits of a job's id for the query; as many follow for the attempt."""
 
 
 @dataclass(frozen=True)
 class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """The result of one task, and the batch that it is of."""
+    """The result of one task of a streaming batch."""
 
     output: TaskOutput
     batch: Batch
     grown: s.StructType | None = None
-    """The columns that were written, if the query itself has fewer of them or narrower types."""
+    """The written columns, if the query has fewer columns or narrower types."""
     is_new: bool = False
     """True if the batch certainly runs for the first time, False if an earlier attempt may have committed it."""
 
 
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
-    """Writes the batches of a streaming query, each exactly once, into a directory."""
+    """Writes each batch of a streaming query exactly once into a directory."""
 
     def __init__(self, dataset: DatasetDirectory, plan: WritePlan, options: SparkWriteOptions, mode: WriteMode) -> None:
         self._dataset = dataset
@@ -235,7 +226,8 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
-        """Return a writer. Touches no storage: Spark calls this several times a batch."""
+        """Return a writer without access to the storage."""
+        # Spark calls this several times for each batch.
         check_streamed(options)
         plan = plan_write(schema, options)
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
@@ -245,20 +237,21 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         return cls(DatasetDirectory(storage, root), plan, options, mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the writer as the tasks of a batch get it: Spark sends no other one anywhere."""
+        """Return the writer for the tasks of a batch, the only one that Spark pickles."""
+
+        def check_existing(existing: Schema, path: str) -> None:
+            self._tasks_plan = self._plan.widen(existing, path, self._options)
+
         if self._tasks_plan is None:
             self._tasks_plan = self._plan
-            with suppress(ArrowIpcError, OSError):  # the commit looks again, and says what is wrong
+            with suppress(ArrowIpcError, OSError):  # the commit checks again, and raises
                 if self._mode is WriteMode.APPEND:
-                    check_kept_files(self._dataset, self._plan.partition_fields, self._look)
+                    check_kept_files(self._dataset, self._plan.partition_fields, check_existing)
         return self.__dict__
-
-    def _look(self, existing: Schema, path: str) -> None:
-        self._tasks_plan = self._plan.beside(existing, path, self._options)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
-        """Stage the rows of one task. A task without rows stages nothing."""
+        """Stage the rows of one task."""
         tune_worker()
         context = TaskContext.get()
         query, number = (None, None) if context is None else map(context.getLocalProperty, (_QUERY, _BATCH))
@@ -267,10 +260,11 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
                 "this task is of no streaming query that Spark names, so that a batch could be written twice; write with "
                 "foreachBatch and the option commitToken"
             )
-        staging = self._staging(_of_query(query) + self._attempt)
+        # The id of a job has 32 hexadecimal digits: half are for the query, half for the attempt.
+        staging = self._staging(blake2b(query.encode(), digest_size=_HALF_ID // 2).hexdigest() + self._attempt)
         make_staging(staging)
         plan = self._tasks_plan or self._plan
-        grown = None if plan.columns.given is None else plan.schema
+        grown = None if plan.columns.source is None else plan.schema
         return ArrowIpcStreamMessage(
             plan.write(staging, iterator, context.partitionId()), Batch(query, int(number)), grown
         )
@@ -283,6 +277,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             return
         first = reported[0]
         ours = {(message.output.jobid, message.batch) for message in reported}
+        # Rows of two attempts would be written twice.
         if len(ours) > 1 or first.batch.number != batchId:
             raise CommitError(
                 expected=f"reports of one attempt of batch {batchId}",
@@ -292,11 +287,10 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         staging = self._staging(first.output.jobid)
         check = self._options.schema_check
         plan = self._plan if first.grown is None else plan_write(first.grown, self._options)
-
         schema = plan.new_schema(check)
 
-        def check_existing(there: Schema, path: str) -> None:
-            schema.beside(there, path)
+        def check_existing(existing: Schema, path: str) -> None:
+            schema.beside(existing, path)  # raises if the batch may not lack columns that others added
 
         intent = CommitIntent(
             self._mode,
@@ -311,17 +305,15 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             job,
             [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
             write_empty=lambda: plan.write_empty(staging),
-            fits=fits_beside(plan, check, staging.storage),
+            fits=check_fit(plan, check, staging.storage),
             schema=schema,
         )
         self._withdraw_earlier_attempts(staging)
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
-        """Remove the staged files of an attempt, if any of its tasks has reported, unless it is committed.
-
-        What a failed task leaves the next batch that is committed removes.
-        """
+        """Remove the staged files of an attempt that is not committed."""
+        # Without a report the attempt is unknown, and the commit of the next batch withdraws it.
         for jobid in {message.output.jobid for message in messages if isinstance(message, ArrowIpcStreamMessage)}:
             commit.abort(self._staging(jobid))
 
@@ -329,14 +321,10 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         return Staging(self._dataset, jobid)
 
     def _withdraw_earlier_attempts(self, staging: Staging) -> None:
-        """Withdraw what else the query has staged: it runs one batch at a time."""
-        of_query = staging.jobid[:_HALF_ID]
+        """Withdraw all other jobs of the query, which runs one batch at a time."""
+        of_query = staging.jobid[:_HALF_ID]  # equal in all attempts of the query
         earlier = [
             jobid for jobid in staged_job_ids(self._dataset) if jobid.startswith(of_query) and jobid != staging.jobid
         ]
         if earlier:
             withdraw(self._dataset, earlier, durable=staging.durable)
-
-
-def _of_query(query: str) -> str:
-    return blake2b(query.encode(), digest_size=_HALF_ID // 2).hexdigest()

@@ -10,7 +10,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, OptionError, UnsupportedError
-from spark_arrow_ipc.spark.read.served import ServedPart, plan_parts, scan_served
+from spark_arrow_ipc.spark.read.remote import RemotePart, plan_parts, scan_remote
 
 KNOWS = "dissociated+tcp://h:1/t?want_data=1&want_part=2"
 PLANS = [
@@ -66,7 +66,7 @@ def test_rows_are_numbered_in_their_part_and_small_batches_joined():
         found = [
             [
                 Rows(s.first_block, s.first_row, s.block_rows, [row["a"] for row in s.batch.to_pylist()])
-                for file in scan_served(each, options=ScanOptions(joined_rows=10), token=None)
+                for file in scan_remote(each, options=ScanOptions(joined_rows=10), token=None)
                 for s in file.batches
             ]
             for each in (part, last)
@@ -86,9 +86,9 @@ def test_errors_name_the_part_and_no_tag(given, ticket, error, words):
     with ipc.serve({"t": encoded([0, 100])}) as server:
         (part,) = plan_parts(server.uri_of("t").replace("ticket=t", f"ticket={ticket}"), None)
         with pytest.raises(error, match=words) as raised:
-            for file in scan_served(part, options=ScanOptions(ipc.ReadOptions(**given)), token=None):
+            for file in scan_remote(part, options=ScanOptions(ipc.ReadOptions(**given)), token=None):
                 list(file.batches)
-    assert isinstance(part, ServedPart)
+    assert isinstance(part, RemotePart)
     assert "want" not in str(raised.value)
     if isinstance(raised.value, ArrowIpcError):
         assert raised.value.path.startswith("dissociated+tcp://127.0.0.1:")

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.dataset.predicate.bound import Constant
-from spark_arrow_ipc.spark.push_down.conjuncts import narrowed_selection
+from spark_arrow_ipc.spark.push_down.conjuncts import narrow_selection
 
 _STRUCT = s.StructType([s.StructField("p", s.IntegerType()), s.StructField("q", s.StringType())])
 FRAME = s.StructType([
@@ -75,7 +75,7 @@ LEFT = [
 
 @pytest.mark.parametrize(("node", "why"), TAKEN, ids=[why for _, why in TAKEN])
 def test_conditions_that_tasks_hold(node, why):
-    selection = narrowed_selection(None, FRAME, FRAME, (), [node])
+    selection = narrow_selection(None, FRAME, FRAME, (), [node])
     assert selection is not None
     # Spark filters once more, so that no row has to be dropped here.
     assert selection.required == Constant(truth=True)
@@ -85,29 +85,29 @@ def test_conditions_that_tasks_hold(node, why):
 def test_every_double_is_held_below_an_aggregate():
     for value in ("1.0E300", "-1.7976931348623157E308", "1.0E-300", "4.9E-324", "1.0E7", "Infinity", "-0.0"):
         node = {**call("<", column("f"), literal("double", value)), "exact": True}
-        assert narrowed_selection(None, FRAME, FRAME, (), [node]) is not None, value
+        assert narrow_selection(None, FRAME, FRAME, (), [node]) is not None, value
 
 
 @pytest.mark.parametrize(("node", "why"), LEFT, ids=[why for _, why in LEFT])
 def test_conditions_that_are_left_to_spark(node, why):
-    assert narrowed_selection(None, FRAME, FRAME, (), [node]) is None
+    assert narrow_selection(None, FRAME, FRAME, (), [node]) is None
     with pytest.raises(RuntimeError, match="cannot hold the condition"):
-        narrowed_selection(None, FRAME, FRAME, (), [{**node, "exact": True}])
+        narrow_selection(None, FRAME, FRAME, (), [{**node, "exact": True}])
 
 
 def test_what_an_aggregate_leaves_to_tasks_reads_the_columns_of_its_filter():
     own = s.StructType([FRAME["t"]])
-    selection = narrowed_selection(None, FRAME, own, (), [{**K5, "exact": True}])
+    selection = narrow_selection(None, FRAME, own, (), [{**K5, "exact": True}])
     assert [field.name for field in selection.extra] == ["k"]
     assert selection.positions == {"k": 1}
     assert selection.required is None
 
 
 def test_a_struct_of_which_fewer_fields_are_asked_for_is_read_whole_for_where():
-    whole = narrowed_selection(
+    whole = narrow_selection(
         None, FRAME, FRAME, (), [{**call("=", column("st", "q"), literal("string", b"x")), "exact": True}]
     )
     own = s.StructType([s.StructField("st", s.StructType([_STRUCT["p"]]))])
-    selection = narrowed_selection(whole, FRAME, own, (), [])
+    selection = narrow_selection(whole, FRAME, own, (), [])
     assert selection.extra == (FRAME["st"],)
     assert selection.positions == {"st": 1}

@@ -6,7 +6,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError
-from spark_arrow_ipc.spark.read.columns import partition_position, select_asked, select_needed, select_referenced
+from spark_arrow_ipc.spark.read.columns import partition_position, select_columns, select_needed, select_referenced
 
 POINT = t.Struct((t.field("x", t.int32), t.field("y", t.int32)))
 FILE = Schema.of([t.field("id", t.int64), t.field("p", POINT), t.field("name", t.utf8)])
@@ -40,40 +40,40 @@ ASKED = [
 
 @pytest.mark.parametrize(("ddl", "expected", "in_other_order"), ASKED, ids=[case[0] or "none" for case in ASKED])
 def test_sparks_schema_is_resolved_in_each_file(ddl, expected, in_other_order):
-    select = select_asked(None, struct(ddl), HIVE)
+    select = select_columns(None, struct(ddl), HIVE)
     assert expected == select(FILE)
     assert in_other_order == select(OTHER_ORDER)
 
 
 def test_the_option_columns_takes_precedence_over_sparks_schema():
-    select = select_asked([2, ("p", "x")], struct("name, p.x"), HIVE)
+    select = select_columns([2, ("p", "x")], struct("name, p.x"), HIVE)
     assert select(FILE) == select_referenced([2, ("p", "x")])(FILE)
     assert 2 == len(select(FILE))
 
 
 def test_files_that_differ_are_resolved_by_name():
     """With merged schemas the positions of the option are those of the first file alone, so that it is left out."""
-    select = select_asked(None, struct("name"), skips_absent=True)
+    select = select_columns(None, struct("name"), skips_absent=True)
     assert [(2,)] == select(FILE)
     assert [(0,)] == select(OTHER_ORDER)
 
 
 def test_positions_are_those_of_each_file_where_columns_may_be_missing():
-    select = select_asked([2, "absent"], struct("name, absent"), skips_absent=True)
+    select = select_columns([2, "absent"], struct("name, absent"), skips_absent=True)
     assert ([(2,)], [(2,)]) == (select(FILE), select(OTHER_ORDER))
 
 
 def test_an_absent_column_is_an_error_or_skipped():
     with pytest.raises(ColumnNotFoundError, match="absent"):
-        select_asked(None, struct("id, absent"))(FILE)
+        select_columns(None, struct("id, absent"))(FILE)
     with pytest.raises(ColumnNotFoundError, match="'z'"):
-        select_asked(None, struct("p.z"))(FILE)
-    assert [(0,)] == select_asked(None, struct("id, absent"), skips_absent=True)(FILE)
+        select_columns(None, struct("p.z"))(FILE)
+    assert [(0,)] == select_columns(None, struct("id, absent"), skips_absent=True)(FILE)
     assert [] == select_referenced([("absent",)], skips_absent=True)(FILE)
 
 
 def test_a_struct_without_any_requested_field_is_read_for_its_validity():
-    assert [(1,)] == select_asked(None, struct("p.z"), skips_absent=True)(FILE)
+    assert [(1,)] == select_columns(None, struct("p.z"), skips_absent=True)(FILE)
 
 
 def test_columns_of_the_predicate_follow_the_requested_ones():

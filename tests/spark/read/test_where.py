@@ -27,7 +27,7 @@ from spark_arrow_ipc.dataset.scan import file_metadata
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.read.row_filter import _scalar, compile_filter, predicate_fields
+from spark_arrow_ipc.spark.read.row_filter import _to_scalar, compile_filter, predicate_fields
 
 SEED = 20_261_120
 ZONE = time_zones.zone(cases.ZONE)
@@ -218,7 +218,7 @@ def test_literals_are_cast_as_spark_casts_them(spark):
     for i, sql in enumerate(CASTED):
         found = value_of(sql)
         theirs, type_ = row.column(i)[0], bridge.type_to_pyarrow(found.type)
-        ours = pa.scalar(None, type_) if found.value is None else _scalar(found.value, type_)
+        ours = pa.scalar(None, type_) if found.value is None else _to_scalar(found.value, type_)
         if pa.types.is_timestamp(type_) and type_.tz and theirs.type.tz:
             theirs = theirs.cast(type_)
         if repr(ours) != repr(theirs) or (pa.types.is_decimal(type_) and type_ != theirs.type):

@@ -336,7 +336,7 @@ def test_a_checkpoint_that_only_spark_reaches_gets_no_log(monkeypatch, caplog):
 
     monkeypatch.setattr(module, "storage_of", refuse)
     with caplog.at_level(logging.WARNING):
-        assert module._log_beside("/checkpoint", ()) is None
+        assert module._log_in_checkpoint("/checkpoint", ()) is None
     assert "give sourceLog" in caplog.text
 
 
@@ -436,7 +436,7 @@ def test_a_log_in_an_object_store_gets_the_options_of_a_storage_though_the_sourc
 
 def test_a_checkpoint_in_an_object_store_keeps_the_log_by_the_options_of_a_storage(tmp_path, server):
     options = module._storage_options({f"storage.{name}": value for name, value in server.options.items()})
-    log = module._log_beside(f"{server.url}/checkpoint", options)
+    log = module._log_in_checkpoint(f"{server.url}/checkpoint", options)
     following = module.StreamOptions(ingest=module.IngestPaths(log, options))
     drop(tmp_path / "in", 0)
     mode = module.stream_mode(module.ReadOptions(paths=(str(tmp_path / "in"),)), following)

@@ -15,7 +15,7 @@ from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merge_schemas
 from spark_arrow_ipc.spark.types.schema_pairs import OTHERS_KEY, annotation_key
-from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 FIELDS = (t.field("a", t.int64), t.field("b", t.utf8), t.field("g", t.binary))
@@ -112,7 +112,7 @@ def through(frame, change=lambda table: table, **options):
     schema = s.StructType([schema[name] for name in given.column_names])
     plan = plan_write(schema, parse_write(options))
     written = io.BytesIO()
-    ipc.write(written, list(written_batches(given.to_batches(), plan.columns)))
+    ipc.write(written, list(convert_batches(given.to_batches(), plan.columns)))
     return pa.ipc.open_file(written.getvalue()).read_all()
 
 

@@ -11,7 +11,7 @@ import pytest
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError
-from spark_arrow_ipc.spark.write.batches import written_batch
+from spark_arrow_ipc.spark.write.batches import convert_batch
 
 US, NS, MS = t.TimeUnit.MICROSECOND, t.TimeUnit.NANOSECOND, t.TimeUnit.MILLISECOND
 UTC = t.Timestamp(US, "UTC")
@@ -42,7 +42,7 @@ FITTING = [
 @pytest.mark.parametrize(("array", "type_", "expected"), [c[1:] for c in FITTING], ids=[c[0] for c in FITTING])
 def test_a_batch_gets_the_written_schema(array, type_, expected):
     schema = Schema.of([t.field("c", type_)])
-    found = written_batch(batch(array), schema)
+    found = convert_batch(batch(array), schema)
     found.validate()
     assert schema == found.schema
     assert expected == found.to_pydict()["c"]
@@ -62,7 +62,7 @@ def geometry(crs):
 def test_a_geometry_is_its_bytes():
     schema = Schema.of([geometry("OGC:CRS84"), t.field("d", t.list_(geometry("EPSG:4326")))])
     below = pa.ListArray.from_arrays(pa.array([0, 2, 2]), GEOMETRIES)
-    found = written_batch(pa.record_batch([GEOMETRIES, below], ["c", "d"]), schema)
+    found = convert_batch(pa.record_batch([GEOMETRIES, below], ["c", "d"]), schema)
     found.validate()
     assert {"c": [None, b"x"], "d": [[None, b"x"], []]} == found.to_pydict()
 
@@ -73,7 +73,7 @@ def test_a_geometry_of_another_srid_than_its_column_is_an_error(crs, srid):
         SchemaMismatchError,
         match=rf"field c: .*SRID {srid} for all rows, and slot 1 has SRID 4326.*ST_SetSrid\(c, 4326\)",
     ):
-        written_batch(batch(GEOMETRIES), Schema.of([geometry(crs)]))
+        convert_batch(batch(GEOMETRIES), Schema.of([geometry(crs)]))
 
 
 STRANGE = [
@@ -96,11 +96,11 @@ def test_a_type_that_spark_should_not_give_is_an_error(array, type_):
     with pytest.raises(
         SchemaMismatchError, match=r"field c: expected a (column|struct) that can be written as .* from Spark"
     ):
-        written_batch(batch(array), Schema.of([t.field("c", type_)]))
+        convert_batch(batch(array), Schema.of([t.field("c", type_)]))
 
 
 def test_texts_beyond_two_gigabytes_are_an_error_with_a_way_out():
     offsets = pa.py_buffer(np.array([0, 1 << 31], np.int64))
     array = pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(mmap.mmap(-1, 1 << 31))])
     with pytest.raises(LimitError, match=r"field c: .*2,147,483,648 bytes.*maxRecordsPerBatch lower"):
-        written_batch(batch(array), Schema.of([t.field("c", t.utf8)]))
+        convert_batch(batch(array), Schema.of([t.field("c", t.utf8)]))

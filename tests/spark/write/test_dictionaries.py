@@ -13,7 +13,7 @@ from spark_arrow_ipc.spark.options.values import DictionaryColumns
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 from spark_arrow_ipc.spark.write import dictionaries
-from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 AUTO = SparkWriteOptions(dictionary_columns=DictionaryColumns.AUTO)
@@ -23,7 +23,7 @@ D = decimal.Decimal
 def written(batches, options, schema=None):
     schema = schema or s.StructType([s.StructField("c", s.StringType())])
     plan = plan_write(schema, options)
-    made = list(written_batches(batches, plan.columns))
+    made = list(convert_batches(batches, plan.columns))
     for batch in made:
         batch.validate()
     return made

@@ -21,7 +21,7 @@ from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.field_metadata import annotation_of, storage, type_of_annotation
 from spark_arrow_ipc.spark.write import restore_values
-from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 S, MS, US, NS = t.TimeUnit
@@ -196,7 +196,7 @@ def test_batches_of_one_column_share_their_dictionary():
     schema, first = spark_column(from_pylist.array(words, type_))
     _, second = spark_column(from_pylist.array(words[::-1], type_))
     plan = plan_write(schema, RESTORE)
-    made = list(written_batches([*first, *second], plan.columns))
+    made = list(convert_batches([*first, *second], plan.columns))
     assert [words, words[::-1]] == [batch.columns[0].to_pylist() for batch in made]
     assert 100 == made[1].columns[0].dictionary.length
 

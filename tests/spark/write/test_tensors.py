@@ -18,9 +18,9 @@ from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import ExtensionTypes
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
-from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
-from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
+from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_annotations
 
 FLOATS = s.ArrayType(s.FloatType())
 STRUCT = s.StructType([s.StructField("shape", s.ArrayType(s.IntegerType())), s.StructField("data", FLOATS)])
@@ -180,7 +180,7 @@ def test_rows_of_another_shape_are_refused(given, text, says):
 def test_rows_are_counted_over_batches():
     schema, batches = frame(FLOATS, [[[1, 2]] * 3, [[1, 2], [1]]], pa.list_(pa.float32()))
     with pytest.raises(SchemaMismatchError, match="found 1 in row 4 of this task"):
-        list(written_batches(batches, plan_write(schema, shaped("c:2")).columns))
+        list(convert_batches(batches, plan_write(schema, shaped("c:2")).columns))
 
 
 def test_a_row_of_another_length_names_the_metadata_too():
@@ -384,4 +384,4 @@ def test_vectors_of_pyspark_ml_are_written_and_read(spark, tmp_path):
 def test_a_plan_without_tensors_is_empty():
     schema = s.StructType([s.StructField("c", s.StringType())])
     assert {} == plan_tensors(schema, (), restore_types=False)
-    assert schema == without_notes(schema, {})
+    assert schema == without_annotations(schema, {})

@@ -143,7 +143,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || i + 1 < planned.size())) continue;
-      partitions.add(ofJoins.isEmpty() ? one.pickle : Inside.pickledCall(MODULE, "filtered", one.pickle, ofJoins.toString()));
+      partitions.add(ofJoins.isEmpty() ? one.pickle : Inside.pickledCall(MODULE, "add_conjuncts", one.pickle, ofJoins.toString()));
     }
     if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions);
     return new PythonDataSourceReadInfo(Inside.pickledCall(MODULE, "command", source, request()), Inside.seq(partitions));
@@ -163,7 +163,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
         int first = (int) ((long) partitions.size() * i / tasks), end = (int) ((long) partitions.size() * (i + 1) / tasks);
         ByteArrayOutputStream pickles = new ByteArrayOutputStream();
         for (int one = first; one < end; one++) pickles.writeBytes((byte[]) partitions.get(one));
-        made.add(Inside.pickledCall(MODULE, "combined", pickles.toByteArray(), Integer.toString(end - first)));
+        made.add(Inside.pickledCall(MODULE, "combine_partitions", pickles.toByteArray(), Integer.toString(end - first)));
       }
       return made;
     } catch (Throwable error) {

@@ -1,7 +1,4 @@
-"""The reader of tables of servers (`arrowipc serve`): each part of a table is an input partition.
-
-All but planning and opening is as for files: `ArrowIpcBatchReader`.
-"""
+"""The reader of tables of servers (`arrowipc serve`): each part of a table is an input partition."""
 
 from __future__ import annotations
 
@@ -29,28 +26,29 @@ from spark_arrow_ipc.spark.read.where import RowSelection
 
 
 @dataclass(frozen=True, slots=True)
-class ServedPart:
-    """A table of a server, or a part of it."""
+class RemotePart:
+    """A table of a server, or a part of a table."""
 
-    uri: str = field(repr=False)  # as `ipc.connect` takes it
-    path: str  # what people see of it: address, ticket, part
-    # None: a server says nothing of a file
+    uri: str = field(repr=False)  # for `ipc.connect`; may have secrets
+    path: str  # address, ticket and part, for errors
+    # Attributes of a file, which a server does not have.
     nbytes: None = None
     mtime_ns: None = None
 
 
-def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
-    """Return the parts that a table is read in. Asks no server."""
+def plan_parts(uri: str, parts: int | None) -> list[RemotePart]:
+    """Return the parts in which a table is read."""
     location = parse_location(uri)
+    # The URI decides the number of parts, without a request to the server.
     of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
-        return [ServedPart(uri, location.without_tags)]
+        return [RemotePart(uri, location.without_tags)]
     cut = (replace(location, part=part, of=of) for part in range(of))
-    return [ServedPart(part.uri, part.without_tags) for part in cut]
+    return [RemotePart(part.uri, part.without_tags) for part in cut]
 
 
-def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
-    """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning."""
+def scan_remote(part: RemotePart, *, options: ScanOptions, token: str | None) -> Generator[ScannedFile, None, None]:
+    """Yield the rows of a part as one `ScannedFile`."""
     how = options.read
     with (
         error_context(path=part.path),
@@ -60,7 +58,7 @@ def scan_served(part: ServedPart, *, options: ScanOptions, token: str | None) ->
 
 
 def _number_batches(batches: Iterable[RecordBatch]) -> Iterator[ScannedBatch]:
-    first_row = 0
+    first_row = 0  # numbers of batches and rows count from the start of the part
     for number, batch in enumerate(batches):
         yield ScannedBatch(batch, number, first_row, (batch.num_rows,))
         first_row += batch.num_rows
@@ -70,19 +68,19 @@ _NO_FILES = Partitioning((), ())
 
 
 @dataclass(frozen=True)
-class _ServedInputPartition(ArrowIpcInputPartition):
-    """One part of a table; there are no ranges of files."""
+class _RemoteInputPartition(ArrowIpcInputPartition):
+    """One part of a table, without ranges of files."""
 
-    part: ServedPart | None = None
+    part: RemotePart | None = None
 
 
-class ArrowIpcServedReader(ArrowIpcBatchReader):
+class ArrowIpcRemoteReader(ArrowIpcBatchReader):
     """Reads tables of servers into batches of one Spark schema."""
 
     @classmethod
     def spark_schema(cls, options: ReadOptions) -> s.StructType:
-        """Return the schema of the first table."""
-        of_table = _first_schema(options)
+        """Return the Spark schema of the first table."""
+        of_table = _read_first_schema(options)
         schema = _schema_for_spark(of_table, options)
         if options.where is not None:
             requested = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
@@ -91,32 +89,30 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
 
     @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
-        """Plan the input partitions. Asks the first server for its schema where `where` names other columns."""
+        """Plan the input partitions; asks the first server for a schema if `where` names other columns."""
         options = self._options
         planned_at = datetime.now().astimezone()
         tasks = options.min_partition_num
         parts = None if tasks is None else -(-tasks // len(options.paths))
         planned = [part for uri in options.paths for part in plan_parts(uri, parts)]
-        selection = self._selection()
+        selection = None
+        if options.where is not None:
+            selection = RowSelection.of(
+                self._data_columns, options, lambda missing: _schema_for_spark(_read_first_schema(options), missing)
+            )
         tune_worker()
-        return [_ServedInputPartition((), (), planned_at, selection, part=part) for part in planned]
-
-    def _selection(self) -> RowSelection | None:
-        options = self._options
-        if options.where is None:
-            return None
-        return RowSelection.of(self._own, options, lambda missing: _schema_for_spark(_first_schema(options), missing))
+        return [_RemoteInputPartition((), (), planned_at, selection, part=part) for part in planned]
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None
     ) -> Generator[ScannedFile, None, None]:
-        assert isinstance(partition, _ServedInputPartition)
+        assert isinstance(partition, _RemoteInputPartition)
         assert partition.part is not None
         options = ScanOptions(ipc.ReadOptions(columns, self._options.validation, self._options.limits))
-        return scan_served(partition.part, options=options, token=self._options.token)
+        return scan_remote(partition.part, options=options, token=self._options.token)
 
 
-def _first_schema(options: ReadOptions) -> tuple[str, Schema]:
+def _read_first_schema(options: ReadOptions) -> tuple[str, Schema]:
     (part, *_) = plan_parts(options.paths[0], None)
     with error_context(path=part.path):
         return part.path, read_served_schema(part.uri, limits=options.limits, token=options.token)

@@ -11,7 +11,7 @@ from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 from spark_arrow_ipc.spark.datasource import schema_of
 from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
-from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
+from spark_arrow_ipc.spark.read.remote import ArrowIpcRemoteReader
 
 TABLE = pa.table({
     "id": range(1000),
@@ -40,7 +40,7 @@ def uri(request, path, tmp_path_factory):
         yield server.uri_of("t")
 
 
-def reader_of(path, kind=ArrowIpcServedReader, schema=None, **options):
+def reader_of(path, kind=ArrowIpcRemoteReader, schema=None, **options):
     parsed = parse_read({"path": str(path), **options})
     return kind(schema_of(parsed) if schema is None else schema, parsed)
 
