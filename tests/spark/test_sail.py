@@ -1,4 +1,4 @@
-"""What Sail hands to a source, and takes from it, without Sail; `tests/sail` runs on Sail itself.
+"""What Sail hands to a source, and takes from it, without Sail; `tests/programs/sail.py` runs on Sail itself.
 
 PySpark's `to_arrow_schema` is the oracle of schemas; the rest was seen in Sail 0.7.2.
 """
