@@ -57,6 +57,7 @@ GROWING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("text", [case[1] for case in GROWING], ids=[case[0] for case in GROWING])
 def test_values_take_at_most_the_memory_that_is_counted(text):

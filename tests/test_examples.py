@@ -37,6 +37,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows", "column", "total"), ROWS, ids=[row[0] for row in ROWS])
 def test_rows_are_the_same_everywhere(folder, name, rows, column, total):
     found = table(folder, name)
@@ -82,6 +83,7 @@ def test_arguments_that_it_does_not_know_are_refused(arguments, capsys):
     assert "python -m spark_arrow_ipc.examples [FOLDER]" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_is_a_program_that_writes_a_few_megabytes_where_it_is_called(tmp_path):
     program = [sys.executable, "-X", "importtime", "-m", "spark_arrow_ipc.examples"]
     answer = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -90,6 +92,7 @@ def test_it_is_a_program_that_writes_a_few_megabytes_where_it_is_called(tmp_path
     assert not {"pyarrow", "pyspark"} & {line.rpartition("|")[2].strip() for line in answer.stderr.splitlines()}
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_where_nobody_made_the_examples(tmp_path):
     """Its first cell makes them: a notebook that is opened where it is finds nothing beside it."""
     first = page_programs.cells_of(json.loads(page_programs.NOTEBOOK.read_text()))[0]

@@ -100,6 +100,7 @@ def test_copies_and_deletions(server):
     assert (1, 2) == (server.requests[Request.DELETE_MANY], server.requests[Request.COPY])
 
 
+@pytest.mark.slow
 def test_uploads_in_parts_show_when_they_are_complete(server):
     store = store_of(server)
     data = bytes(range(256)) * (11 << 12)

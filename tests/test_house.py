@@ -57,6 +57,7 @@ def test_imports_go_only_downward():
     assert 0 == answer.returncode, answer.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["pyspark", "pyarrow", "pandas"])
 def test_optional_libraries_are_imported_in_their_places_only(module):
     places = {
@@ -135,6 +136,7 @@ def imported_modules(path):
 FORBIDDEN_PYARROW = re.compile(r"pyarrow\.(ipc|feather|dataset|parquet)|\bpa\.(ipc|feather|dataset|parquet)\b")
 
 
+@pytest.mark.slow
 def test_pyarrow_never_reads_or_writes_a_file_for_us():
     """Except Parquet, which is not our format, for ``arrowipc convert``."""
     found = [name_of(path) for path in SOURCES if FORBIDDEN_PYARROW.search(code_of(path))]
@@ -165,6 +167,7 @@ def test_data_are_reached_through_storage_alone():
     assert [] == calls
 
 
+@pytest.mark.slow
 def test_the_codec_imports_without_spark_and_pyarrow():
     script = (
         "import sys\n"
@@ -176,6 +179,7 @@ def test_the_codec_imports_without_spark_and_pyarrow():
     assert (0, "") == (answer.returncode, answer.stderr)
 
 
+@pytest.mark.slow
 def test_a_task_that_reads_starts_without_the_writer():
     """Which costs it a tenth of its start; an import of one constant brought it back once."""
     pytest.importorskip("pyspark")
@@ -196,6 +200,7 @@ SIDES = {
 """What a planner is asked, and the modules of the other side."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", SIDES)
 def test_a_planner_imports_nothing_of_the_other_side(side, tmp_path):
     """Spark starts a process for each: imports are most of its time."""
@@ -248,6 +253,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("breakage", [c[1] for c in BROKEN], ids=[c[0] for c in BROKEN])
 def test_a_broken_environment_harms_nobody_and_says_why_when_used(breakage):
     """Spark's own lookup, word for word, in an environment where the source cannot be imported."""
@@ -340,6 +346,7 @@ def test_no_module_is_long(path):
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(work|tmp|home|root|Users|opt|mnt|private)/[\w.]")
 
 
+@pytest.mark.slow
 def test_no_file_names_a_path_of_some_machine():
     """A path that exists on one machine only is of no use to anybody else."""
     endings = {".py", ".md", ".toml", ".conf", ".properties", ".fbs", ""}

@@ -119,6 +119,7 @@ def test_a_server_ends_with_its_block_when_a_test_fails(tmp_path):
     wait_until_gone(pid)
 
 
+@pytest.mark.slow
 def test_a_server_ends_with_the_process_that_started_it(tmp_path):
     script = f"""
         import sys, time, pathlib

@@ -99,6 +99,7 @@ def test_files_of_every_type_there_and_back(path, through):
     there_and_back(path, through)
 
 
+@pytest.mark.slow
 def test_most_of_them_do_come_back():
     assert 60 < sum(there_and_back(path, through) for path in SOUND for through in THROUGH)
 

@@ -75,6 +75,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", FLOODS.values(), ids=FLOODS)
 def test_strings_made_to_collide_do_not(words):
     """The expected number of collisions is below one; a thousand would still cost little."""

@@ -63,6 +63,7 @@ def test_slice_holds_the_values_between(array, start, stop):
     assert repr(array.to_pylist()[start:stop]) == repr(part.to_pylist())
 
 
+@pytest.mark.slow
 @given(strategies.arrays())
 def test_compact_keeps_the_values_and_no_more_bytes_than_they_need(array):
     compacted = compact(array)
@@ -73,6 +74,7 @@ def test_compact_keeps_the_values_and_no_more_bytes_than_they_need(array):
             assert buffer.nbytes <= max(least_nbytes(array.type, layout, array.length), layout.bit_width // 8)
 
 
+@pytest.mark.slow
 @given(strategies.arrays(), st.lists(st.integers(0, 40), max_size=4))
 def test_parts_joined_are_the_whole(array, cuts):
     ends = [0, *sorted(min(cut, array.length) for cut in cuts), array.length]

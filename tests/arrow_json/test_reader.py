@@ -327,6 +327,7 @@ def test_bytes_that_are_no_document_are_refused(content, error, words):
         integration_json.read(content)
 
 
+@pytest.mark.slow
 def test_wide_null_slot_takes_no_memory():
     wide = field({"name": "fixedsizebinary", "byteWidth": (1 << 31) - 1})
     assert integration_json.read(document(wide, column(0, VALIDITY=[], DATA=[]))).batches[0].num_rows == 0

@@ -24,11 +24,13 @@ def again(members):
     return load(json.dumps(members).encode())
 
 
+@pytest.mark.slow
 @given(strategies.types())
 def test_every_type_survives(type_):
     assert type_ == type_from_json(again(type_to_json(type_)))
 
 
+@pytest.mark.slow
 @given(strategies.fields(3))
 def test_every_field_survives(field):
     assert field == field_from_json(again(field_to_json(field)))

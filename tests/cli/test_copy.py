@@ -69,6 +69,7 @@ def test_what_is_refused_leaves_nothing(capsys, tmp_path):
     assert [source] == list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_two_stores_with_options_of_their_own(capsys, source, tmp_path):
     with fault_server() as one, fault_server() as other:
         of = {

@@ -179,6 +179,7 @@ def test_processes_that_compile_pyspark_are_named_with_the_cure(monkeypatch, tmp
     assert remedy in finding.remedy
 
 
+@pytest.mark.slow
 def test_the_cure_for_missing_bytecode_runs(monkeypatch, tmp_path):
     place = tmp_path / "python" / "lib" / "pyspark.zip"
     place.parent.mkdir(parents=True)

@@ -65,11 +65,13 @@ def test_commands_say_what_they_say_of_clean_files(command, number, files, capsy
     assert clean == broken
 
 
+@pytest.mark.slow
 def test_headers_are_described(files, capsys):
     assert 0 == main(["inspect", *map(str, sorted(files[0].glob("*.arrow")))])
     assert "" == capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
 def test_a_broken_file_differs_in_nothing_from_a_clean_one(number, files, capsys):
     assert 0 == main(["diff", *(str(directory / f"{number}.arrow") for directory in files)]), capsys.readouterr()

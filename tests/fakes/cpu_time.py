@@ -1,10 +1,14 @@
 """Bounds CPU time on machines of any speed: of a block, `with cpu_time.at_most(2): ...`, and of processes."""
 
+import ast
 import contextlib
 import time
 
-SECONDS_OF_ADDITIONS = 0.05
-"""What a million additions take on the machine on which the bounds were written."""
+SECONDS = {"additions": 0.05, "objects": 0.05}
+"""What a million additions, and making and dropping many objects, take on the machine on which the bounds were written.
+
+Programs on the same cores slow down the second more: they share its caches.
+"""
 
 
 @contextlib.contextmanager
@@ -29,7 +33,8 @@ def excess_over(seconds, took, slow=None):
 
 def slowness():
     """Return how many times slower than the one of the bounds this machine is now, at least 1: the median of five."""
-    return max(1.0, sorted(_seconds_of_additions() for _ in range(5))[2] / SECONDS_OF_ADDITIONS)
+    ratios = [max(add() / SECONDS["additions"], make_objects() / SECONDS["objects"]) for _ in range(5)]
+    return max(1.0, sorted(ratios)[2])
 
 
 def of_processes():
@@ -44,8 +49,18 @@ def of_processes():
     return seconds
 
 
-def _seconds_of_additions():
+def add():
+    """Return the CPU seconds of a million additions."""
     start, total = time.process_time(), 0
     for i in range(1_000_000):
         total += i
+    return time.process_time() - start
+
+
+def make_objects():
+    """Return the CPU seconds of parsing a program of 1,500 lines, and of a dict of 30,000 tuples that is sorted."""
+    start = time.process_time()
+    ast.parse("x = [f(i, y) for i in range(3)]\n" * 1_500)
+    texts = {str(i): (i,) for i in range(30_000)}
+    sorted(texts, key=texts.get)
     return time.process_time() - start

@@ -68,6 +68,7 @@ def test_all_streams_are_read(name, read):
         assert len(rows_of(parts)) == sum(batch.rows for batch in reader.read_headers())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOINED)
 def test_reading_may_begin_at_every_batch_of_every_stream(name):
     """With the dictionaries of its own stream."""

@@ -167,6 +167,7 @@ def test_stream_ends_between_messages_or_is_refused(name, columns):
     assert message_ends(content) & set(cuts(content)) == sound
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])

@@ -80,6 +80,7 @@ def test_fuzz_files_are_decoded_or_refused_soon_and_in_little_memory(outcomes):
     assert {path: seconds for path, (seconds, _) in outcomes.items() if seconds > MOST_SECONDS} == {}
 
 
+@pytest.mark.slow
 def test_fuzz_files_that_are_decoded_equal_what_pyarrow_reads(outcomes):
     """Each of them passes pyarrow's `validate(full=True)`, and holds the same."""
     pytest.importorskip("pyarrow")
@@ -134,6 +135,7 @@ def test_every_target_has_seeds():
     assert set(SEEDS) == set(targets.TARGETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", targets.TARGETS)
 def test_target_takes_its_seeds(target):
     """So a change of the reader's interface shows here, and not in the next run of the fuzzer."""

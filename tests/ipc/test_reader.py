@@ -94,6 +94,7 @@ def test_budgets_that_are_just_enough_are_enough(kind):
         read(CONTENTS[kind], limits=ipc.Limits(max_batch_bytes=most - 1))
 
 
+@pytest.mark.slow
 def test_decompressed_bytes_count_too():
     zeros = RecordBatch.from_pydict({"a": [0] * 50_000}, Schema.of([t.field("a", t.int64)]))
     for codec in ("lz4", "zstd"):

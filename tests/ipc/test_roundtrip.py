@@ -45,6 +45,7 @@ def assert_same(expected, found):
         assert batch_difference(ours, theirs) is None
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize("options", WAYS)
 @given(made=strategies.batches(), cuts=st.lists(st.integers(0, 40), max_size=3))
@@ -72,6 +73,7 @@ def test_every_type_class_is_written_and_read(cls, data, form, codec):
         assert_same([batch], list(reader))
 
 
+@pytest.mark.slow
 @given(strategies.batches(count=3))
 def test_stream_takes_batches_with_dictionaries_of_their_own(made):
     """Where a batch's dictionary continues the one before it is a delta, else it replaces it."""
@@ -99,6 +101,7 @@ def test_dictionary_is_written_anew_when_one_inside_it_is_replaced():
     assert [batch.to_pylist() for batch in made] == [batch.to_pylist() for batch in pa.ipc.open_stream(content)]
 
 
+@pytest.mark.slow
 @given(strategies.batches(), st.sampled_from(FORMATS), st.sampled_from((None, "zstd")), st.data())
 def test_projection_is_selection(made, form, codec, data):
     (batch,) = made
@@ -144,6 +147,7 @@ def test_equal_batches_give_equal_bytes(made, form, codec):
         assert content == written(list(reader), options, reader.schema)
 
 
+@pytest.mark.slow
 @given(strategies.batches(), st.lists(st.integers(0, 40), max_size=3))
 def test_integration_json_is_written_and_read(made, cuts):
     (batch,) = made

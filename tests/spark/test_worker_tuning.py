@@ -79,6 +79,7 @@ def unsettled():
     assert gc.get_freeze_count() == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unsettled")
 def test_a_process_that_runs_no_task_is_left_alone():
     process.tune_worker()

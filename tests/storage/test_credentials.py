@@ -93,6 +93,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_credentials_are_found_and_nobody_asks_for_a_role(machine, monkeypatch, source):
     server, home, visitors = machine

@@ -68,6 +68,7 @@ def run(**environment):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_variable_arms_a_process():
     killed = run(**{VARIABLE: "C3.linked:kill@2"})
     assert (-signal.SIGKILL, "first\n") == (killed.returncode, killed.stdout)

@@ -21,6 +21,7 @@ def test_the_length_is_that_of_the_last_look(tmp_path):
     source.close()
 
 
+@pytest.mark.slow
 def test_the_mark_is_of_the_last_bytes(tmp_path):
     path = tmp_path / "x"
     marks = []

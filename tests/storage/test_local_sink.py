@@ -77,6 +77,7 @@ def test_a_task_without_room_says_that_nothing_is_lost(tmp_path, monkeypatch, wr
     assert abort(staging)
 
 
+@pytest.mark.slow
 def test_every_error_of_a_device_is_told_by_a_task(tmp_path):
     """Where no such device is at hand, a file that fails as it would."""
     for number in DEVICE_ERRORS:

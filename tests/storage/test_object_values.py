@@ -155,6 +155,7 @@ def test_every_option_has_a_rule_or_is_known_to_have_none():
     assert set(FREE) == names - set(_RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STORES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("value", [SECRET, "minio:9000", f"http://user:{SECRET}@h:1", "\x00", "", "ü"])
 def test_no_value_of_any_option_is_repeated_or_a_panic(monkeypatch, kind, value):

@@ -72,6 +72,7 @@ def test_empty_paths_are_refused():
         storage_of("")
 
 
+@pytest.mark.slow
 def test_local_paths_load_no_other_storage():
     script = (
         "import sys; from spark_arrow_ipc.storage.open import storage_of; storage_of('/a'); "

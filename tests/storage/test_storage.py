@@ -288,6 +288,7 @@ def test_a_listing_says_of_a_file_what_its_status_says(readable):
         source.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_is_not_taken_for_another_version(place):
     """A read that was planned before looks elsewhere then, or skips it."""
     storage, root = place

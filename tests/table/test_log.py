@@ -40,6 +40,7 @@ def written(directory, entries, checkpoints=()):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_state_is_what_the_entries_add_up_to(directory, seed):
     entries, models = log_cases.random_entries(seed, 24)

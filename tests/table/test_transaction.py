@@ -291,7 +291,7 @@ def test_programs_that_list_see_the_rows_at_rest(tmp_path):
 @pytest.mark.parametrize("scene", ["mixed", "hot"])
 def test_random_schedules_violate_nothing(kind, scene):
     """Some; `tests/programs/table_machine.py` tries many."""
-    for seed in range(6):
+    for seed in range(4):
         assert table_machine.run(kind, scene, seed)[1] is None
 
 

@@ -66,6 +66,7 @@ def test_a_dictionary_that_begins_alike_is_known_by_its_values(first, other):
     assert alike == (GrowingDictionary(first).add(other, 100) is None)
 
 
+@pytest.mark.slow
 def test_values_of_many_dictionaries():
     """Each value has the position of its first use, however the parts were joined."""
     growing, expected = GrowingDictionary(words("a")), {"a": 0}

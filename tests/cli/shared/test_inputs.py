@@ -158,6 +158,7 @@ def test_stdin_is_a_file_or_a_stream(monkeypatch, make, stream):
     assert rows(one) == rows(again)
 
 
+@pytest.mark.slow
 def test_stdin_may_be_a_pipe_of_a_process(monkeypatch):
     ends = os.pipe()
     data = content(pa.table({"a": range(100_000)}))

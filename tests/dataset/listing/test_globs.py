@@ -124,6 +124,7 @@ TOO_MUCH = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [case[1] for case in TOO_MUCH], ids=[case[0] for case in TOO_MUCH])
 def test_braces_that_stand_for_too_much_are_refused(pattern):
     with cpu_time.at_most(5), pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} paths"):

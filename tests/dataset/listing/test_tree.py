@@ -295,6 +295,7 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
         list_files([str(tmp_path)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [(10, 10, 10)])
 def test_many_partitions_are_listed_and_discovered_in_seconds(tmp_path, levels):
     for values in itertools.product(*map(range, levels)):

@@ -149,6 +149,7 @@ def test_recover_reads_sound_files_without_a_word(tmp_path, caplog):
     assert [] == said(caplog)
 
 
+@pytest.mark.slow
 def test_recover_skips_a_file_that_has_no_schema(tmp_path, caplog):
     path = tmp_path / "x"
     path.write_bytes(Path(write(tmp_path / "y")).read_bytes()[:50])

@@ -187,6 +187,7 @@ def test_a_file_that_is_committed_and_not_renamed_has_an_outline(tmp_path, opens
     assert ["x", "staged", "staged", "x"] == opens
 
 
+@pytest.mark.slow
 def test_outlines_open_each_file_once_and_share_schemas(tmp_path, opens):
     files = [write(tmp_path / str(i)) for i in range(50)]
     cache = MetadataCache(MetadataOptions(cut_above=1000))

@@ -76,6 +76,7 @@ def test_leaves_of_structs_do_not_see_what_lies_under_a_null():
     )
 
 
+@pytest.mark.slow
 def test_which_columns():
     schema = Schema.of([*(t.field(f"c{i}", t.int8) for i in range(70)), t.field("n", t.struct([("x", t.int8), ("y", t.int8)])), t.field("l", t.list_(t.int8))])  # fmt: skip
     batch = RecordBatch.from_pylist([{}], schema)

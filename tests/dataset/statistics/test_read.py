@@ -50,6 +50,7 @@ def test_broken_statistics_are_ignored_with_a_warning(pairs):
         assert read_statistics(tuple(pairs), schema, 2) is None
 
 
+@pytest.mark.slow
 def test_every_changed_byte_is_survived():
     schema = Schema.of([t.field("a", t.int32)])
     octets = bytearray(base64.b64decode(SOUND[1]))

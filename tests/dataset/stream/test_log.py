@@ -159,6 +159,7 @@ def test_the_second_of_two_queries_of_one_log_is_refused(turns, message, restart
         queries[last].restart()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 12, 130])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_query_whose_checkpoint_was_copied_reads_each_file_or_ends_with_an_error(ahead, restarts):
@@ -187,6 +188,7 @@ def test_a_query_whose_checkpoint_was_copied_reads_each_file_or_ends_with_an_err
         copy.next(Limit(max_files=1))
 
 
+@pytest.mark.slow
 def test_a_query_prunes_no_log_of_another():
     first = Query()
     first.put(a=1)
@@ -239,6 +241,7 @@ def test_a_checkpoint_and_a_log_that_do_not_fit_are_errors():
         query.mode.latest(make_offset("window"), ALL_AVAILABLE)
 
 
+@pytest.mark.slow
 def test_old_entries_go_when_their_batches_are_committed():
     query = Query()
     for i in range(135):

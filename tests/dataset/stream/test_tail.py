@@ -90,6 +90,7 @@ def append(path, cut):
         file.write(DATA[path.stat().st_size : cut])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [ALL_AVAILABLE, Limit(max_files=1), Limit(max_bytes=1000)], ids=str)
 def test_torn_writes_restarts_and_batches_that_are_run_again(tmp_path, limit):
     luck = random.Random(1)

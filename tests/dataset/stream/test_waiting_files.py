@@ -168,6 +168,7 @@ def test_a_file_that_is_read_again_is_not_named(caplog):
     assert [] == caplog.records
 
 
+@pytest.mark.slow
 def test_a_bounded_number_of_files_is_remembered(caplog):
     reader = Reader(10_001)
     reader.next(ALL_AVAILABLE)

@@ -34,6 +34,7 @@ MEANWHILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MEANWHILE)
 def test_an_overwrite_lets_stay_what_was_only_added(tmp_path, case):
     meanwhile, fits, expected = MEANWHILE[case]
@@ -50,6 +51,7 @@ def test_an_overwrite_lets_stay_what_was_only_added(tmp_path, case):
         assert expected == foreign(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_dynamic_overwrite_gives_way_to_an_append_to_its_partition(tmp_path):
     save(tmp_path, APPEND, "k=1:a")
     job = planned(tmp_path, DYNAMIC, "k=1:new", partition_by=BY_K)
@@ -58,6 +60,7 @@ def test_a_dynamic_overwrite_gives_way_to_an_append_to_its_partition(tmp_path):
         finish(*job)
 
 
+@pytest.mark.slow
 def test_an_overwrite_does_not_starve_beside_appends(tmp_path, monkeypatch):
     """An append comes each time between the check and the record; the directory is listed once all the same."""
     save(tmp_path, APPEND, "old")
@@ -84,6 +87,7 @@ def test_an_overwrite_does_not_starve_beside_appends(tmp_path, monkeypatch):
     assert 1 == len(lists)
 
 
+@pytest.mark.slow
 def test_what_jobs_added_is_read_from_their_records(tmp_path):
     save(tmp_path, APPEND, "a")
     seq = read_head(dataset(tmp_path)).seq

@@ -65,12 +65,14 @@ def test_jobs_are_refused_until_the_copy_is_whole(places, point):
     assert ["a", "b", "c"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_a_batch_of_a_stream_is_refused(places):
     target = begun(places)[1]
     with pytest.raises(CommitError, match=REFUSED):
         plan_batch(Staging(target.dataset, "f" * 32, durable=True), CommitIntent(APPEND, query=Batch("q" * 32, 3)))
 
 
+@pytest.mark.slow
 def test_a_vacuum_does_not_open_it_to_jobs(places):
     source, target = begun(places)
     vacuum(target.root, older_than_seconds=0, storage=target.storage)
@@ -83,6 +85,7 @@ def test_a_vacuum_does_not_open_it_to_jobs(places):
     assert target.save(APPEND, "e").published
 
 
+@pytest.mark.slow
 def test_it_is_no_source_of_another_copy(places):
     target = begun(places)[1]
     third = Place(target.storage, f"{target.root}3")
@@ -91,6 +94,7 @@ def test_it_is_no_source_of_another_copy(places):
     assert third.storage.status(third.root) is None
 
 
+@pytest.mark.slow
 def test_a_job_that_was_planned_before_the_copy_is_refused_at_its_commit(places):
     source, target = places
     source.save(APPEND, "a", commit_token="t")
@@ -102,6 +106,7 @@ def test_a_job_that_was_planned_before_the_copy_is_refused_at_its_commit(places)
     assert [] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("records", [1, 4])
 @pytest.mark.parametrize("text", ["mine", ""], ids=["with files", "without files"])
@@ -120,6 +125,7 @@ def test_a_job_that_commits_while_files_are_copied_keeps_its_data_set(places, re
     assert sorted([*texts, "more"]) == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_a_job_that_commits_in_the_last_moment_keeps_its_data_set(pair, monkeypatch):
     """Its record is made after the target was looked at, and before that of the source is there."""
     source, target = pair
@@ -144,6 +150,7 @@ def test_a_job_that_commits_in_the_last_moment_keeps_its_data_set(pair, monkeypa
     assert ["mine", "more"] == target.ours() == target.plain()
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_committed_is_not_given_up(pair):
     """The records without it would know tokens whose rows are not there."""
     source, target = pair
@@ -161,6 +168,7 @@ def test_a_copy_that_is_committed_is_not_given_up(pair):
     assert before == target.contents()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"source": "x"}'])
 def test_a_damaged_mark_is_named(pair, text):
     target = begun(pair)[1]

@@ -27,6 +27,7 @@ def test_a_claim_of_others_is_refused_by_name(tmp_path, content):
         claim(dataset(tmp_path), 7, Claim.APPLY)
 
 
+@pytest.mark.slow
 def test_no_claim_stays_after_a_job(tmp_path):
     save(tmp_path, APPEND, "a")
     save(tmp_path, OVERWRITE, "b")
@@ -36,6 +37,7 @@ def test_no_claim_stays_after_a_job(tmp_path):
     assert [] == list((tmp_path / "_ipc_commits").glob("*.claim"))
 
 
+@pytest.mark.slow
 def test_a_process_that_goes_on_when_its_job_was_given_up_removes_nothing(tmp_path):
     """It stopped before it claimed the old files; meanwhile the job is taken back, and others commit and prune."""
     save(tmp_path, APPEND, "old")

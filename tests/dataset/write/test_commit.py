@@ -40,6 +40,7 @@ MODES = pytest.mark.parametrize(
 # What a job that goes well leaves
 
 
+@pytest.mark.slow
 def test_append_adds_and_overwrite_replaces(tmp_path):
     path = tmp_path / "new" / "data"
     save(path, APPEND, "a", "b")
@@ -65,6 +66,7 @@ def test_task_without_rows_adds_no_file(tmp_path):
     assert ["a"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 def test_partitioned_job_without_rows_stages_no_empty_file(tmp_path):
     save(tmp_path, APPEND, "k=1:a")
     for mode, expected in ((APPEND, ["k=1:a"]), (DYNAMIC, ["k=1:a"]), (OVERWRITE, [])):
@@ -91,6 +93,7 @@ def test_overwrite_leaves_what_no_reader_sees(tmp_path):
     assert ["_notes", "sub/x"] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 def test_overwrite_replaces_partitions_and_removes_their_empty_directories(tmp_path):
     save(tmp_path, APPEND, "a=1/b=x:1", "a=1/b=y:2", "_a=3:3", "4")
     (tmp_path / "a=1" / "b=y" / "_mine").write_text("kept")
@@ -219,6 +222,7 @@ def test_unsound_output_publishes_nothing(tmp_path, outputs, text):
 # Failures
 
 
+@pytest.mark.slow
 @MODES
 def test_failed_job_leaves_nothing_but_old_data(tmp_path, mode):
     """Tasks finished, another one failed for good: commit is never called."""
@@ -249,6 +253,7 @@ HALF_WAY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @pytest.mark.parametrize(
     ("point", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
@@ -270,6 +275,7 @@ def test_a_commit_that_cannot_be_put_in_place_is_a_warning(tmp_path, caplog, poi
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C3.synced", "C4.directories", "C4.renamed", "C5.unlinked", "C6.success"])
 def test_a_fault_after_the_record_that_passes_changes_nothing(tmp_path, caplog, point):
     save(tmp_path, APPEND, "old")

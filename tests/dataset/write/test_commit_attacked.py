@@ -74,6 +74,7 @@ OBSTACLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("obstacle", OBSTACLES)
@@ -162,6 +163,7 @@ def test_directories_that_are_links_at_times_lead_nowhere(places):
     assert before == state(elsewhere)
 
 
+@pytest.mark.slow
 def test_new_files_and_directories_never_replace_what_is_linked(places):
     """Not even a file that a link of a final, a staged or a temporary name leads to."""
     data, elsewhere = places
@@ -179,6 +181,7 @@ def test_new_files_and_directories_never_replace_what_is_linked(places):
     assert "precious" == precious.read_text()
 
 
+@pytest.mark.slow
 def test_the_storage_of_a_dataset_reaches_nothing_else(places):
     data, elsewhere = places
     storage = dataset(data).storage
@@ -217,6 +220,7 @@ RECORDS = [
 NUMBER = f"{3:020d}.json"
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("make", [case[1] for case in RECORDS], ids=[case[0] for case in RECORDS])
@@ -236,6 +240,7 @@ def forged(data, **changes):
     Path(dataset(data).record(record.seq)).write_bytes(record.to_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["vacuum", "append"])
 def test_a_record_that_removes_a_directory_stops_nobody(places, action, caplog):
     data, _ = places
@@ -253,6 +258,7 @@ MARKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("number", [case[1] for case in MARKS], ids=[case[0] for case in MARKS])
@@ -272,6 +278,7 @@ def test_a_mark_without_its_record_counts_for_nothing(places, number, suffix, ac
     assert {"k=3:pending", "k=4:next"} <= set(ours(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["json", "done"])
 def test_a_record_number_of_twenty_digits_is_a_foreign_name(places, suffix):
     data, _ = places
@@ -281,6 +288,7 @@ def test_a_record_number_of_twenty_digits_is_a_foreign_name(places, suffix):
     assert (data / "_ipc_commits" / f"{'9' * 20}.{suffix}").exists()
 
 
+@pytest.mark.slow
 def test_a_chain_that_is_full_is_an_error_and_no_endless_loop(places):
     data, _ = places
     record = newest_record(dataset(data))[1]
@@ -295,6 +303,7 @@ def test_a_chain_that_is_full_is_an_error_and_no_endless_loop(places):
 # Files of others under the names of old ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C3.linked", "C4.renamed", "C4.synced"])
 @pytest.mark.parametrize("recovery", ["append", "vacuum"])
 def test_a_file_that_another_tool_writes_under_an_old_name_stays(places, point, recovery, caplog):

@@ -32,6 +32,7 @@ MEANWHILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "content", "options", "minds"), [c[1:] for c in MEANWHILE], ids=[c[0] for c in MEANWHILE]
 )
@@ -52,6 +53,7 @@ def test_a_rewrite_replaces_the_chosen_files_and_minds_changes_of_these_alone(tm
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_overwrite_minds_that_its_files_were_rewritten(tmp_path):
     save(tmp_path, APPEND, "a", "b")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
@@ -73,6 +75,7 @@ def test_a_rewrite_of_nothing_is_no_job(tmp_path):
 # Dynamic
 
 
+@pytest.mark.slow
 def test_dynamic_replaces_only_the_partitions_that_are_written(tmp_path):
     save(tmp_path, APPEND, "k=1:a", "k=1:b", "k=2:c", "k=3/j=1:d", "k=3/j=2:e", "plain")
     summary = save(tmp_path, DYNAMIC, "k=1:A", "k=3/j=2:E", "k=4:F")
@@ -80,6 +83,7 @@ def test_dynamic_replaces_only_the_partitions_that_are_written(tmp_path):
     assert (3, 3) == (summary.files, summary.removed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [DYNAMIC, OVERWRITE, REWRITE], ids=lambda mode: mode.value)
 def test_what_lies_deeper_in_a_partition_is_replaced_with_it(tmp_path, own):
     save(tmp_path, APPEND, "g", "k=1/sub:b", "k=1/sub/more:c", "k=1/j=1:d", "k=10:e", "k=2/sub:f", "k=1:a")
@@ -100,6 +104,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "content", "dynamic", "static"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES]
 )
@@ -169,6 +174,7 @@ def test_a_directory_without_data_counts_as_empty(tmp_path):
 # commitToken
 
 
+@pytest.mark.slow
 def test_a_job_that_runs_again_with_its_token_changes_nothing(tmp_path):
     assert save(tmp_path, APPEND, "a", commit_token="job 7").published
     assert not save(tmp_path, APPEND, "a", commit_token="job 7").published

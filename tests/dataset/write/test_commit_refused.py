@@ -57,6 +57,7 @@ def failing_check(name, code):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.EACCES, errno.ENAMETOOLONG], ids=errno.errorcode.get)
 def test_files_that_cannot_be_renamed_are_not_committed(tmp_path, mode, code):
@@ -69,6 +70,7 @@ def test_files_that_cannot_be_renamed_are_not_committed(tmp_path, mode, code):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
 def test_files_that_cannot_be_removed_are_not_replaced(tmp_path, mode):
     save(tmp_path, APPEND, "k=1:old")
@@ -82,6 +84,7 @@ def test_files_that_cannot_be_removed_are_not_replaced(tmp_path, mode):
     assert save(tmp_path, APPEND, "k=1:new").published
 
 
+@pytest.mark.slow
 def test_a_dynamic_overwrite_minds_only_the_partitions_that_it_replaces(tmp_path):
     save(tmp_path, APPEND, "k=1:old", "k=2:old")
     real = LocalStorage.check_delete
@@ -97,6 +100,7 @@ def test_a_dynamic_overwrite_minds_only_the_partitions_that_it_replaces(tmp_path
             save(tmp_path, DYNAMIC, "k=1:new")
 
 
+@pytest.mark.slow
 def test_a_path_that_no_reader_can_open_is_not_committed(tmp_path):
     root = tmp_path
     while len(str(root)) < 3_800:
@@ -116,6 +120,7 @@ def test_a_success_file_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     assert ["a", "b"] == ours(tmp_path) == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=lambda mode: mode.value)
 def test_a_directory_that_this_user_may_not_write_to_is_refused_when_planning(shared, mode):
     data = shared / "data"
@@ -130,6 +135,7 @@ def test_a_directory_that_this_user_may_not_write_to_is_refused_when_planning(sh
     assert ["old"] == ours(data)
 
 
+@pytest.mark.slow
 def test_an_overwrite_of_a_partition_that_this_user_may_not_write_to_is_refused_when_planning(shared):
     data = shared / "data"
     save(data, APPEND, "k=1:old")
@@ -239,6 +245,7 @@ def test_a_user_works_on_what_another_one_with_any_umask_left(shared, mode, umas
     as_another_user(second_user, OTHER, [GROUP], 0o022)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
 @pytest.mark.parametrize(("does", "leaves"), list(WORKS.values())[1:], ids=list(WORKS)[1:])

@@ -134,6 +134,7 @@ CRASHES_OF_COPIES = [
 OF_HELPERS = ("H.announced", "C4.waited")
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.disk
 @pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
@@ -202,6 +203,7 @@ def test_row_5_power_loss_before_the_link_is_durable(tmp_path, mode, survives):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @MODES
 def test_row_10_c4_fails_and_spark_calls_abort(tmp_path, mode, caplog):
     save(tmp_path, APPEND, *OLD)
@@ -215,6 +217,7 @@ def test_row_10_c4_fails_and_spark_calls_abort(tmp_path, mode, caplog):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @MODES
 def test_row_10_abort_fails_as_well_and_the_next_writer_finishes(tmp_path, mode, caplog):
     save(tmp_path, APPEND, *OLD)
@@ -268,6 +271,7 @@ def test_row_12_the_request_was_sent_twice(tmp_path, mode):
     assert 2 == read_head(dataset(tmp_path)).seq
 
 
+@pytest.mark.slow
 def test_row_12_nothing_answers_and_everything_is_kept(tmp_path):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, OVERWRITE, *JOB)
@@ -285,6 +289,7 @@ def test_row_12_nothing_answers_and_everything_is_kept(tmp_path):
     assert NEW[OVERWRITE] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 def test_row_12_a_link_that_comes_after_the_abort_finds_nothing(tmp_path):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, OVERWRITE, *JOB)
@@ -317,6 +322,7 @@ def test_row_12_a_commit_between_the_looks_of_an_abort_stands(tmp_path, point):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["A.looked", "C3.torn", "C3.written", "C3.linked", "A.withdrawn", "C6.done"])
 def test_an_abort_that_dies_is_finished_by_the_next_writer(tmp_path, point):
     save(tmp_path, APPEND, *OLD)
@@ -355,6 +361,7 @@ def test_row_16_of_two_overwrites_one_wins(tmp_path):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["C3.checked", "C3.torn", "C3.written"])
 def test_row_16_the_other_wins_between_check_and_link(tmp_path, step):
     """Both have checked against the same head; the loser's link fails, and its second check finds the winner."""
@@ -401,6 +408,7 @@ def test_row_18_the_disk_is_full_when_the_record_is_written(tmp_path):
 # The amendments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C3.linked", "C4.renamed", "C4.synced", "C6.success"])
 def test_a_pending_append_followed_by_an_overwrite_never_brings_rows_back(tmp_path, point):
     save(tmp_path, APPEND, "old")
@@ -444,6 +452,7 @@ def test_a_reader_never_changes_anything(tmp_path):
     assert read_state(dataset(tmp_path)).pending is not None
 
 
+@pytest.mark.slow
 def test_a_late_process_of_a_job_that_others_finished_changes_nothing(tmp_path):
     """It stops before its renames; others finish, overwrite and go on; then it continues."""
     save(tmp_path, APPEND, "k=1:old")
@@ -472,6 +481,7 @@ def prunes_at_once(monkeypatch):
     monkeypatch.setattr(log, "_KEPT_NBYTES", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prunes_at_once")
 def test_a_link_into_the_past_is_no_commit(tmp_path):
     """A job stops before its link to number 2; others commit 2 to 5 and prune; its link to 2 then finds a hole."""
@@ -489,6 +499,7 @@ def test_a_link_into_the_past_is_no_commit(tmp_path):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prunes_at_once")
 def test_a_link_into_the_past_by_a_process_that_dies_is_nothing(tmp_path):
     save(tmp_path, APPEND, "1")

@@ -49,6 +49,7 @@ def recorded(place):
     return "".join(decode_schema(place.record.schema, place.root).names)
 
 
+@pytest.mark.slow
 def test_columns_are_added_and_an_overwrite_begins_anew(place):
     found = []
     for names, mode in [
@@ -81,6 +82,7 @@ def overtaken(place, *jobs):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [APPEND, REWRITE], ids=str)
 def test_each_lost_race_is_a_new_look(place, mode):
     save(place, "a")
@@ -91,6 +93,7 @@ def test_each_lost_race_is_a_new_look(place, mode):
     assert (4, "acb") == (place.record.seq, recorded(place))
 
 
+@pytest.mark.slow
 def test_a_job_that_does_not_fit_any_more_is_refused(place):
     save(place, "a")
     job = place.planned(APPEND, "late")
@@ -99,6 +102,7 @@ def test_a_job_that_does_not_fit_any_more_is_refused(place):
     assert (2, ["a", "a"]) == (place.record.seq, place.plain())
 
 
+@pytest.mark.slow
 def test_what_has_no_columns_of_its_own_leaves_them(place):
     save(place, "ab")
     save(place, "c", texts=())
@@ -107,6 +111,7 @@ def test_what_has_no_columns_of_its_own_leaves_them(place):
     assert ("withdrawn", "ab") == (place.record.mode, recorded(place))
 
 
+@pytest.mark.slow
 def test_a_file_without_rows_that_a_partitioned_job_replaces_counts_no_more(place):
     by = (t.Field("k", t.int64),)
     save(place, "ab", texts=(), partition_by=by)

@@ -57,6 +57,7 @@ RECOVERIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.disk
 @pytest.mark.parametrize("recovery", RECOVERIES)
@@ -77,6 +78,7 @@ def test_files_of_ours_are_known_by_their_names_and_sizes(tmp_path, point, mode,
     assert [] == leftovers(data)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_file_of_another_size_under_a_name_of_ours_stays(tmp_path, caplog):
     """No writer of this package makes it: what it holds is not what the job replaced."""
@@ -103,6 +105,7 @@ PAUSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @pytest.mark.parametrize("name", PAUSES)
 def test_a_pause_that_is_longer_than_the_memory_of_the_chain(tmp_path, short_memory, name):
@@ -123,6 +126,7 @@ def test_a_pause_that_is_longer_than_the_memory_of_the_chain(tmp_path, short_mem
     assert sorted([*mine, *(f"other {i}" for i in range(4))]) == ours(tmp_path) == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_job_that_is_forgotten_and_withdrawn_is_not_said_to_be_given_up(tmp_path, short_memory):
     """Others put it in place; who withdraws it later does not know that it was committed."""
@@ -142,6 +146,7 @@ def test_a_job_that_is_forgotten_and_withdrawn_is_not_said_to_be_given_up(tmp_pa
         assert ["mine", *(f"other {i}" for i in range(4))] == ours(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_files_that_another_job_replaced_meanwhile_do_not_tell(tmp_path, short_memory):
     plan, outputs = planned(tmp_path, APPEND, "mine")

@@ -64,6 +64,7 @@ def test_what_an_earlier_run_staged_is_read_before_it_is_believed(places, damage
     assert [] == target.leftovers()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("point", ["K1.listed", "K2.copied", "K3.carried"])
 def test_a_vacuum_removes_what_runs_have_staged_that_none_goes_on_with(places, point):
@@ -111,6 +112,7 @@ def test_the_newest_file_is_copied_last(pair):
     assert times["a.arrow"] == max(times.values())
 
 
+@pytest.mark.slow
 def test_what_is_read_back_is_compared(pair, monkeypatch):
     source, target = pair
     source.save(APPEND, "a", "b")

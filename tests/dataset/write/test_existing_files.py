@@ -108,6 +108,7 @@ def test_partition_columns_must_be_those_of_the_files_that_are_kept(tmp_path, mo
     assert before == sorted(tmp_path.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LAYOUTS)
 def test_an_overwrite_may_change_the_partition_columns(tmp_path, case):
     there, partition_by, _ = LAYOUTS[case]
@@ -125,6 +126,7 @@ def test_a_job_of_other_partition_columns_that_was_faster_is_found_at_the_commit
     assert ["k=1:b"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_partitioned_job_replaces_a_placeholder(tmp_path):
     for mode in (APPEND, DYNAMIC):
         path = tmp_path / mode.value
@@ -134,6 +136,7 @@ def test_a_partitioned_job_replaces_a_placeholder(tmp_path):
         assert ["k=1:a"] == foreign(path)
 
 
+@pytest.mark.slow
 def test_two_jobs_may_replace_one_placeholder(tmp_path):
     save(tmp_path, OVERWRITE, "", partition_by=BY_K)
     jobs = [planned(tmp_path, APPEND, f"k={i}:a", partition_by=BY_K) for i in range(2)]
@@ -150,6 +153,7 @@ def test_dynamic_replaces_a_partition_by_its_value(tmp_path):
     assert ["k=a b:new", "k=c:other"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_job_without_rows_adds_nothing_to_what_is_there(tmp_path):
     for mode in (APPEND, DYNAMIC):
         path = tmp_path / mode.value

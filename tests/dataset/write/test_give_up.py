@@ -29,6 +29,7 @@ def stuck(path, mode, point="C4.renamed", *, lost=True, token=None):
     return plan.staging.jobid
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @MODES
 @pytest.mark.parametrize("point", REACHED)
@@ -49,6 +50,7 @@ def test_the_job_is_taken_back_whole(tmp_path, mode, point, lost):
     assert [*OLD, "next"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("point", ["G.claimed", "C3.linked", "G.recorded", "C4.synced", "C5.unlinked", "C6.done"])
 def test_giving_up_may_stop_anywhere_and_is_taken_up_again(tmp_path, mode, point):
@@ -64,6 +66,7 @@ def test_giving_up_may_stop_anywhere_and_is_taken_up_again(tmp_path, mode, point
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 def test_readers_see_the_old_files_from_the_record_on(tmp_path):
     save(tmp_path, APPEND, *OLD)
     jobid = stuck(tmp_path, OVERWRITE, "C4.synced")
@@ -83,6 +86,7 @@ def test_a_dry_run_changes_nothing(tmp_path):
     assert before == sorted(tmp_path.rglob("*"))
 
 
+@pytest.mark.slow
 def test_the_job_can_be_run_again_with_its_token(tmp_path):
     save(tmp_path, APPEND, *OLD, commit_token="before")
     jobid = stuck(tmp_path, APPEND, token="load")
@@ -92,6 +96,7 @@ def test_the_job_can_be_run_again_with_its_token(tmp_path):
     assert save(tmp_path, APPEND, "again", commit_token="load").published
 
 
+@pytest.mark.slow
 def test_the_job_cannot_commit_any_more(tmp_path):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, APPEND, "x", "y")

@@ -155,6 +155,7 @@ def test_a_job_without_rows_has_a_file_for_its_schema(tmp_path):
     assert ([], ["a"]) == library(tmp_path) == reader(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_process_that_comes_late_does_not_bring_an_old_state_back(tmp_path):
     ours(tmp_path)
 
@@ -246,6 +247,7 @@ def test_a_storage_that_copies_is_refused(storage):
         plan_job("memory:/data", OVERWRITE, storage=storage, layout=LAYOUT)
 
 
+@pytest.mark.slow
 def test_a_pending_job_is_not_given_up_and_not_copied(tmp_path):
     root = tmp_path / "data"
     ours(root)

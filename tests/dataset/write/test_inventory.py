@@ -24,6 +24,7 @@ def found(place):
     return [(state.record.seq, len(state.others)) for state in states(take_inventory(place.dataset))]
 
 
+@pytest.mark.slow
 def test_what_is_there(place):
     place.save(APPEND, "1", "k=1:2")
     place.put("k=1/part-0.arrow", "foreign")
@@ -41,6 +42,7 @@ def test_what_is_there(place):
     assert {} == inventory.missing() == inventory.doubled()
 
 
+@pytest.mark.slow
 def test_an_empty_directory_and_one_without_records(place):
     place.put("a.arrow", "1")
     inventory = take_inventory(place.dataset)
@@ -49,6 +51,7 @@ def test_an_empty_directory_and_one_without_records(place):
     assert [] == [*states(inventory)]
 
 
+@pytest.mark.slow
 def test_states_that_follow_from_each_other(place):
     for text in "123":
         place.save(APPEND, text)
@@ -57,6 +60,7 @@ def test_states_that_follow_from_each_other(place):
     assert [(4, 0)] == found(place), "older states are gone with their files"
 
 
+@pytest.mark.slow
 def test_a_rewrite_leaves_none_before_it(place):
     place.save(APPEND, "k=1:1", "k=1:2", "k=2:3")
     place.save(REWRITE, "k=1:1|2", choose=lambda files: files[:2])

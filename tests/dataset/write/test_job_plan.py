@@ -54,6 +54,7 @@ def test_a_file_system_without_hard_links_is_refused_before_any_work(tmp_path, m
     assert before == sorted(found for found in path.rglob("*") if found.name != "_ipc_stage")
 
 
+@pytest.mark.slow
 def test_the_snapshot_is_of_one_moment(tmp_path):
     """A job that commits while the files are listed makes the planner list again."""
     save(tmp_path, APPEND, "a")
@@ -69,6 +70,7 @@ def test_the_snapshot_is_of_one_moment(tmp_path):
     assert 2 == len(plan.intent.snapshot)
 
 
+@pytest.mark.slow
 def test_if_exists_is_checked_before_any_work(tmp_path):
     path = tmp_path / "data"
     save(path, APPEND, "k=1:a", if_exists=IfExists.ERROR)

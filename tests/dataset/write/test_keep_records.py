@@ -26,6 +26,7 @@ def kept(path):
     return {number: read_kept(found, number).mode for number in numbers}
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_unless_a_job_asks_for_it(tmp_path):
     save(tmp_path, APPEND, "a")
     assert not Path(log_directory(dataset(tmp_path))).exists()
@@ -55,6 +56,7 @@ def test_a_kept_record_has_what_it_did_and_not_what_others_did_before(tmp_path):
     assert 3 == len(chain.jobs) == len(chain.tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["C3.linked", "C4.synced", "C6.success", "C6.kept", "C6.done", "C6.pruned"])
 def test_a_record_is_kept_before_the_next_one_can_follow(tmp_path, point):
     save(tmp_path, APPEND, "a", commit_retention=HOUR)
@@ -89,6 +91,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "least", "nbytes", "of_six", "of_seven"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES]
 )
@@ -119,6 +122,7 @@ def test_what_dies_in_the_directory_of_kept_records_is_cleared(tmp_path):
     assert {1: "append"} == kept(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"seconds": -1}', b'{"seconds": "7d"}', b"{" * 900, b"x" * 5000])
 def test_a_setting_that_nobody_can_read_counts_as_the_default(tmp_path, content):
     save(tmp_path, APPEND, "a", commit_retention=HOUR)

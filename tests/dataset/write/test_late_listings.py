@@ -42,6 +42,7 @@ class Late:
         self.patch.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
 @pytest.mark.parametrize("listings", [1, 3, 10, 40])
 def test_a_job_makes_one_record(tmp_path, clock, mode, listings):
@@ -54,6 +55,7 @@ def test_a_job_makes_one_record(tmp_path, clock, mode, listings):
     assert expected == ours(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_listing_that_never_shows_a_record_is_an_error(tmp_path, clock):
     save(tmp_path, APPEND, "old")
     with (

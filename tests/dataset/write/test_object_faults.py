@@ -55,6 +55,7 @@ SAMPLE = [
 succeed."""
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=["append", "overwrite"])
 @pytest.mark.parametrize(
@@ -138,6 +139,7 @@ DECISIONS = {mode.value: (plan_of(mode), None) for mode in WriteMode} | {
 """All that puts a record at the end of the chain, and the step that another job got to before."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decide", "point"), DECISIONS.values(), ids=DECISIONS)
 def test_a_dataset_that_was_moved_to_a_store_that_replaces_is_not_written_to(place, decide, point):
     """Two writers would both be told of their commit: of two compactions each row is there twice."""
@@ -156,6 +158,7 @@ def test_a_dataset_that_was_moved_to_a_store_that_replaces_is_not_written_to(pla
     decide(place, plan.staging.jobid)
 
 
+@pytest.mark.slow
 def test_an_abort_on_a_store_that_replaces_keeps_what_is_staged(place, caplog):
     plan = plan_job(place.root, APPEND, storage=place.storage)
     place.stage(plan, "new")
@@ -166,6 +169,7 @@ def test_an_abort_on_a_store_that_replaces_keeps_what_is_staged(place, caplog):
         assert 1 == len([key for key in elsewhere.server.objects.data() if "_ipc_stage" in key])
 
 
+@pytest.mark.slow
 def test_a_process_asks_a_bucket_once(place):
     _proven.clear()
     counts = []

@@ -48,6 +48,7 @@ def after_the_move(monkeypatch, action):
     monkeypatch.setattr(LocalStorage, "publish", moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_replaced", [0, 3600])
 def test_a_file_that_another_tool_writes_while_the_process_stands_still_stays(
     tmp_path, foreign_file, keep_replaced, monkeypatch, caplog
@@ -59,6 +60,7 @@ def test_a_file_that_another_tool_writes_while_the_process_stands_still_stays(
     assert "part-0.arrow was replaced since the commit that removes it, and stays" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recovery", RECOVERIES)
 def test_a_file_that_was_moved_away_gets_its_name_back(tmp_path, foreign_file, recovery, monkeypatch):
     """Whoever finishes the job looks at what a dead process has moved."""
@@ -75,6 +77,7 @@ def test_a_file_that_was_moved_away_gets_its_name_back(tmp_path, foreign_file, r
     assert {"k=1:between", "k=1:x"} <= set(ours(tmp_path))
 
 
+@pytest.mark.slow
 def test_an_old_file_that_a_dead_process_moved_is_removed(tmp_path, foreign_file, monkeypatch):
     def die():
         raise Died
@@ -87,6 +90,7 @@ def test_an_old_file_that_a_dead_process_moved_is_removed(tmp_path, foreign_file
     assert [] == list(tmp_path.glob("_ipc_stage/*/*"))
 
 
+@pytest.mark.slow
 def test_a_file_whose_name_was_taken_meanwhile_is_kept_aside(tmp_path, foreign_file, monkeypatch, caplog):
     written_after_the_look(monkeypatch, foreign_file)
     after_the_move(monkeypatch, lambda: foreign_file.write_text("after"))

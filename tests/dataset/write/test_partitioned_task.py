@@ -109,6 +109,7 @@ def test_many_spills_are_merged_in_between(staging, monkeypatch):
     assert expected(rows) == contents(staging, output)
 
 
+@pytest.mark.slow
 def test_bounds_of_files_are_those_of_each_partition(staging, monkeypatch):
     monkeypatch.setattr(module, "_BUFFER_NBYTES", 20_000)
     monkeypatch.setattr(module, "_OPEN_FILES", 3)
@@ -120,6 +121,7 @@ def test_bounds_of_files_are_those_of_each_partition(staging, monkeypatch):
     assert {d: -(-n // 100) for d, n in counts.items()} == Counter(str(Path(f.final).parent) for f in output.files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partitions", "blocks"), [(3, 6), (40, 1)], ids=["few", "many"])
 def test_only_few_partitions_are_written_before_the_buffer_is_full(staging, monkeypatch, partitions, blocks):
     monkeypatch.setattr(module, "_FEW_NBYTES", 18_000)
@@ -154,6 +156,7 @@ def test_no_rows_are_no_files(staging):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spilled", [False, True])
 def test_files_have_only_the_dictionary_values_that_they_name(staging, monkeypatch, spilled):
     if spilled:
@@ -186,6 +189,7 @@ class Stop(BaseException):
     """As a killed task raises."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_an_error_leaves_nothing(staging, monkeypatch, sizes):
     for name, value in sizes.items():
@@ -201,6 +205,7 @@ def test_an_error_leaves_nothing(staging, monkeypatch, sizes):
     assert [] == left_in(staging)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [True, False], ids=["fsync", "none"])
 def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch, durable):
     proven = []

@@ -32,6 +32,7 @@ def lake(request, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_polars_reads_the_pattern_of_data_files(lake):
     assert [1, 2, 3] == sorted(pl.scan_ipc(f"{lake}/**/*.arrow").collect()["id"].to_list())
 
@@ -53,6 +54,7 @@ def test_nothing_but_the_records_keeps_polars_from_the_directory(lake):
     assert 3 == pl.scan_ipc(lake).collect().height
 
 
+@pytest.mark.slow
 def test_pyarrow_reads_the_directory(lake):
     found = dataset.dataset(lake, format="ipc", partitioning="hive").to_table()
     assert [1, 2, 3] == sorted(found["id"].to_pylist())

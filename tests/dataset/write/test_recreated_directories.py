@@ -60,6 +60,7 @@ def test_a_process_that_goes_on_in_another_chain(tmp_path, point, mode, jobs, pe
     assert ["last"] == ours(data) == foreign(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [None, 3600], ids=["", "kept records"])
 @pytest.mark.parametrize("pending", ["C3.linked", "C4.renamed", "C6.success", "C6.cleaned"])
 def test_a_process_that_prunes_leaves_the_records_of_another_chain(tmp_path, monkeypatch, pending, keeps):
@@ -78,6 +79,7 @@ def test_a_process_that_prunes_leaves_the_records_of_another_chain(tmp_path, mon
     assert ["new 0", "next", "pending"] == ours(data) == foreign(data)
 
 
+@pytest.mark.slow
 def test_a_mark_of_another_job_counts_for_nothing(tmp_path):
     save(tmp_path, APPEND, "old")
     with dying("C3.synced"):
@@ -90,6 +92,7 @@ def test_a_mark_of_another_job_counts_for_nothing(tmp_path):
     assert ["new", "next", "old"] == ours(tmp_path) == foreign(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_record_that_is_made_late_among_pruned_ones_is_no_change(tmp_path):
     """Not even a withdrawal, whose job no other record remembers."""
     for i in range(4):

@@ -74,6 +74,7 @@ TASKS = {"PUT": FILES, "GET": FILES}
 """A task writes a file by one request, and reads its end by another."""
 
 
+@pytest.mark.slow
 def test_an_append(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.APPEND, batch)
@@ -87,6 +88,7 @@ def test_an_append(server, batch):
     assert 2 * FILES == files(server)
 
 
+@pytest.mark.slow
 def test_a_process_asks_once_whether_the_store_keeps_what_is_there(server, batch):
     first, _, _ = run(server, WriteMode.APPEND, batch)
     assert 2 == first["PUT"], "what is asked for is made"
@@ -95,6 +97,7 @@ def test_a_process_asks_once_whether_the_store_keeps_what_is_there(server, batch
     assert {"LIST": 3, "PUT": 1} == another_process
 
 
+@pytest.mark.slow
 def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, batch):
     run(server, WriteMode.APPEND, batch, commit_retention=60)
     _, _, end = run(server, WriteMode.APPEND, batch)
@@ -103,6 +106,7 @@ def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, b
     assert {"PUT": 4, "GET": 6, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end, "the setting is read"
 
 
+@pytest.mark.slow
 def test_an_overwrite_of_as_many_files(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.OVERWRITE, batch)
@@ -112,6 +116,7 @@ def test_an_overwrite_of_as_many_files(server, batch):
     assert FILES == files(server)
 
 
+@pytest.mark.slow
 def test_an_abort(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.APPEND, batch, ends=abort)
@@ -123,6 +128,7 @@ def test_an_abort(server, batch):
     assert FILES == files(server)
 
 
+@pytest.mark.slow
 def test_each_directory_above_costs_one_request_that_does_not_wait_for_the_others(server, batch):
     storage = ObjectStorage(tuple(server.options.items()))
     asked = []
@@ -135,6 +141,7 @@ def test_each_directory_above_costs_one_request_that_does_not_wait_for_the_other
     assert asked[1] + 3 == asked[3]
 
 
+@pytest.mark.slow
 def test_the_first_job_looks_once_more_for_other_data_sets_before_its_record(server, batch):
     with mock.patch.object(commit_module, "check_alone"):
         _, _, without = run(server, WriteMode.APPEND, batch)

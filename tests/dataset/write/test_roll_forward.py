@@ -34,6 +34,7 @@ from spark_arrow_ipc.storage.local import LocalStorage
 pytestmark = pytest.mark.usefixtures("publishing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "value", "first"), [("KEPT_RECORDS", 3, 4), ("_KEPT_NS", -1, 5), ("_KEPT_NBYTES", 1, 5), ("_KEPT_NS", 10**15, 1)]
 )  # fmt: skip
@@ -67,6 +68,7 @@ def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypa
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.slow
 def test_records_that_are_pruned_take_nothing_with_them(tmp_path):
     save(tmp_path, APPEND, "a", commit_token="t")
     for number in range(4):
@@ -78,6 +80,7 @@ def test_records_that_are_pruned_take_nothing_with_them(tmp_path):
     assert abort(plan.staging)
 
 
+@pytest.mark.slow
 def test_a_committed_file_that_somebody_removed_stops_the_removal_of_old_ones(tmp_path):
     save(tmp_path, APPEND, "old")
     with dying("C4.renamed"):
@@ -112,6 +115,7 @@ def test_a_file_that_another_process_publishes_at_the_same_moment_is_no_error(tm
 POINTS = ("C4.renamed", "C4.synced", "C5.unlinked", "C5.synced", "C6.success", "C6.done", "C6.pruned")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_backup_in_which_the_job_is_pending_may_be_put_back_at_each_step(tmp_path, clock, point):
     """What was published before is staged again: it is not marked as done, and its staged files stay."""
@@ -122,6 +126,7 @@ def test_a_backup_in_which_the_job_is_pending_may_be_put_back_at_each_step(tmp_p
     assert ["new 1", "new 2", "next"] == foreign(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"keep_replaced": 60}], ids=["deleted", "kept"])
 def test_old_files_that_are_put_back_between_two_removals_stay(tmp_path, monkeypatch, clock, options):
     monkeypatch.setattr(old_files, "_DELETED_AT_ONCE", 1)
@@ -131,6 +136,7 @@ def test_old_files_that_are_put_back_between_two_removals_stay(tmp_path, monkeyp
     assert ["old 1", "old 2", "old 3"] == foreign(data)
 
 
+@pytest.mark.slow
 def test_old_files_of_a_backup_stay_after_later_jobs_too(tmp_path, monkeypatch, clock):
     """Their records have the numbers of the paused job's and of the next: it takes itself for applied."""
     monkeypatch.setattr(old_files, "_DELETED_AT_ONCE", 1)

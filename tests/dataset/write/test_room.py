@@ -104,6 +104,7 @@ HISTORIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("limit", ["pages", "names"])
 @pytest.mark.parametrize("history", HISTORIES)
@@ -120,6 +121,7 @@ def test_what_a_dead_job_staged_is_removed(place, end, history, limit):
     assert sorted([*before, "next"]) == place.plain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
 @pytest.mark.parametrize("limit", ["pages", "names"])
 def test_a_job_that_finds_no_room_does_not_begin(place, limit, number, monkeypatch):
@@ -137,6 +139,7 @@ def test_a_job_that_finds_no_room_does_not_begin(place, limit, number, monkeypat
     assert before == place.names()
 
 
+@pytest.mark.slow
 def test_a_job_whose_record_finds_no_room_is_aborted(place):
     place.save(APPEND, "a")
     plan, outputs = place.planned(OVERWRITE, "n")
@@ -147,6 +150,7 @@ def test_a_job_whose_record_finds_no_room_is_aborted(place):
     assert (["a"], []) == (place.plain(), place.leftovers())
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("point", ["C3.linked", "C4.directories", "C4.renamed", "C4.synced", "C6.success"])
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
@@ -182,6 +186,7 @@ def test_a_mark_without_room_for_a_copy_is_a_mark(place, monkeypatch):
     assert [*["b"] * 200, "c"] == place.ours()
 
 
+@pytest.mark.slow
 def test_a_pending_job_is_given_up(place):
     place.save(APPEND, "a")
     plan, outputs = place.planned(OVERWRITE, "n")
@@ -192,6 +197,7 @@ def test_a_pending_job_is_given_up(place):
     assert (["a"], []) == (place.plain(), place.leftovers())
 
 
+@pytest.mark.slow
 def test_without_room_that_is_kept_the_error_says_what_to_do(place, caplog):
     place.save(APPEND, "a")
     plan, outputs = place.planned(APPEND, "x")
@@ -211,6 +217,7 @@ def test_without_room_that_is_kept_the_error_says_what_to_do(place, caplog):
     assert ["a", "x"] == place.plain()
 
 
+@pytest.mark.slow
 def test_a_paused_job_whose_room_was_taken_is_withdrawn_whole_or_not_at_all(place):
     place.save(APPEND, "a")
     plan, outputs = place.planned(APPEND, "x")
@@ -221,6 +228,7 @@ def test_a_paused_job_whose_room_was_taken_is_withdrawn_whole_or_not_at_all(plac
     assert (["a"], []) == (place.plain(), place.leftovers())
 
 
+@pytest.mark.slow
 def test_vacuum_without_room_removes_what_needs_no_record(place):
     """Staged files of a job that is withdrawn already, though nobody has kept any room."""
     place.save(APPEND, "a")
@@ -246,6 +254,7 @@ def test_tasks_of_a_stream_keep_room_once(place):
     assert [] == place.leftovers()
 
 
+@pytest.mark.slow
 def test_room_whose_job_has_ended_is_removed_by_vacuum(place):
     place.save(APPEND, "a")
     plan, _ = place.planned(APPEND, "x")

@@ -54,6 +54,7 @@ def test_a_batch_that_is_larger_than_a_run_is_cut():
     assert sorted(row for run in rows for row in run) == [*((i, "é") for i in range(1, 1001)), (2000, "y")]
 
 
+@pytest.mark.slow
 def test_a_batch_of_indices_is_not_cut_by_the_values_that_they_stand_for():
     """A run would hold all pieces again: one for each row took minutes for values of a few hundred KB."""
     type_ = types.Dictionary(types.int8, types.utf8, ordered=False)

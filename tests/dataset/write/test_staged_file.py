@@ -34,6 +34,7 @@ def staging(tmp_path):
     return made
 
 
+@pytest.mark.slow
 def test_checksum_covers_the_end_of_the_file(staging):
     (staged,) = write_task(staging, [batch(0, 20_000)], SCHEMA, partition_id=0).files
     assert zlib.crc32(Path(staging.path(staged.staged)).read_bytes()[-65536:]) == staged.crc32

@@ -74,6 +74,7 @@ def test_record_batches_end_at_their_bytes(staging):
     assert list(range(250)) == values_of(staging, output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [None, "lz4"])
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @pytest.mark.parametrize("limit", [6_000, 20_000])
@@ -86,6 +87,7 @@ def test_no_file_of_several_batches_is_longer_than_it_may(staging, limit, kind, 
     assert list(range(5_000)) == values_of(staging, output)
 
 
+@pytest.mark.slow
 def test_dictionaries_count_for_the_length_of_a_file(staging):
     schema = Schema.of([field("d", types.dictionary(types.int32, types.utf8))])
     words = [f"a word of some length {i}" for i in range(2_000)]

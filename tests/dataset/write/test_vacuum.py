@@ -111,6 +111,7 @@ def test_what_ends_while_vacuum_looks_is_no_error(tmp_path, path, monkeypatch):
     assert ["a"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dry_run", [False, True], ids=["", "dry run"])
 def test_all_kinds_of_leftovers(tmp_path, monkeypatch, dry_run):
     monkeypatch.setattr(log, "_KEPT_NBYTES", 0)  # old records are left over at once
@@ -151,6 +152,7 @@ def test_a_committed_job_is_cleared_whatever_its_age(tmp_path):
     assert ["a"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_job_that_is_withdrawn_while_it_commits_fails_and_loses_nothing(tmp_path):
     save(tmp_path, APPEND, "old")
@@ -190,6 +192,7 @@ def test_a_task_whose_job_is_withdrawn_while_it_writes_is_told_so(tmp_path):
         write_task(plan.staging, [BATCH], BATCH.schema, partition_id=0)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_committed_while_vacuum_looks_is_put_in_place(tmp_path, monkeypatch):
     """It is among the jobs of the newest record then, and what it staged is all that there is of it."""
     save(tmp_path, APPEND, "old")

@@ -68,6 +68,7 @@ def test_a_pending_job_is_finished_and_not_withdrawn(tmp_path):
     assert ["new"] == foreign(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failures", "told"), [(0, True), (1, True), (2, True), (9, False)], ids=["0", "1", "2", "all looks fail"]
 )

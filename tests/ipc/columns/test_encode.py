@@ -67,6 +67,7 @@ def test_every_buffer_is_aligned_and_every_padding_is_zero(alignment, compressio
     read_by_pyarrow(data)
 
 
+@pytest.mark.slow
 def test_each_buffer_is_written_once_and_no_longer_than_needed():
     """A slice writes its own bytes, not those of what it was cut from."""
     whole, part = ints(0, 100_000), ints(0, 100_000).slice(50_000, 100)

@@ -123,6 +123,7 @@ def test_the_arrays_are_those_of_columns_by_themselves(rows, codec, both):
     assert_same(*both(file_of(batch, batch.slice(0, rows // 2), compression=codec)))
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])

@@ -130,6 +130,7 @@ def test_one_id_may_serve_two_fields_of_one_type_only():
         compile_plan(other.fields, (3, 3), V5)
 
 
+@pytest.mark.slow
 def test_a_plan_is_linear_in_the_fields():
     """A recursion or a copy of the selection a field would show here."""
     fields = tuple(t.field(f"c{i}", t.int64) for i in range(20_000))

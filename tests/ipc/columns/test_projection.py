@@ -87,6 +87,7 @@ def test_buffers_of_other_columns_are_not_read(kind, columns, count):
     assert [column_nbytes] * (2 * count) == large
 
 
+@pytest.mark.slow
 def test_dictionaries_of_other_columns_are_not_read():
     words = [f"a text that takes {i} bytes" for i in range(20_000)]
     schema = Schema.of([t.field("a", t.int64), t.field("d", t.dictionary(t.int32, t.utf8))])

@@ -363,6 +363,7 @@ def test_truncation_at_every_byte_is_contained(name):
         read_all(data[:end], table)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
 @pytest.mark.parametrize("name", MESSAGES)

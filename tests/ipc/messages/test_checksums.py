@@ -123,6 +123,7 @@ def test_an_error_names_the_column_and_the_place():
         assert values(BATCHES) != values(reader)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [["s"], [("n", "y")]], ids=str)
 def test_a_projection_verifies_what_it_reads(columns):
     data = written()
@@ -207,6 +208,7 @@ def test_pieces_have_the_checksum_of_the_whole():
     assert checksum(b"ab") == checksum_of_pieces((b"a", b"b")) == checksum_of_pieces((b"ab",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nbytes", [8, 2000], ids=["copied", "viewed"])
 def test_many_messages_are_compared_at_once(nbytes):
     """Two messages of 16 bytes of metadata and three buffers, the second of them empty; one changed byte each time."""

@@ -42,6 +42,7 @@ def test_numbers_of_any_width():
     assert [0x01, 0x0302, 0x060504, 0x0A090807] == found.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 70_000])
 def test_the_head_of_an_array(count):
     shown = np.array([True, False, True])

@@ -266,6 +266,7 @@ def test_statistics_of_another_file_are_not_believed(tmp_path, monkeypatch):
     assert ([{"a0": 100, "a1": 5}], ALL) == (made, decoded)
 
 
+@pytest.mark.slow
 def test_answers_are_merged_as_they_come(tmp_path):
     """However many files a task has, it keeps one answer for each schema and partition."""
     partials = PartialAggregates((), (COUNT, LEAST))

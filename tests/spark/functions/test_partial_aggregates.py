@@ -188,6 +188,7 @@ REPEATED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "wanted"), [c[1:] for c in REPEATED], ids=[c[0] for c in REPEATED])
 def test_groups_of_few_rows_are_made_where_batches_repeat_them(keys, wanted):
     batches = [batch(pa.array(each), pa.array(np.full(len(each), 3))) for each in keys]
@@ -202,6 +203,7 @@ def test_groups_of_few_rows_are_made_where_batches_repeat_them(keys, wanted):
     assert (3 * counts).tolist() == total["a1_sum"].to_pylist()
 
 
+@pytest.mark.slow
 def test_a_task_that_gave_up_grouping_looks_again():
     """The first two batches have keys of their own, all others the same nine."""
     size = partial_aggregates._LEAST_MERGED_ROWS

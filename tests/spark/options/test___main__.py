@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from spark_arrow_ipc.spark.options.__main__ import main
 from spark_arrow_ipc.spark.options.options import OPTIONS
 
@@ -25,6 +27,7 @@ def test_words_select_options(capsys):
     assert "no option has xyzzy in its name\n" == capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_of_the_error_needs_no_spark():
     program = "import sys, runpy; sys.modules['pyspark'] = None; runpy.run_module('spark_arrow_ipc.spark.options', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -260,6 +260,7 @@ def has_time_before_1970(found):
     return any(row[i].startswith("-") for i, (_, type_) in enumerate(columns) for row in rows if type_ == "timestamp")
 
 
+@pytest.mark.slow
 def test_random_trees_are_of_many_kinds(tmp_path):
     """Most of the trees above are read, in many types: agreement on refusals alone would prove little."""
     seen = []

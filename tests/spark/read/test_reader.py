@@ -115,6 +115,7 @@ TENSORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", TENSORS.values(), ids=TENSORS)
 def test_a_tensor_among_the_files_is_no_table(lake, options, caplog):
     """Whichever file the schema is taken from."""

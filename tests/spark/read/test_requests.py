@@ -143,6 +143,7 @@ def test_where_that_hits_one_batch_of_100(storage, monkeypatch):
     assert storage.asked.nbytes < 0.05 * len(data)
 
 
+@pytest.mark.slow
 def test_partitions_are_listed_at_once(storage, monkeypatch):
     data = file_of(2, 10, 1)
     for year in range(4):

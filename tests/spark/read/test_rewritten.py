@@ -39,6 +39,7 @@ def test_statistics_that_were_copied_are_ignored_with_one_warning(tmp_path, name
     assert f"{path}: the statistics of a file are not used" in str(told[0].message)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("i", range(24))
 def test_random_rewrites_give_no_wrong_row(tmp_path, i):

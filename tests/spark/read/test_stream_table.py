@@ -152,6 +152,11 @@ def copied(spark, source, out, checkpoint, **options):
 
 
 @pytest.mark.smoke("stream out")
+def test_a_stream_writes_what_it_reads(spark, lake, tmp_path):
+    lake(0, 1)
+    assert [(0, 0), (1, 1)] == copied(spark, lake.path, tmp_path / "out", tmp_path / "checkpoint")
+
+
 def test_spark_reads_commits_of_jobs_and_of_streams(spark, lake, tmp_path):
     """Two queries in a row: the second reads what the first has committed; its last batch is run again."""
     middle, out = tmp_path / "middle", tmp_path / "out"

@@ -95,6 +95,7 @@ def lake(request, monkeypatch):
 EVERYTHING = [*range(FILES * ROWS)]
 
 
+@pytest.mark.slow
 def test_a_rewrite_reads_and_writes_objects(lake):
     target = lake.beside("target")
     made = rewrite(
@@ -109,6 +110,7 @@ def test_a_rewrite_reads_and_writes_objects(lake):
     assert len(EVERYTHING) == count(Tasks(), target, **lake.options)
 
 
+@pytest.mark.slow
 def test_a_rewrite_in_place_replaces_what_it_read(lake):
     made = rewrite(
         Tasks(attempts=2), lake.url, lake.url, mode="overwrite", where="id < 250", partitionBy=["k"], **lake.options
@@ -147,6 +149,7 @@ def test_a_compaction_joins_objects_beside_readers_and_writers(lake):
         lake.read(other)
 
 
+@pytest.mark.slow
 def test_replaced_objects_are_gone_where_nobody_wants_them(lake):
     planned = lake.files()
     compact(Tasks(), lake.url, keepReplaced=0, **lake.options)
@@ -154,6 +157,7 @@ def test_replaced_objects_are_gone_where_nobody_wants_them(lake):
         lake.read(planned)
 
 
+@pytest.mark.slow
 def test_one_of_two_compactions_gives_up(lake):
     won = []
 
@@ -169,6 +173,7 @@ def test_one_of_two_compactions_gives_up(lake):
     assert [] == lake.leftovers()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "request_", [Request.PUT, Request.COPY, Request.LIST, Request.DELETE_MANY], ids=lambda r: r.name

@@ -23,6 +23,7 @@ def test_a_note_is_integration_json():
     assert note == json.loads(annotation_of(t.dictionary(t.int8, t.utf8, ordered=True)))
 
 
+@pytest.mark.slow
 @given(strategies.types())
 def test_every_type_is_the_storage_of_its_note(type_):
     note = annotation_of(type_)

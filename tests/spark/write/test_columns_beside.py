@@ -300,6 +300,7 @@ def a_dynamic_overwrite(lake):
 REFUSED = [two_new_columns, another_type, an_exact_job, restored_types, a_first_job_of_two, a_dynamic_overwrite]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("race", REFUSED, ids=lambda race: race.__name__)
 def test_what_would_hide_a_column_is_refused_before_anything_is_published(lake, race):
@@ -312,6 +313,7 @@ def test_what_would_hide_a_column_is_refused_before_anything_is_published(lake, 
     assert (before, read) == (set(lake.files()), lake.read())
 
 
+@pytest.mark.slow
 def test_a_dynamic_overwrite_keeps_a_column_that_came_meanwhile(lake):
     how = {"mode": "overwrite", "partitionBy": "k", "partitionOverwriteMode": "dynamic"}
     lake.save("k bigint, a bigint", 1, 1, partitionBy="k")
@@ -321,6 +323,7 @@ def test_a_dynamic_overwrite_keeps_a_column_that_came_meanwhile(lake):
     assert ("a:bigint,b:bigint,k:int", [(1, None, 1), (2, 2, 2), (3, None, 3)]) == lake.read()
 
 
+@pytest.mark.slow
 def test_wider_types_that_came_meanwhile_hold_for_all_files(lake):
     lake.save("a int", 1)
     late = lake.staged("a int", 3)
@@ -329,6 +332,7 @@ def test_wider_types_that_came_meanwhile_hold_for_all_files(lake):
     assert ("a:bigint", [(1,), (1 << 40,), (3,)]) == lake.read()
 
 
+@pytest.mark.slow
 def test_a_rewrite_leaves_what_came_meanwhile(lake):
     source = lake.url + "-source"
     lake.save("a bigint", 1)
@@ -350,6 +354,7 @@ def test_a_rewrite_keeps_the_dictionaries_that_a_task_chose_by_its_rows(lake):
         assert isinstance(reader.schema.fields[0].type, Dictionary)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_given_up_takes_its_columns_with_it(lake):
     lake.save("a bigint", 1)
     wide = lake.staged("a bigint, b bigint", 2, 2)
@@ -360,6 +365,7 @@ def test_a_job_that_is_given_up_takes_its_columns_with_it(lake):
     assert ("a:bigint", [(1,)]) == lake.read()
 
 
+@pytest.mark.slow
 def test_an_overwrite_and_a_job_without_checks_decide_alone(lake):
     lake.save("a bigint, b bigint", 1, 1)
     lake.save("c string", "x", mode="overwrite")
@@ -370,6 +376,7 @@ def test_an_overwrite_and_a_job_without_checks_decide_alone(lake):
     assert "c:string,d:bigint" == ",".join(sorted(lake.read(mergeSchema="true")[0].split(",")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"partitionBy": "k"}], ids=["flat", "partitioned"])
 def test_an_empty_data_set_has_the_columns_of_its_job(lake, options):
     lake.save("k bigint, a bigint, b bigint", 1, 1, 1, **options)
@@ -380,6 +387,7 @@ def test_an_empty_data_set_has_the_columns_of_its_job(lake, options):
     assert (expected, [(2, 2)]) == lake.read()
 
 
+@pytest.mark.slow
 def test_files_of_another_program_add_columns(lake):
     lake.save("a bigint", 1)
     lake.put("part-0.arrow", pa.table({"z": [9], "a": pa.array([2], pa.int32())}))
@@ -405,6 +413,7 @@ def test_a_file_of_another_program_that_does_not_fit_is_an_error_that_names_both
     assert "a:bigint" == lake.source().schema().simpleString()[7:-1], "the task that reads it says what is wrong"
 
 
+@pytest.mark.slow
 def test_without_files_of_ours_the_newest_file_counts(lake):
     """The records are of files that another program has removed."""
     lake.save("a bigint, b bigint", 1, 1)
@@ -448,6 +457,7 @@ def forged(lake, **changes):
     lake.storage.put(path, b'%s,"crc32":%d}\n' % (body, zlib.crc32(body)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["", "eJw?", "AAAA"])
 def test_a_record_whose_schema_is_nothing_is_read_by_the_newest_file(lake, schema, caplog):
     lake.save("a bigint", 1)

@@ -54,6 +54,7 @@ def staged(path):
     return sorted(found.name for found in path.glob("_ipc_stage/*") if found.suffix != ".room")
 
 
+@pytest.mark.slow
 def test_a_batch_is_visible_after_its_commit_and_its_tasks_may_be_many(tmp_path, task):
     path = tmp_path / "data"
     own = writer(path)
@@ -142,6 +143,7 @@ def test_a_first_batch_without_rows_leaves_a_file_with_the_schema(tmp_path, task
     assert [1] == visible(path)
 
 
+@pytest.mark.slow
 def test_the_newest_batch_survives_many_other_jobs_and_vacuum(tmp_path, task):
     path = tmp_path / "data"
     writer(path).commit([task(writer(path), [1], 0)], 0)
