@@ -39,6 +39,7 @@ def encode_checkpoint(state: State) -> bytes:
         "retention": state.retention,
         "horizon": state.horizon,
         "last_removal": state.last_removal,
+        # Lists keep the order of entries, by which the oldest is forgotten first.
         "ended": [[job, *ended] for job, ended in state.ended.items()],
         "tokens": list(state.tokens.items()),
         "queries": [[query, *row] for query, row in state.queries.items()],
@@ -73,6 +74,7 @@ def decode_checkpoint(data: bytes, table: str, number: int) -> State:
             text = dict(reader.custom_metadata)[KEY]
             batches = list(reader)
         values = parse_json(text, most_memory=MAX_CHECKPOINT_NBYTES)
+        # Before the columns are looked at: a newer version may have others.
         if type(values["format"]) is int and values["format"] > FORMAT:
             raise UnsupportedError(
                 f"this table has a checkpoint of version {values['format']}, and this build of spark-arrow-ipc reads "
@@ -85,6 +87,7 @@ def decode_checkpoint(data: bytes, table: str, number: int) -> State:
         raise
     except (ArrowIpcError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise CommitError(f"this checkpoint is damaged: {cut_repr(str(error), 300)}") from error
+    # A file of another table that was copied here, or to another name.
     if (state.table, state.number) != (table, number):
         raise CommitError(
             expected=f"the checkpoint of entry {number} of the table {table}",
@@ -106,6 +109,7 @@ def _state(values: dict[str, Any], files: Files) -> State:
     if values["closed"]:
         columns, numbers = values["closed"]
         closed = dict(zip(removed_from_json(columns), numbers, strict=True))
+    # A checkpoint is a file like any other: each value is checked as one of an entry is.
     numbers = [values[name] for name in ("number", "time", "horizon", "last_removal")]
     numbers += [row.number for row in ended.values()]
     numbers += [row.number for row in tombstones.values()]

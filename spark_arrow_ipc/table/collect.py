@@ -68,6 +68,7 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
         entry = Entry(
             state.number + 1, state.entry, Operation.EXPIRE, time=max(state.time, now_ms()), expire=due
         )  # fmt: skip
+        # Its put may fail because another process was faster: then the state is read again.
         with suppress(OSError):  # the next reading of the log tells whether it is there
             append(directory, state, entry)
     raise CommitError("other jobs append entries all the time; nothing is deleted", path=directory.root)
@@ -82,6 +83,7 @@ def collect(directory: TableDirectory, state: State) -> None:
     storage.sync(directory.entries(state.table))  # an entry that a power loss takes has removed nothing
     due = list(state.tombstones.items())
     for start in range(0, len(due), _BATCH):
+        # Someone has put a backup back, or made the table anew: what counts now is not known here.
         if not _is_current(directory, state):
             return
         batch = due[start : start + _BATCH]
@@ -129,6 +131,7 @@ def sweep(directory: TableDirectory, job: str, list_named: Callable[[], Collecti
     with suppress(OSError):
         storage.delete(mark)
     storage.delete_directory_if_empty(directory.staging(job))
+    # Nothing is left in it that would show that jobs were here.
     storage.delete_directory_if_empty(directory.all_staging)
     return True
 
@@ -150,6 +153,7 @@ def _is_deleted_by_name(removed: Removed, tombstone: Tombstone) -> bool:
 def _remove(directory: TableDirectory, removed: Removed, tombstone: Tombstone) -> None:
     """Delete or retain one file, if it is the removed one."""
     storage, path = directory.storage, directory.path(removed.path)
+    # A link in the place of the file is not the file.
     status = storage.status(path, follow_links=False)
     if status is None or not is_removed(directory, removed, status):
         return

@@ -159,6 +159,7 @@ class Entry:
         """
         values: dict[str, Any] = {"format": FORMAT, "number": self.number, "previous": self.previous}
         values |= {"operation": self.operation, "id": self.id, "time": self.time}
+        # Defaults are left out: most entries have few of the fields, and later builds may add more.
         texts = {name: getattr(self, name) for name in ("job", "application", "user", "schema")}
         values |= {name: text for name, text in texts.items() if text}
         optional = ("partition_columns", "retention", "token", "batch", "restores")
@@ -175,6 +176,7 @@ class Entry:
                 values[name] = rows
         if self.retain:
             values["retain"] = True
+        # The checksum is of the bytes before it: a cut or mixed entry is told from a malformed one.
         body = json.dumps(values, separators=(",", ":")).encode()[:-1]
         data = b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
         if len(data) > MAX_ENTRY_NBYTES:
@@ -197,6 +199,7 @@ class Entry:
         """
         tail = _TAIL.search(data, max(0, len(data) - _TAIL_NBYTES))
         body = data[: tail.start()] if tail and tail.end() == len(data) else b""
+        # Before the checksum, which a newer version may place or compute in another way.
         version = _VERSION.match(data)
         if version and int(version[1]) > FORMAT:
             raise UnsupportedError(
@@ -213,6 +216,7 @@ class Entry:
             raise
         except (ArrowIpcError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             raise CommitError(f"this log entry is malformed: {cut_repr(str(error), 300)}") from error
+        # A file that was copied to the name of another entry.
         if entry.number != number:
             raise CommitError(expected=f"entry number {number}", found=f"number {entry.number}")
         return entry
@@ -249,6 +253,7 @@ class Entry:
             None if "restores" not in values else _integer(values["restores"]),
             tuple((_text(query), _integer(batch), _integer(n)) for query, batch, n in values.get("queries", ())),
         )
+        # Their jobs are not checked for having ended, so that they could be applied twice.
         changes_files = bool(len(entry.add) or entry.remove)
         if not operation.is_of_job and changes_files:
             raise ValueError(f"an entry of the operation {operation} that changes files")
@@ -279,6 +284,7 @@ def removed_from_json(columns: dict[str, Any]) -> tuple[Removed, ...]:
 
 
 def _integer(value: object) -> int:
+    # Not `isinstance`: a bool is an int, and would be counted as 0 or 1.
     if type(value) is not int or not 0 <= value <= MAX_NUMBER:
         raise ValueError(f"{value!r:.100} where a number belongs")
     return value

@@ -31,6 +31,7 @@ from spark_arrow_ipc.table.names import is_visible
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
+# Bounds of neighbouring files are alike: zstd halves them.
 _STREAM: Final = ipc.WriteOptions(format="stream", alignment=8, compression="zstd")
 
 LIMITS: Final = ipc.Limits(
@@ -83,6 +84,7 @@ class Files:
 
     def select(self, mask: npt.NDArray[np.bool_]) -> Files:
         """Return the files at which the mask is True. O(files)."""
+        # Most entries remove nothing, and 100,000 paths would be copied.
         if mask.all():
             return self
         slots = np.flatnonzero(mask)
@@ -104,6 +106,7 @@ class Files:
         for path in self.paths:
             if not is_visible(path):
                 raise CommitError(f"the path {path!r:.300} is not a relative one that readers see")
+        # Twice in one snapshot, its rows would count twice.
         if len(set(self.paths)) != len(self.paths):
             raise CommitError("a path occurs twice")
         if any((column < 0).any() for column in (self.nbytes, self.rows, self.crc32, self.numbers)):
@@ -140,8 +143,10 @@ class Files:
         numeric = [columns[name] for name in ("bytes", "rows", "crc32")]
         if any(type(column) is not list for column in (paths, *numeric)):
             raise CommitError("a column of the files is not a list")
+        # `True` is an int of Python, and numpy would round a float without a word.
         if not all(type(value) is int for column in numeric for value in column):
             raise CommitError("a size, a number of rows or a checksum is not an integer")
+        # zip and numpy would pair the files with sizes of others.
         if {len(column) for column in numeric} != {len(paths)}:
             raise CommitError("the columns of the files have different lengths")
         nbytes, rows, crc32 = (np.array(column, np.int64) for column in numeric)
@@ -174,6 +179,7 @@ class Files:
         if fields[: len(_COLUMNS)] != _COLUMNS or len(fields) != len(_COLUMNS) + 1:
             raise CommitError("the columns are not those of a checkpoint")
         struct = batch.columns[-1]
+        # A null path or size would become an arbitrary value of its slot.
         if not isinstance(struct.type, t.Struct) or any(column.count_nulls() for column in batch.columns):
             raise CommitError("the columns are not those of a checkpoint")
         nbytes, rows, crc32, numbers = (
@@ -211,6 +217,7 @@ def _concat_statistics(parts: Sequence[Files]) -> RecordBatch | None:
         else dict(zip(part.statistics.schema.fields, part.statistics.columns, strict=True))
         for part in parts
     ]
+    # In the order of their first file, so that all processes make the same checkpoint.
     fields = list(dict.fromkeys(field for by_field in columns for field in by_field))
     if not fields:
         return None
@@ -231,6 +238,7 @@ def _read_statistics(encoded: str | None) -> RecordBatch | None:
         return None
     with ipc.open_stream(base64.b64decode(encoded, validate=True), limits=LIMITS) as reader:
         batches = list(reader)
+    # One row for each file, in one batch: what is more would be of other files.
     if len(batches) != 1:
         raise CommitError(expected="statistics in one record batch", found=f"{len(batches)}")
     return batches[0]

@@ -128,6 +128,7 @@ def create_table(directory: TableDirectory) -> str:
     table = read_table_id(directory)
     if table is None:
         raise CommitError("the id of the table could not be put; nothing is published", path=directory.id_file)
+    # On a disk a directory has to be there before an entry; an object store needs none.
     storage.make_directory(directory.entries(table))
     storage.sync(directory.log)
     storage.sync(directory.root)
@@ -137,6 +138,7 @@ def create_table(directory: TableDirectory) -> str:
 def list_log(directory: TableDirectory, table: str) -> Listing:
     """Return the entries and checkpoints of a table. One listing."""
     listing = Listing({}, {})
+    # A table that has no entry yet may have no directory for them.
     with suppress(FileNotFoundError):
         for status in directory.storage.list(directory.entries(table)):
             parsed = parse_number(name_of(status.path))
@@ -184,6 +186,7 @@ def read_state(directory: TableDirectory, number: int | None = None) -> State | 
         if table is None:
             return None
         listing = list_log(directory, table)
+        # The listing may be older than the entries: then the newest it has is a snapshot too.
         last = listing.newest if number is None else number
         if last > listing.newest:
             raise NoFilesError(
@@ -224,6 +227,7 @@ def append(directory: TableDirectory, state: State, entry: Entry) -> bool:
 
 def is_checkpoint_due(listing: Listing) -> bool:
     """Return whether the entries after the newest checkpoint are many, or large."""
+    # By the listing: another process may have written one since the state was read.
     newest = max(listing.checkpoints, default=0)
     since = [status.nbytes for number, status in listing.entries.items() if number > newest]
     return len(since) >= CHECKPOINT_INTERVAL or sum(since) >= CHECKPOINT_NBYTES
@@ -244,6 +248,7 @@ def prune(directory: TableDirectory, state: State) -> list[str]:
     storage, relative to the youngest entry: no clock of this machine decides.
     """
     listing = list_log(directory, state.table)
+    # With one checkpoint, a damaged one would leave nothing to read.
     if len(listing.checkpoints) < 2:
         return []
     second = sorted(listing.checkpoints)[-2]
@@ -309,6 +314,7 @@ def _read_entries(directory: TableDirectory, table: str, numbers: range, previou
         with suppress(FileNotFoundError):
             entries[number] = read_entry(directory, table, number)
 
+    # Each waits for a network, and up to 32 follow a checkpoint.
     each(read, numbers, waits=directory.storage.traits.waits)
     for number in numbers:
         if number not in entries:

@@ -66,6 +66,7 @@ def managed_name(path: str) -> ManagedName | None:
 
 def data_file_name(task: int, table: str, job: str, number: int = 0, suffix: str = ".arrow") -> str:
     """Return the name of a job's data file; `number` counts the files of one task in one directory."""
+    # The task comes first, so that a sorted listing has the order of a range partitioning.
     return f"part-{task:05d}-{table}-{job}{f'-{number}' if number else ''}{suffix}"
 
 
@@ -86,6 +87,7 @@ def is_visible(path: object) -> bool:
 
 def new_table_id() -> str:
     """Return a random id for a table."""
+    # It tells the tables that were at one path apart, and is in every name: 32 bits are enough and short.
     return uuid.uuid4().hex[:8]
 
 
@@ -97,6 +99,7 @@ def new_id() -> str:
 def parse_number(name: str) -> tuple[int, str] | None:
     """Return the number and the suffix in the name of an entry or a checkpoint; None for other names."""
     match = _NUMBERED.fullmatch(name)
+    # 20 digits hold more than 64 bits: such a name is of no entry.
     if match is None or not 0 < int(match[1]) <= MAX_NUMBER:
         return None
     return int(match[1]), match[2]
@@ -152,6 +155,7 @@ class TableDirectory:
 
     def mark(self, job: str) -> str:
         """Return the path of the mark that shows that a job may still make files."""
+        # Hidden and without the suffix of staged files, so that nobody takes it for one.
         return join(self.staging(job), ".begin")
 
     def replaced(self, number: int, path: str) -> str:

@@ -69,6 +69,7 @@ class Snapshot:
         ConcurrentWriteError
             Other jobs committed during each of the attempts.
         """
+        # A writer that commits once a second leaves time for one of them.
         for _ in range(_ATTEMPTS):
             first = read_state(directory)
             listing = list_data_files(directory)
@@ -82,6 +83,7 @@ class Snapshot:
             if missing is None:
                 return cls(directory, state, unmanaged)
             again = read_state(directory)
+            # A later entry may have removed it: then this snapshot is only an old one.
             if again is not None and again.entry == state.entry:
                 raise missing_file(directory, state, *missing)
         raise ConcurrentWriteError(
@@ -107,9 +109,11 @@ def list_data_files(directory: TableDirectory) -> dict[str, Status]:
             with suppress(FileNotFoundError):  # another job has deleted the empty directory
                 for status in storage.list(path):
                     name = relative(status.path, directory.root)
+                    # Staged and retained files, the log, and what Spark and others hide.
                     if is_hidden(name.rpartition("/")[2]):
                         continue
                     if status.kind is Kind.DIRECTORY:
+                        # Nothing below it is deleted or counted: it may lead anywhere.
                         if status.is_link:
                             raise UnsupportedError("a directory of the table is a link", path=status.path)
                         below.append(status.path)
@@ -133,6 +137,7 @@ def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
 
 def is_removed(directory: TableDirectory, removed: Removed, status: Status) -> bool:
     """Return whether the file at the path of a removal is the removed one. Reads bytes only if the time differs."""
+    # The size is in every listing, so that most files are told apart without a read.
     if removed.nbytes != status.nbytes:
         return False
     if removed.is_managed or removed.version == (status.version or str(status.mtime_ns)):
@@ -179,6 +184,7 @@ def _count_unmanaged(
     unmanaged = {}
     for path, status in listing.items():
         name = managed_name(path)
+        # It counts if the log says so, and otherwise belongs to a job that has not committed, or to a copy.
         if name is not None and name.table == state.table:
             continue
         if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):

@@ -143,10 +143,13 @@ class Replay:
         """Apply the next entry."""
         self.number, self.entry, self.time = entry.number, entry.id, entry.time
         for job in entry.expire:
+            # A job that committed before stays committed: the fence came too late.
             self._ended.setdefault(job, Ended(entry.number, is_committed=False))
         for removed in entry.close:
+            # Two vacuums may close the same tombstones.
             if self._tombstones.pop(removed, None) is not None:
                 self._closed[removed] = entry.number
+        # An entry of a job that has ended is void; its number is used all the same.
         if entry.operation.is_of_job and entry.job not in self._ended:
             self._commit(entry)
         self._forget()
@@ -155,12 +158,14 @@ class Replay:
         self._ended[entry.job] = Ended(entry.number, is_committed=True)
         for removed in entry.remove:
             self._tombstones[removed] = Tombstone(entry.number, entry.retain)
+            # The same bytes were written again and are removed again.
             self._closed.pop(removed, None)
         self._removed.update(removed.path for removed in entry.remove if removed.is_managed)
         self._parts.append(entry.add)
         if entry.remove or entry.operation is Operation.OVERWRITE:
             self._last_removal = entry.number
         if entry.restores is not None:
+            # By the number of the entry: the state does not know which rows a token stands for.
             self._tokens = {token: n for token, n in self._tokens.items() if n <= entry.restores}
             # The state has only the newest batch of a query; the entry has the one that was the newest then.
             self._queries = {query: QueryBatch(batch, number) for query, batch, number in entry.queries}
@@ -168,6 +173,7 @@ class Replay:
             self._tokens[entry.token] = entry.number
         if entry.batch is not None:
             self._queries[entry.batch.query] = QueryBatch(entry.batch.number, entry.number)
+        # Most appends leave both as they are, and name neither.
         self._schema = entry.schema or self._schema
         if entry.partition_columns is not None:
             self._partition_columns = entry.partition_columns
@@ -184,12 +190,14 @@ class Replay:
             del self._tokens[min(self._tokens, key=self._tokens.__getitem__)]
         while len(self._queries) > REMEMBERED:
             del self._queries[min(self._queries, key=lambda query: self._queries[query].number)]
+        # A reader whose first state is older than the horizon begins again, so that it needs none of these.
         if self._closed:
             self._closed = {removed: n for removed, n in self._closed.items() if n >= self._horizon}
 
     def state(self) -> State:
         """Return the state after the applied entries."""
         files = concat_files(self._parts)
+        # Once for all entries: a set lookup for each file.
         if self._removed:
             files = files.select(np.array([path not in self._removed for path in files.paths], np.bool_))
         return State(

@@ -179,6 +179,7 @@ class Transaction:
             raise CommitError("two files have one name; nothing is published", path=self.directory.root)
         directories = sorted({parent(path) for path in moves})
         sizes = {self.directory.path(file.path): file.nbytes for file in staged}
+        # The last round only lists: what it lacks has no name after as many requests.
         for attempt in range(_ATTEMPTS + 1):
             lacking = self._lacking(directories, sizes)
             if not lacking:
@@ -274,6 +275,7 @@ class Transaction:
                 check(state)
             number = state.number + 1
             numbered = replace(entry, number=number, previous=state.entry, id=new_id(), time=max(state.time, now_ms()))
+            # Before the request: from here on an entry may be in the log, whatever the reply.
             self._asked = number
             with suppress(OSError):  # the next reading of the log tells
                 append(self.directory, state, numbered)
@@ -321,6 +323,7 @@ class Transaction:
 
     def _check_removes(self, state: State, entry: Entry) -> None:
         """Raise if a file that the job removes is no longer what the job has seen."""
+        # Compared with the state and not with entries since the plan: these may be pruned.
         managed = {removed.path for removed in entry.remove if removed.is_managed}
         gone = managed - {*state.files.paths}
         unmanaged = [removed for removed in entry.remove if not removed.is_managed]
@@ -344,6 +347,7 @@ class Transaction:
         collect(self.directory, state)
         sweep(self.directory, self.job, list)
         listing = list_log(self.directory, state.table)
+        # The job that makes it due writes it; if it dies, the next one does.
         if is_checkpoint_due(listing):
             write_checkpoint(self.directory, state)
         if state.number % _PRUNE_INTERVAL == 0:
@@ -396,6 +400,7 @@ class Transaction:
 def _put_mark(directory: TableDirectory, job: str) -> None:
     storage, mark = directory.storage, directory.mark(job)
     for _ in range(_ATTEMPTS):
+        # A vacuum may have deleted the empty directory above it in between.
         storage.make_directory(directory.staging(job))
         with suppress(OSError):
             storage.put(mark, b"", durable=True)

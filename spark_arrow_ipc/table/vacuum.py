@@ -44,6 +44,7 @@ def vacuum(directory: TableDirectory, *, older_than: float) -> VacuumReport:
     CommitError
         The log is broken.
     """
+    # Before the log: a job that ends in between is seen as ended, and not as one that is unknown.
     staged = _staged_jobs(directory)
     state = read_state(directory)
     if state is None:
@@ -63,8 +64,10 @@ def vacuum(directory: TableDirectory, *, older_than: float) -> VacuumReport:
         named = list_managed(directory, fenced.table, [job])[job]
         return [path for path in named if path not in {directory.path(file) for file in live}]
 
+    # Expired jobs whose mark is gone may have a file that a late copy has made since.
     orphans = {name.job for path in list_data_files(directory) if (name := managed_name(path)) and path not in live}
     swept = [job for job in sorted(dead | (jobs & orphans)) if sweep(directory, job, partial(list_named, job))]
+    # After the deletions, which it looks at anew.
     _close(directory, fenced.table)
     rest = [
         path
