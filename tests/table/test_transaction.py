@@ -303,6 +303,30 @@ def test_many_random_schedules_violate_nothing(kind, scene):
     assert {} == {seed: text for seed, text in violations.items() if text}
 
 
+def test_an_abort_expires_a_job_whose_put_may_still_come(directory, monkeypatch):
+    """The put has no reply and is carried out after the job met a conflict and was aborted."""
+    save(directory, "a")
+    path = directory.path("other.arrow")
+    directory.storage.put(path, b"old")
+    job = Transaction.begin(directory)
+    gone = removes(job)
+    job.name_files(staged(job, "b"))
+    late = []
+
+    def append(where, state, entry):
+        late.append((where.entry(state.table, entry.number), entry.to_bytes()))
+        directory.storage.put(path, b"newer")
+        raise OSError(5, "no reply")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_arrow_ipc.table.transaction.append", append)
+        with pytest.raises(ConcurrentWriteError, match=r"\(other\.arrow\)"):
+            job.commit(Entry(0, "", Operation.OVERWRITE, remove=gone))
+    assert job.abort()
+    assert [False] == [directory.storage.put_if_absent(*request) for request in late], "its number is taken"
+    assert ["a", "newer"] == texts(directory)
+
+
 @pytest.mark.parametrize("retain", [True, False])
 def test_an_older_entry_is_restored_from_what_is_retained(directory, retain):
     save(directory, "a", "b", token="one")
