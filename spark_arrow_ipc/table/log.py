@@ -342,10 +342,12 @@ def _read_checkpoint(directory: TableDirectory, table: str, number: int) -> Stat
 
 def _broken(directory: TableDirectory, table: str, listing: Listing, last: int, why: str) -> ArrowIpcError:
     """Return the error of a log that cannot be read up to a number."""
-    if last < listing.newest and not _reaches(listing, last):
-        oldest = min((*listing.checkpoints, *listing.entries))
+    if last < listing.newest:
+        # Among pruned entries, late ones of paused processes may be left, which lead nowhere.
+        oldest = min((number for number in listing.checkpoints if _can_confirm(listing, number)), default=1)
         return NoFilesError(
-            f"entry {last} of this table is no longer retained; the oldest that can be read is {oldest}",
+            f"entry {last} of this table is no longer retained, or the log is damaged there ({why}); the oldest that can be "
+            f"read is about {oldest}",
             path=directory.root,
         )
     return CommitError(
@@ -353,12 +355,6 @@ def _broken(directory: TableDirectory, table: str, listing: Listing, last: int, 
         "from a copy, or see 'arrowipc fsck'",
         path=directory.root,
     )
-
-
-def _reaches(listing: Listing, last: int) -> bool:
-    """Return whether a checkpoint, or the first entry, is followed by entries without gaps up to a number."""
-    starts = [0, *(number for number in listing.checkpoints if number <= last and _can_confirm(listing, number))]
-    return any(all(number in listing.entries for number in range(start + 1, last + 1)) for start in starts)
 
 
 def iter_entries(directory: TableDirectory, table: str, numbers: Sequence[int]) -> Iterator[Entry]:

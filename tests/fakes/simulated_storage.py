@@ -89,7 +89,7 @@ class SimulatedStorage(LearnsByDoing):
     def __init__(self, rng, *, is_store, observer):
         self.rng, self.is_store, self.observer = rng, is_store, observer
         self.files, self.durable, self.directories = {}, {}, set()
-        self.late, self.is_lossy, self.clock, self._ids = [], False, 0, 0
+        self.late, self.is_lossy, self.is_late, self.clock, self._ids = [], False, False, 0, 0
         self.lost = 0
         # Files whose upload came late, and copies of these that came later yet: what a vacuum in between cannot know of.
         self.put_late, self.copied_late = set(), set()
@@ -222,12 +222,14 @@ class SimulatedStorage(LearnsByDoing):
     def carry_out(self, call, *arguments):
         """Carry out a late request."""
         self.clock += 1
+        self.is_late = True
         if call == self._put:
             self.put_late.add(arguments[1])
         elif call == self._copy and arguments[1] in self.put_late:
             self.copied_late.add(arguments[2])
         with suppress(OSError):
             call(*arguments)
+        self.is_late = False
 
     def _new_id(self):
         self._ids += 1

@@ -170,6 +170,9 @@ class World:
             self.died.add(file.id)
         elif self.ghost is not None and relative in self.ghost.live:
             raise Violation(f"{writer} deleted {relative}, which counts")
+        elif self.storage.is_late and file.writer == "foreign":
+            self.died.add(file.id)  # a request to delete came late and met a newer file: the price that ADR 44 names
+            self.counts["late deletions"] += 1
         elif file.writer == "foreign" and (self.ghost is None or file.id not in self.ghost.removed):
             raise Violation(f"{writer} deleted {relative}, a file of another program that no entry removes")
 

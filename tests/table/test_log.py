@@ -166,7 +166,7 @@ def test_pruning_keeps_what_the_second_newest_checkpoint_needs(directory, monkey
     for number in range(10, 21):
         assert models[number - 1].files == log_cases.files_of(log.read_state(directory, number))
     with pytest.raises(
-        NoFilesError, match="entry 3 of this table is no longer retained; the oldest that can be read is 10"
+        NoFilesError, match=r"entry 3 of this table is no longer retained, .*; the oldest that can be read is about 10"
     ):
         log.read_state(directory, 3)
     directory.storage.put(directory.checkpoint(table, 15), b"damaged")
