@@ -75,8 +75,8 @@ class SparkWriteOptions:
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose values "
-        "each occur at least 8 times on average in a task's first 65,536 rows.",
+        "Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose distinct "
+        "values occur at least 8 times on average in a task's first 65,536 rows.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
