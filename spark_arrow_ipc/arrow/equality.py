@@ -4,10 +4,11 @@ How it works
 ------------
 Two equally long arrays of slot numbers, one for each side, are the pairs to compare. A type of fixed width needs one gather
 on each side. A nested type maps the pairs of its slots to pairs of slots of its children, compares these, and combines the
-results. So children may have different layouts, and no array is rebuilt: arrays may be sliced, dictionaries in any order,
-views inline or not. Bytes are compared eight at a time.
+results. So no array is rebuilt, although one side may be sliced, or have another layout or another order of dictionary
+values than the other side. Bytes are compared eight at a time.
 
-Nulls are equal to each other, whatever the buffers hold under them. NaN equals NaN; `as_bits` distinguishes their bits.
+Nulls are equal to each other, whatever the buffers hold under them. NaN equals NaN; apply `as_bits` to compare
+their bits.
 0.0 and -0.0 differ, because a file that turns one into the other has changed data.
 """
 
@@ -40,11 +41,11 @@ NDArray: TypeAlias = npt.NDArray[Any]
 _A = TypeVar("_A", bound=ArrayData)
 
 CHUNK_SLOTS = 1 << 14
-"""Pairs of top-level slots compared at once: keeps temporaries small, and stops early at a difference."""
+"""Pairs of top-level slots compared at once: temporaries stay small, and `difference` stops early."""
 
 WORD_NBYTES = 8
 FEW_WORDS = 8
-"""Strings of at most so many words are compared word by word, all strings at once."""
+"""So many first words of strings are compared in turn, each word of all strings at once."""
 
 # By a number of bytes: the mask of the first bytes of a word
 _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], np.uint64)
@@ -52,7 +53,7 @@ _MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], 
 
 @tolerate_unseen
 def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
+    """Return, for each pair of slot `i` of `a` and slot `j` of `b`, True if the values differ. Vectorised.
 
     Types must be `alike`. LimitError if the slots stand for far more values than they take bytes (`check_expansion`).
     """
@@ -78,13 +79,13 @@ def as_bits(array: _A) -> _A:
 
 
 def words_at(region: npt.NDArray[np.uint8], starts: Slots, nbytes: Slots) -> Words:
-    """Return the eight bytes from each start on as one number; bytes from `nbytes`, at least 1, on are zeros."""
-    if len(region) < WORD_NBYTES:  # a region of one window at least
+    """Return the eight bytes at each start as one number; all after the first `nbytes` (at least 1) are zeros."""
+    if len(region) < WORD_NBYTES:  # a region needs at least one window
         region = np.concatenate([region, np.zeros(WORD_NBYTES, np.uint8)])
     last = len(region) - WORD_NBYTES
     # A window at each byte: one gather reads the words of all starts, aligned or not.
     windows = np.ndarray(last + 1, "V8", region.data, 0, strides=(1,))
-    # A start near the end has no window of its own: the last one has its bytes, which are shifted down.
+    # A start near the end has no window: the last window has its bytes, and they are shifted down.
     beyond = starts - last
     if (beyond > 0).any():
         np.maximum(beyond, 0, out=beyond)
@@ -100,8 +101,8 @@ def words_at(region: npt.NDArray[np.uint8], starts: Slots, nbytes: Slots) -> Wor
 def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slots]]:
     """Yield the elements of ranges, a quarter of a million at a time.
 
-    A piece has its first range and the one after its last, the number of elements of each range in it, and for each
-    element the number of its range and its position in the range.
+    A piece is the number of its first range, the number after its last range, its number of elements from each range,
+    and two arrays with an item for each element: the number of its range, and its position in that range.
     """
     # A piece may end inside a range, so that one long range needs no more memory than many short ones.
     stops = np.cumsum(sizes)
@@ -116,7 +117,7 @@ def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slo
 
 
 def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
-    """Return the result of `differ` in one step; the caller has called `check_expansion`."""
+    """Return the result of `differ` without chunks; the caller has called `check_expansion`."""
     a, i, a_null = resolve_encoding(a, i)
     b, j, b_null = resolve_encoding(b, j)
     differing: Bools = a_null != b_null
@@ -134,7 +135,10 @@ def resolve_encoding(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, 
         if isinstance(array.type, t.Dictionary):
             assert array.dictionary is not None
             indices = array_data.data_values(array)[slots]
-            array, slots = array.dictionary, np.where(null, 0, indices).astype(np.int64)  # under a null is anything
+            array, slots = (
+                array.dictionary,
+                np.where(null, 0, indices).astype(np.int64),
+            )  # a null slot may have any index
             if not array.length:
                 return array, slots, null
         else:
@@ -233,7 +237,7 @@ LOCATED = by_type({Family.BINARY: _locate_bytes, Family.VIEW: _locate_views})
 def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
     """Return True for each pair of ranges that differs, in size or in an element.
 
-    `unequal` returns True for each element that differs, by numbers of pairs and of elements in their ranges.
+    `unequal` takes the numbers of pairs, and of elements within their ranges; it returns True for elements that differ.
     """
     differing: Bools = a_size != b_size
     # Ranges of unequal sizes get no elements to compare.
@@ -338,8 +342,8 @@ _LONGEST_VALUE = 200  # characters of a value that a description shows
 def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
     """Describe the first difference between two sound arrays, or return None if they are equal by value.
 
-    Vectorised, except for the description. Without `types`, types must be equal only without their encoding
-    (dictionaries, runs, views, the width of value offsets) and without the names and nullability of nested fields.
+    Vectorised, except for the description. With `types=False`, types may differ in encoding (dictionaries, runs,
+    views, the width of value offsets) and in the names and nullability of nested fields.
     LimitError if the slots stand for far more values than they take bytes (`check_expansion`).
     """
     where = f"{path}: " if path else ""

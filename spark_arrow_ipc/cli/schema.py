@@ -1,4 +1,4 @@
-"""``arrowipc schema``: print the schemas of files by their headers, as text, as Spark DDL or as JSON."""
+"""``arrowipc schema``: print the schemas in the headers of files, as text, as Spark DDL or as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
             refused(source.path, error)
     for number, (schema, paths) in enumerate(paths_of.items()):
         if arguments.ddl:
-            # Some types have no type of Spark; the error names a file that has one.
+            # Some Arrow types have no Spark type; the error names a file with such a type.
             with error_context(path=paths[0]):
                 print(printable(_ddl(schema)))
         elif arguments.json:
@@ -82,7 +82,7 @@ def schema_json(schema: Schema) -> dict[str, Any]:
 
 
 def _field_json(field: t.Field) -> dict[str, Any]:
-    # A dictionary type has no children itself, but its values may.
+    # A dictionary type has no children, but the type of its values may have some.
     type_ = field.type.value if isinstance(field.type, t.Dictionary) else field.type
     return {
         "name": field.name,
@@ -100,5 +100,5 @@ def pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
 
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
-    """Return a footer's metadata without statistics and checksums, which people cannot read."""
+    """Return a footer's metadata without the pairs that people cannot read: statistics, checksums and row counts."""
     return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY, ROW_COUNTS_KEY})

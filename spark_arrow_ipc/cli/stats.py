@@ -1,7 +1,7 @@
-"""The statistics of ``arrowipc inspect --stats``: nulls, bounds, distinct values and bytes of each column of all files.
+"""The statistics of ``arrowipc inspect --stats``: nulls, bounds, distinct values and bytes of each column over all files.
 
-Bytes are from the headers. Nulls and bounds are from the statistics in footers; files without them are read, a record
-batch at a time, and so are distinct values, up to a number.
+Bytes come from headers. Nulls and bounds come from the statistics in footers. A file without statistics is read, one
+record batch at a time; only then are distinct values counted, up to `MOST_DISTINCT`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
-# Compressed buffers whose uncompressed sizes are read: each is a small read.
+# The most compressed buffers whose uncompressed sizes are read: each costs a small read.
 _MOST_MEASURED: Final = 100_000
 
 MOST_DISTINCT: Final = 10_000
-"""Distinct values that are counted."""
+"""The most distinct values that are counted in one column."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Column(Totals):
 
 
 class _ColumnSizes:
-    """The bytes of the columns of several files, by the names of the first; dictionaries are not counted."""
+    """The bytes of the columns of several files, by the column names of the first file; dictionaries are not counted."""
 
     def __init__(self, schema: Schema) -> None:
         self._positions = {name: i for i, name in enumerate(schema.names)}
@@ -82,21 +82,21 @@ class _ColumnSizes:
         if batch.dictionary_id is None:
             positions = np.array([self._positions.get(name, -1) for name in schema.names], np.int64)
             columns = positions[self._measure.buffers(schema, batch).columns(header)]
-            # Columns that were not chosen have none of the names.
+            # Columns that were not chosen have no position.
             is_counted = columns >= 0
             for total, sizes in zip(self._sizes, self._measure.sizes(source, header, batch), strict=True):
                 # A column has several buffers, which plain indexing would count once.
                 np.add.at(total, columns[is_counted], sizes[is_counted])
 
     def to_json(self, position: int) -> dict[str, Any]:
-        """Return the bytes of a column, and its bytes in memory for each byte in the files, None if unknown."""
+        """Return the bytes of a column in the files, and the ratio of its bytes in memory to them (None if unknown)."""
         sizes = self._sizes[:, position].tolist()
         ratio = sizes[MEMORY] / sizes[MEASURED] if sizes[MEASURED] else None
         return {"nbytes": sizes[FILE], "compression_ratio": ratio}
 
 
 def print_statistics(arguments: argparse.Namespace) -> int:
-    """Print a line for each column, of all files together, or write them as an Arrow file."""
+    """Print the statistics of each column over all files, one line a column, or write them to an Arrow file."""
     chosen = Chosen.of(arguments)
     if arguments.arrow is not None:
         files.refuse_existing(storage_at(arguments.arrow, arguments.storage), arguments.arrow)
@@ -111,7 +111,7 @@ def print_statistics(arguments: argparse.Namespace) -> int:
             # Columns are summed by position.
             check_same_schema(*reference, source.path, opened.schema)
             rows += _add_file(source, opened, columns, scans=arguments.scan or chosen.where is not None)
-        # A predicate's rows share their buffers with others.
+        # With a predicate, buffers also hold the rows that it excludes.
         if chosen.where is None and not source.is_served:
             read_file_metadata(source.openable(), see=sizes.add)
     assert reference is not None, "list_inputs yields a file, or raises"
@@ -129,7 +129,7 @@ def print_statistics(arguments: argparse.Namespace) -> int:
         head = ("column", "type", "nulls", "min", "max", "distinct", "bytes", "ratio")
         cells = []
         for i, (each, column) in enumerate(zip(described, columns, strict=True)):
-            # The bytes of a struct stand once, with the first of its columns.
+            # The bytes of a struct are printed once, with its first column.
             is_first = not i or columns[i - 1].top != column.top
             cells.append((*_cells(each), *(_size_cells(each) if is_first else ("-", "-"))))
         lines = terminal.table(head, cells, terminal.LEFT * 2 + terminal.RIGHT * 6)
@@ -138,7 +138,7 @@ def print_statistics(arguments: argparse.Namespace) -> int:
 
 
 def _columns(schema: Schema) -> list[_Column]:
-    """Return the scalar columns, at the top or in structs, and all other columns."""
+    """Return each scalar column, at the top level or in structs, and each other top-level column."""
     columns: list[_Column] = []
     of_position: dict[int, list[Leaf]] = {}
     for leaf in leaves(schema):
@@ -158,7 +158,7 @@ def _add_file(source: Input, opened: Rows, columns: Sequence[_Column], *, scans:
     if not scans and opened.reader.is_numbered:
         with ipc.open_file(source.openable(), columns=select_known_columns) as reader:
             stored = file_statistics(reader)
-    # A column without statistics, for lack of space, needs the values of the file, and they have all others too.
+    # If one column has no statistics, for lack of space, the values of all columns are read.
     if stored is None or not by_path.keys() <= {*stored.columns, *partition}:
         return _add_values(opened, columns, by_path)
     rows = sum(stored.row_counts)
@@ -201,7 +201,7 @@ def _add_values(opened: Rows, columns: Iterable[_Column], by_path: Mapping[Path,
 def _add_distinct(batch: RecordBatch, columns: Iterable[_Column]) -> None:
     above: dict[tuple[int, ...], Any] = {}
     for column in columns:
-        # The count is None above the most that are counted.
+        # The count is None above `MOST_DISTINCT`.
         if column.counts_distinct and column.distinct.count is not None:
             assert column.leaf is not None
             array, live = leaf_array(batch, column.leaf.positions, above)

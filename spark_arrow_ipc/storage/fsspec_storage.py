@@ -1,8 +1,8 @@
 """`FsspecStorage`: files of schemes that an installed fsspec has (hf, sftp, ftp, webhdfs, ...). Read only.
 
-Directories are prefixes, as in an object store: a missing one is empty. Requests of fsspec name no version: a file's
-state is requested again when it is opened, and compared with the listing; a replacement of the same length during a
-read is not noticed. Only the options travel by pickle.
+Directories are prefixes, as in an object store: a missing one is empty. Requests of fsspec name no version. So opening a
+file requests its state again and compares it with the listing; a replacement of equal length during a read is not
+noticed. A pickled storage has only the options.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WRAPPERS: Final = frozenset((
     "filecache", "generic", "local", "reference", "simplecache",
 ))  # fmt: skip
 
-# Names of ``**`` parameters for fsspec's base class, which has none of a user's options.
+# Names of ``**`` parameters that go to fsspec's base class, which takes no option of a user
 _FORWARDED: Final = frozenset(("kwargs", "storage_options"))
 
 # Arguments that this module sets
@@ -83,7 +83,7 @@ def filesystem_class(scheme: str, path: str) -> Any:
 
 
 def connect(cls: Any, root: str, options: StorageOptions) -> Any:
-    """Return an instance of a class of fsspec for the root of URLs. It may connect to a server."""
+    """Return an instance of a class of fsspec for the root of URLs. The constructor may connect to a server."""
     arguments: dict[str, Any] = dict(cls._get_kwargs_from_urls(root))
     parameters, takes_any = _parameters(cls)
     for name, value in options:
@@ -107,7 +107,7 @@ def _text(error: BaseException, options: StorageOptions = ()) -> str:
 
 
 def _parameters(cls: Any) -> tuple[dict[str, inspect.Parameter], bool]:
-    """Return the named arguments of a class's constructors, and True if others go to a library of its own."""
+    """Return the named arguments of a class's constructors, and True if they pass others on to another library."""
     named: dict[str, inspect.Parameter] = {}
     takes_any = False
     for base in cls.__mro__:
@@ -165,7 +165,7 @@ _VERSIONS: Final = (
 _KINDS: Final = {"file": Kind.FILE, "directory": Kind.DIRECTORY}
 
 _FTP_TIME: Final = re.compile(r"\d{14}")
-# Larger times are in milliseconds: as seconds they would be in the year 5138.
+# Larger numbers are milliseconds: as seconds, they would be times after the year 5138.
 _MOST_SECONDS: Final = 1e11
 
 # Most characters of a version
@@ -184,7 +184,7 @@ def status_of(path: str, info: Mapping[str, Any]) -> Status:
             "local disk",
             path=path,
         )
-    # Servers name it differently, and some have none.
+    # Servers name the time differently, and some have none.
     mtime_ns = next(filter(None, (_nanoseconds(info.get(key)) for key in _TIMES)), 0)
     version = next((str(info[key])[:_MOST_CHARACTERS] for key in _VERSIONS if info.get(key)), "")
     return Status(path, kind, nbytes, mtime_ns, version=version)
@@ -192,7 +192,7 @@ def status_of(path: str, info: Mapping[str, Any]) -> Status:
 
 def has_changed(listed: Status, now: Status) -> bool:
     """Return True if a file was replaced after it was listed."""
-    # Only by properties that both answers have, and by seconds, as listings may leave out their parts.
+    # Only properties that both answers have are compared; times by seconds, as listings may omit fractions.
     if listed.nbytes != now.nbytes:
         return True
     if listed.version and now.version:
@@ -229,13 +229,13 @@ def _parse_time(text: str) -> datetime:
 
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
 
-# By scheme: valid text before an ``@``, such as a user's name. For others it is a token, as in ``hf://TOKEN@...``.
+# By scheme: valid text before an ``@``, such as a user's name. For other schemes it is a token, as in ``hf://TOKEN@...``.
 _BEFORE_AT: Final[Mapping[str, re.Pattern[str]]] = {
     "github": re.compile(r"[^:@]+:[^:@]+"),  # github://organisation:repository@branch/path
     **dict.fromkeys(("ftp", "ftps", "git", "scp", "sftp", "smb", "ssh", "webdav", "webhdfs"), re.compile("[^:@]+")),
 }
 
-# Type of a link in a listing, which has no state of its target.
+# The type of a link in a listing; a listing does not have the state of the link's target.
 _LINK: Final = "link"
 
 
@@ -245,7 +245,7 @@ class _Connection:
 
     system: Any
     lock: AbstractContextManager[Any]
-    # The file system's name of the root of the URLs: a name is this and the rest of the URL
+    # The file system's name of the root of the URLs: a file's name is this and the rest of its URL
     prefix: str
     range_options: Mapping[str, str]
 
@@ -265,7 +265,7 @@ class FsspecStorage(ReadOnlyStorage):
     )
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
-        """Return the URL that all calls write alike."""
+        """Return the URL in the one form that all other methods expect."""
         text = os.fspath(path)
         if place_of(text) is not Place.OTHER:
             raise UnsupportedError(ONE_KIND, path=text)
@@ -278,7 +278,7 @@ class FsspecStorage(ReadOnlyStorage):
         )
         if "::" in text:
             raise OptionError(expected="the URL of one file system", found=f"a chain of them in {cut_repr(text)}")
-        # Here, so that an unknown scheme is an error before anything is planned.
+        # This makes an unknown scheme an error before anything is planned.
         filesystem_class(scheme, clean)
         return clean
 

@@ -2,15 +2,15 @@
 
 How it works
 ------------
-`check_sizes` checks that buffers and children exist and are long enough, so that no read goes outside. After it,
+`check_sizes` checks that buffers and children exist and are long enough, so that no read is out of bounds. After it,
 `check_values` checks the bytes: null counts, value offsets, UTF-8, views, dictionary indices, union type ids, run ends,
 list-views, map keys. Decoding a file checks the sizes itself, by the plan, and calls only `check_values`; batches that
 users build or slice go through `check`.
 
-Tables keyed by layout family have the checks of each type. Children are checked in full, by their own validity. Only if a
-check fails, which sound arrays never do, slots that no row can see are made harmless (`arrow.unseen`) and the array is
-checked again: then only values that a row can see are refused, and values that the format demands of null slots too. The
-ranges of decimals, times and dates are not checked: valid files exceed them, and readers agree on the values.
+Tables keyed by layout family have the checks of each type. Children are checked in full, by their own validity. If a check
+fails, slots that no row can see are made harmless (`arrow.unseen`), and the array is checked again. So an array is refused
+only for a value that a row can see, or for one that the format requires to be valid in null slots too. The ranges of
+decimals, times and dates are not checked: valid files exceed them, and readers agree on the values.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _MAP = "Schema.fbs, Map"
 
 
 def check(array: ArrayData, path: str, *, full: bool = True) -> None:
-    """Raise InvalidBodyError if an array, its children or its dictionary has a wrong size or, with `full`, value."""
+    """Raise InvalidBodyError if an array, its children or its dictionary has a wrong size or, with `full`, a wrong value."""
     check_sizes(array, path)
     if full:
         with_sound_values(array, path)
 
 
 def with_sound_values(array: _A, path: str, *, dictionaries: bool = True) -> _A:
-    """Return an array after `check_values`, with harmless unseen slots if one was wrong.
+    """Check values; return the array, or a copy without the values of unseen slots if one of those was wrong.
 
     Raises InvalidBodyError for a wrong slot that a row can see.
     """
@@ -86,8 +86,8 @@ def check_sizes(array: ArrayData, path: str) -> None:
 def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> None:
     """Raise InvalidBodyError with the first wrong slot of an array whose sizes are already checked.
 
-    O(bytes), vectorised, in bounded memory. `dictionaries` are checked at every depth, unless a reader that shares them
-    among batches has checked them before.
+    O(bytes), vectorised, in bounded memory. `dictionaries` says whether dictionaries are checked, at every depth;
+    a reader that shares them among batches checks them once.
     """
     validity = array.validity
     if validity is not None and array.null_count != NOT_COUNTED:
@@ -108,7 +108,7 @@ def check_values(array: ArrayData, path: str, *, dictionaries: bool = True) -> N
 
 
 def _check_doubtful(values: ArrayData, doubt: Doubt, path: str, *, dictionaries: bool) -> None:
-    """Check a dictionary with a doubt again, after its unused values were cleared."""
+    """Repeat the check of a doubtful dictionary, whose unused values have been cleared since."""
     doubt.spend(values)
     try:
         check_values(values, _dictionary_path(path), dictionaries=dictionaries)
@@ -149,7 +149,7 @@ def _check_buffers(array: ArrayData, path: str, layout: Layout) -> None:
     if layout.has_validity and array.null_count > 0 and array.buffers[0] is None:
         expected = f"a validity bitmap for {array.null_count} nulls"
         raise body_error(path, expected, "none", _VALIDITY)
-    # Variadic buffers, after the rows, have no least size
+    # Variadic buffers, which follow the rows of the layout, have no least size
     for number, (buffer, row) in enumerate(zip(array.buffers, layout.buffers, strict=False)):
         if buffer is None:
             if number == 0 and layout.has_validity:
@@ -215,7 +215,7 @@ def _check_offsets(array: ArrayData, path: str, end: int, what: str, spec: str) 
         actual = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
         raise body_error(path, "value offsets that do not fall", actual, spec)
     if offsets[-1] > end:
-        # In their own type: numpy would widen all offsets
+        # `end` in the type of the offsets: numpy would otherwise widen all of them
         slot = int(np.searchsorted(offsets, offsets.dtype.type(end), "right")) - 1
         raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
 
@@ -226,7 +226,7 @@ _FEW_NBYTES = 1 << 12
 
 
 def _are_few_sound(array: ArrayData) -> bool:
-    """Return True for a few strings or binary values that are sound, the strings in ASCII."""
+    """Return True if there are few strings or binary values, all sound, and the strings are ASCII."""
     if array.length > _FEW_SLOTS:
         return False
     offsets, data = array.buffers[1:]
@@ -284,7 +284,7 @@ def _check_map(array: ArrayData, path: str) -> None:
 
 def _check_no_entries(array: ArrayData, path: str, offsets: npt.NDArray[Any]) -> None:
     """Check that valid maps with keys of type null have no entries."""
-    # By the offsets: entries of type null may be more than fit in memory.
+    # Only offsets are used: there may be more entries of type null than fit in memory.
     some = np.diff(offsets) > 0
     valid = array_data.validity_mask(array)
     bad = some if valid is None else some & valid

@@ -53,7 +53,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     EXPONENTS: Setting("false", "whether 1e3 is a double or a decimal", "write 1e3D or 1000BD"),
     NEGATIVE_SCALES: Setting("false", "the type of decimals with an exponent", "write them without"),
     PRECISION: Setting("true", "the digits of an integer next to a decimal", "write the number as a decimal (7BD)"),
-    TRUNCATION: Setting("false", "which digits decimals of more than 38 lose", "write numbers of fewer digits"),
+    TRUNCATION: Setting("false", "which digits decimals of more than 38 digits lose", "write numbers of fewer digits"),
     DATETIME_STRINGS: Setting(
         "false",
         "whether dates are compared with strings as strings",

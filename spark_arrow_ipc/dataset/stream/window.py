@@ -1,15 +1,15 @@
-"""`WindowMode`: a directory that anybody writes to, with what was read in the offset itself.
+"""`WindowMode`: reads a directory that any program writes to; the offset itself records the files that were read.
 
-An offset has the files of its batch, and the hashes of all files that were read and may still be taken for new ones:
-those that were modified after `low`. What is older than `low` is never read. `low` is `late_seconds` before the newest
-file that was read, but never above a file that was listed and waits; so only a file that appears in the directory with
-a time before that is lost: it is late, and named in a warning.
+An offset has the files of its batch, and the hashes of all files that were read and were modified after `low`. Files
+older than `low` are never read. `low` is `late_seconds` before the newest file that was read, but never after a listed
+file that waits. So a file is left out only if it appears in the directory with a time before `low`: it is late, and a
+warning names it.
 
-Offsets without the hashes would lose files even if none is late, because several files have one time, and random names
-(measured: a cursor of time and path lost 7 of 100 files).
+Offsets without the hashes would lose files even if none is late, because several files may have the same time, and names
+are random (measured: a cursor of time and path lost 7 of 100 files).
 
-An offset also has the options by which its hashes are made, the paths and `fileNameOnly`: with others the same files would
-have other hashes. Where a path leads to the same directory by links, the files keep the names that they had.
+An offset also has the paths and `fileNameOnly`, because the hashes depend on them. If a restart names the same directory
+by a link, its files are still named by the old path.
 
 `low` never goes back, whatever the options of a restart say, so that no file is read twice. Times in the future count
 as the present: one file of the year 2099 must not make all others late.
@@ -58,36 +58,36 @@ _NAMES: Final = ("hwm", "low", "at", "seen", "files")
 _PATH: Final = "path"
 _NAME_ONLY: Final = "fileNameOnly"
 _WARNED_CHARS: Final = MAX_OFFSET_CHARS // 4
-"""Of an offset: early enough to begin a new checkpoint before the query ends."""
+"""Longer offsets are a warning, early enough to begin a new checkpoint before the query ends."""
 
 _MOST_PATH_CHARS: Final = 2_000
-"""Longer notes of paths are a digest."""
+"""A longer list of paths is replaced by its digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowOptions:
     """The options by which a directory is followed."""
 
-    # how long before the newest file that was read a file may have been modified when it appears
+    # how much older than the newest file read a new file may be
     late_seconds: int = 3600
-    from_latest: bool = False  # whether a new query skips the files that are there
+    from_latest: bool = False  # whether a new query skips the existing files
     from_ns: int | None = None  # a new query never reads files that were modified before this time
-    name_only: bool = False  # whether files of one name in several directories are one file
+    name_only: bool = False  # whether files with the same name in several directories count as one
 
     @property
     def lateness(self) -> str:
-        """The options that leave files out, for people."""
+        """The options that leave files out, as text for warnings."""
         start = "" if self.from_ns is None else " (or older than startingFrom)"
         return f"lateWindow={self.late_seconds}s{start}"
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """An offset, read."""
+    """A decoded offset."""
 
     hwm: int = _EARLIEST  # time of the newest file that was read
-    low: int = _EARLIEST  # files that were modified before are not read
-    at: int = 0  # when the files of the batch were listed, by the clock of the machine; 0 before any
+    low: int = _EARLIEST  # files that were modified before this time are not read
+    at: int = 0  # when the files of the batch were listed, by the machine's clock; 0 before the first batch
     seen: SeenFiles = field(default_factory=SeenFiles.empty)  # files that were read, of those modified since `low`
     batch: StreamBatch = field(default_factory=StreamBatch)  # the files of the batch that ends with this offset
     # the paths, and the option `fileNameOnly`, as texts; None in offsets of earlier releases
@@ -164,7 +164,7 @@ class WindowMode:
         self._path = _note_of([source.storage.resolve(path) for path in source.paths])
 
     def initial(self) -> Offset:
-        """Return the offset of nothing read; or with `from_latest` of everything that is there."""
+        """Return the offset of a query that has read nothing or, with `from_latest`, all existing files."""
         if self._initial is None:
             from_ns = self._options.from_ns
             state = self._noted(_State() if from_ns is None else _State(low=from_ns))
@@ -177,7 +177,7 @@ class WindowMode:
         return self._initial
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
-        """Return the offset after the files that are new, oldest first (or newest). Lists the directory if it must."""
+        """Return the offset after the next new files, oldest first (or newest). Lists the directory if none are left."""
         state = self._state(start)
         if self._waiting.needs_look:
             self._looked_at = self._clock()
@@ -201,7 +201,7 @@ class WindowMode:
         return offset
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:
-        """Return the files in the second offset; it must be the one after the first."""
+        """Return the files of the batch from an offset to the next one."""
         if start == end:
             return StreamBatch()
         _values(start)
@@ -218,18 +218,18 @@ class WindowMode:
 
     @staticmethod
     def words(offset: Offset) -> str:
-        """Return for people how far an offset is."""
+        """Describe for people what has been read up to an offset."""
         state = _State.of(offset)
         if state.hwm == _EARLIEST:
             return "nothing is read yet"
         return f"files up to {time_text(state.hwm)[:19]} UTC, {len(state.seen):,} within lateWindow"
 
     def only_available_now(self) -> None:
-        """List once more at most."""
+        """List the directory at most once more."""
         self._waiting.only_now()
 
     def _state(self, start: Offset) -> _State:
-        """Read an offset. If it is not the one that this process made last, what is known goes with it."""
+        """Decode an offset; unless this process made it last, forget the files listed before."""
         if self._newest is None or self._newest[0] != start:
             self._newest = start, self._noted(_State.of(start))
             self._waiting.forget()
@@ -250,15 +250,15 @@ class WindowMode:
         return replace(state, path=self._path, name_only=name_only)
 
     def _is_other_name(self, path: str) -> bool:
-        """Return whether a path leads by links to where the source's one path does, and may stand for it."""
+        """Return True if a path is another name of the directory at the source's only path, and may replace it."""
         source = self._waiting.source
         if len(source.paths) != 1 or source.base_path is not None or self._cleaner is not None:
-            return False  # basePath and cleanSource go by the name that is given now
+            return False  # basePath and cleanSource need the path as the options have it
         storage = source.storage
         return storage.resolve(path) == path and storage.unique_path(path) == storage.unique_path(self._path)
 
     def _new(self, files: Sequence[DataFile], state: _State) -> list[DataFile]:
-        """Return the files that were not read and are not late; warn of those that are."""
+        """Return the files that were not read and are not late; warn of late ones."""
         inside = [file for file in files if file.mtime_ns >= state.low]
         new = unread(inside, state.seen.know, name_only=self._options.name_only)
         self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)

@@ -7,13 +7,13 @@ that it reads: under a projection, the buffers of the selected columns.
 
 Footer metadata outlives its data: other writers copy it into files with other values, with batches in another order, or
 with more or fewer batches. So checksums first prove which file they belong to. The schema message at the start of a file
-with checksums has a random id, in the custom metadata of the message itself: writers copy schemas, never messages. Only if
-this message and the list of blocks have the right checksums, the checksums of the record batches are used; otherwise they
-belong to another file, and are ignored.
+with checksums has a random id, in the custom metadata of the message itself: writers copy schemas, never messages. The
+checksums of the record batches are used only if the checksums of this message and of the list of blocks match; otherwise
+all of them belong to another file, and are ignored.
 
 polars reads one pair of the footer's custom metadata before `head`, `tail` and `slice`, and uses it if it has a number for
 each record batch; otherwise polars reads the complete file, or the header of each record batch. This package writes the
-pair, and always counts by headers itself.
+pair, but takes its own counts from headers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CHANGED: Final = (
     "(in Python verify_checksums=False)"
 )
 
-_COPIED_NBYTES: Final = 400  # bytes of a buffer, on average, that are copied rather than viewed (measured)
+_COPIED_NBYTES: Final = 400  # up to this average size, buffers are copied rather than viewed (measured)
 
 checksum = xxh3_64_intdigest
 """Checksum of bytes, as an integer of 64 bits."""
@@ -80,11 +80,11 @@ def checksum_of_pieces(pieces: Sequence[bytes | memoryview]) -> int:
 
 def new_file_id() -> CustomMetadata:
     """Return the custom metadata of the schema message of a new file with checksums."""
-    return ((_FILE_ID_KEY, os.urandom(16).hex()),)  # files of equal schemas must differ
+    return ((_FILE_ID_KEY, os.urandom(16).hex()),)  # so that files of equal schemas differ
 
 
 def check_count(buffers: int, expected: MessageChecksums | None) -> None:
-    """Check that any checksums of a message are one for each buffer."""
+    """Check that a message with checksums has one for each buffer."""
     if expected is not None and len(expected.buffers) != buffers:
         raise InvalidMetadataError(
             expected=f"checksums of {buffers} buffers in the footer", found=str(len(expected.buffers))
@@ -117,7 +117,7 @@ def _checksum_error(expected: int, actual: int) -> InvalidBodyError:
 
 
 class RunningChecksums:
-    """Verifies buffers, by their number, that are read in pieces without a gap; pieces may overlap."""
+    """Verifies numbered buffers that are read in pieces; the pieces may overlap, but must leave no gap."""
 
     def __init__(self, expected: Sequence[int]) -> None:
         self._expected = expected
@@ -149,7 +149,7 @@ class ManyChecksums:
     buffers: npt.NDArray[np.uint64]  # uint64, shape (messages, buffers)
 
     def fit(self, data: memoryview, starts: Int64s, metadata_nbytes: int, buffers: Int64s) -> bool:
-        """Return whether the first messages have these checksums."""
+        """Return True if the messages at `starts` have the first of these checksums."""
         count = len(starts)
         bodies = starts + metadata_nbytes
         if self.buffers.shape[1] != buffers.shape[1] or not _fit(data, starts, bodies, self.headers[:count]):
@@ -206,7 +206,7 @@ class FileChecksums:
         return MessageChecksums(int(self.headers[i]), self.buffers[start:stop].tolist())
 
     def describe(self, schema_message: memoryview, record_batches: Blocks, dictionaries: Blocks) -> bool:
-        """Return True if they belong to the file with this schema message and these blocks."""
+        """Return True if the checksums belong to the file with this schema message and these blocks."""
         return (
             self.num_record_batches == len(record_batches)
             and len(self.headers) == len(record_batches) + len(dictionaries)
@@ -230,7 +230,7 @@ def encode_checksums(
     record_batches: Iterable[tuple[Block, MessageChecksums]],
     dictionaries: Iterable[tuple[Block, MessageChecksums]],
 ) -> tuple[str, str]:
-    """Return the pair for a footer, from the checksum of the schema message, and block and checksums of all others."""
+    """Return the pair for a footer, from the schema message's checksum and the block and checksums of each other message."""
     batches, others = list(record_batches), list(dictionaries)
     blocks = _blocks_checksum([block for block, _ in batches], [block for block, _ in others])
     messages = [message for _, message in (*batches, *others)]
@@ -265,7 +265,9 @@ def decode_checksums(custom_metadata: CustomMetadata) -> FileChecksums | None:
 ROW_COUNTS_KEY: Final = "__POLARS_IPC_METADATA"
 """Key of the pair in a footer's custom metadata."""
 
-_ROWS_UP_TO: Final = "record_batch_cum_len"  # key of the JSON object in it: the rows up to the end of each record batch
+_ROWS_UP_TO: Final = (
+    "record_batch_cum_len"  # key in the pair's JSON object: the rows up to the end of each record batch
+)
 
 # As polars counts rows in 32 bits, it ignores a pair with a larger number, but only after parsing it
 _MOST_ROWS: Final = 2**32 - 1
@@ -274,7 +276,7 @@ _INT64_MAX: Final = 2**63 - 1  # the most rows of a record batch
 
 
 def encode_row_counts(rows: Sequence[int]) -> CustomMetadata:
-    """Return the pair for record batches of these rows, or none."""
+    """Return the pair for record batches of so many rows each, or nothing if polars would not use it."""
     # polars is as fast without the pair for a single batch.
     up_to = list(accumulate(rows))
     if len(up_to) < 2 or up_to[-1] > _MOST_ROWS:
@@ -283,7 +285,7 @@ def encode_row_counts(rows: Sequence[int]) -> CustomMetadata:
 
 
 def decode_row_counts(custom_metadata: CustomMetadata) -> list[int] | None:
-    """Return the rows of each record batch that the pair of a footer claims; None without a pair.
+    """Return the row count of each record batch, as the pair of a footer claims it; None without a pair.
 
     ValueError if the pair is malformed.
     """

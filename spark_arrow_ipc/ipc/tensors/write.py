@@ -1,8 +1,8 @@
 """Write tensors: `write_tensor`.
 
 Arrow C++ must read the result: the metadata of a dense tensor end at a multiple of 64 bytes, lengths of buffers are
-padded to 8, and lengths of a CSF index count elements. Unlike in C++, the body of a dense tensor is padded to 8, so
-that every message begins at a multiple of 8, and copies of values keep the names of dimensions.
+padded to 8, and lengths of a CSF index count elements. Two things differ from C++: the body of a dense tensor is padded
+to 8, so that every message begins at a multiple of 8, and a tensor keeps its dimension names when its values are copied.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, 
 
 _PREFIX: Final = struct.Struct("<4si")
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
-# Arrow C++ begins the values of a dense tensor at a multiple of this, counted from its message
+# Arrow C++ begins the values of a dense tensor at a multiple of this, counted from the start of the message
 _DENSE_ALIGNMENT: Final = 64
 
 Buffer: TypeAlias = tuple[memoryview, int]
-"""Bytes, and their length in the metadata."""
+"""The bytes of a buffer, and the length that the metadata has for it."""
 
 
 def write_tensor(
@@ -50,8 +50,8 @@ def write_tensor(
     Parameters
     ----------
     sink
-        A path or the URL of an object store, whose file appears when it is complete and replaces an older one; or a
-        binary file object, which the caller closes, for one tensor after another.
+        A path or the URL of an object: the file appears once it is complete, and replaces an existing one. Or a binary
+        file object, which can take several tensors; the caller closes it.
     tensor
         A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array of contiguous memory,
         in row-major or column-major order, is not copied; any other is copied in row-major order.
@@ -140,7 +140,7 @@ def _pad(array: NDArray, type_: t.DataType) -> Buffer:
 
 def _encode_dense(tensor: Tensor) -> tuple[Any, dict[str, Any], list[Buffer], int]:
     array = tensor.to_numpy()
-    # The strides say so, which saves a copy of all cells.
+    # Strides can describe cells in column-major order, which saves a copy of them.
     by_column = array.flags.f_contiguous and not array.flags.c_contiguous
     data = _raw(array.T if by_column else array, tensor.type)
     values = {
@@ -172,7 +172,7 @@ def _encode_sparse(tensor: SparseTensor) -> tuple[Any, dict[str, Any], list[Buff
 
 Places: TypeAlias = list[tuple[int, int]]
 Encoded: TypeAlias = tuple[Any, Callable[[Places], dict[str, Any]], list[Buffer]]
-"""The table of an index, its values by the places of its buffers, and these buffers."""
+"""The Flatbuffers table of an index, a function from the places of buffers to its values, and the buffers."""
 
 
 def _encode_coo(tensor: CooTensor, type_: t.Int) -> Encoded:
@@ -190,7 +190,7 @@ def _encode_coo(tensor: CooTensor, type_: t.Int) -> Encoded:
 
 
 def _encode_csx(tensor: CsrMatrix | CscMatrix, type_: t.Int) -> Encoded:
-    # One type for both, as Arrow C++ aborts the process if they differ.
+    # Both arrays get one type, as Arrow C++ aborts the process if their types differ.
     type_ = _wider(type_, tensor.indptr)
 
     def values(places: Places) -> dict[str, Any]:

@@ -21,25 +21,25 @@ class _ScanKeywords(TypedDict, total=False):
     maxPartitionBytes: int | str
     """The most file bytes that one Spark task reads."""
     maxBatchBytes: int | str
-    """The most memory for one record batch in the file, and for one row in Spark, counting each value as often as it
-    occurs; more is an error ([limits.md](limits.md))."""
+    """The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each time
+    that it occurs. More is an error ([limits.md](limits.md))."""
     minPartitionNum: int
     """The number of tasks to aim for; by default one for each CPU of the driver."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips values: only for a writer that
-    you trust."""
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for files
+    that you trust."""
     verifyChecksums: bool
     """Checks the bytes read against the checksums in footers; a difference is an error."""
     nanoseconds: Literal["floor", "error", "long"]
     """Spark has microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses values that
-    would be rounded, `long` returns the count."""
+    would be rounded, `long` returns the stored integer."""
     times: Literal["noted", "interval", "time", "long"]
     """Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since midnight,
-    or `long`, the count; `noted` is TIME where Spark wrote TIME, otherwise an interval."""
+    or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as `interval`."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` reads arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant as
-    Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and GEOGRAPHY](types.md#geometries), `all`
-    all of these, `storage` none."""
+    Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and GEOGRAPHY](types.md#geometries). `all`
+    converts all of these, `storage` none."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
     """Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or `struct`
     (the instant, and the offset in minutes)."""
@@ -51,21 +51,21 @@ class _ScanKeywords(TypedDict, total=False):
     pathGlobFilter: str
     """Reads only files whose names match; directory names do not matter."""
     modifiedBefore: datetime | str
-    """Reads only files last modified before this time; without a zone it is in `timeZone`, otherwise in UTC."""
+    """Reads only files last modified before this time; a time without a zone is in `timeZone`, by default UTC."""
     modifiedAfter: datetime | str
     """Reads only files last modified after this time; zones as for `modifiedBefore`."""
     basePath: str | PathLike[str]
-    """The directory below which `key=value` directories are columns; by default the paths."""
+    """The directory below which `key=value` directories are columns; by default, each path."""
     partitionTypeInference: bool
     """Infers the types of partition columns from their values; otherwise they are strings."""
     timeZone: str
-    """The zone of timestamps without one, in options and directory names. Without it, `where` uses the session's, and
-    directory names give `timestamp_ntz`."""
+    """The zone of timestamps without a zone in options and directory names. By default, `where` uses the session's
+    zone, and timestamps in directory names are `timestamp_ntz`."""
     mergeSchema: bool
     """Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or
     file](writing.md#columns-and-types) sets the schema."""
     missingColumns: Literal["null", "error"]
-    """A column that a file lacks is `null` or an `error`; with `mergeSchema`, always null."""
+    """A column that a file lacks is `null` or an `error`; with `mergeSchema`, it is always null."""
     ignoreCorruptFiles: bool
     """Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses))."""
     ignoreMissingFiles: bool
@@ -95,7 +95,7 @@ class FunctionKeywords(CountKeywords, total=False):
     """Options of `map_in_arrow` and `aggregate`."""
 
     where: str
-    """Reads only rows for which this is true, and skips partitions, files and record batches without such rows."""
+    """Reads only rows for which this is true; skips partitions, files and record batches without any."""
 
 
 class ReadKeywords(FunctionKeywords, total=False):
@@ -111,23 +111,22 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Options of reading a stream and of `ingest`."""
 
     where: str
-    """Reads only rows for which this is true, and skips partitions, files and record batches without such rows."""
+    """Reads only rows for which this is true; skips partitions, files and record batches without any."""
     maxFilesPerTrigger: int
-    """The most files in a batch. `Trigger.Once` takes all."""
+    """The most files in a batch. `Trigger.Once` reads all files."""
     maxBytesPerTrigger: int | str
     """The most file bytes in a batch, which has at least one file."""
     startingFrom: Literal["earliest", "latest"] | int | datetime
-    """Where a new query starts: with all existing data (`earliest`), with later data only (`latest`), at this log
-    entry, or at a time of files or log entries."""
+    """Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, or at
+    a time."""
     sourceLog: str | PathLike[str]
-    """A directory for this query only that records the files of each batch: files may then arrive in any order and at
-    any time."""
+    """A directory for this query only, which records the files of each batch: files may then arrive in any order."""
     onOverwrite: Literal["fail", "skip", "append"]
     """If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the rows it
     wrote."""
     readChangeFeed: bool
-    """Reads a table's changes, as rows with `_change_type` (`insert` or `delete`) and `_commit`, the number of the log
-    entry. Compactions change no row."""
+    """Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)).
+    Compactions change no row."""
     failOnDataLoss: bool
     """Log entries or files that are removed before they are read are an error. With `false`, such files are left out
     with a warning; if log entries are missing, all existing files are read again."""
@@ -135,21 +134,20 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads one stream (`.arrows`) in a local or mounted file system, record batch by record batch, while another
     process appends to it."""
     lateWindow: timedelta | int | str
-    """How much older than the newest file read a file may be when it appears; 1h by default. An older one is not read,
+    """How much older a new file may be than the newest file already read; 1h by default. An older file is not read,
     with a warning."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """With `fail`, an incomplete or non-Arrow file waits, and one with columns that the query cannot read ends the
-    query; `skip` passes over both until they change, `quarantine` also records them in `sourceLog`."""
+    """`fail` reads an incomplete or non-Arrow file once it is complete, and fails at columns that the query cannot
+    read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
     fileNameOnly: bool
-    """Of files with the same name in any directories, reads only the first."""
+    """Of files with the same name in different directories, reads only the first."""
     cleanSource: Literal["off", "delete"]
-    """When the sink has a batch, its files stay (`off`) or are deleted (`delete`); those that have changed since are
-    left, with a warning."""
+    """`delete` deletes the files of a batch after the sink has committed it; files that have changed since stay, with a
+    warning."""
     pollInterval: timedelta | int | str
-    """The pause between two checks for new data: by default 200ms, or 10s for remote storage; longer if a check takes
-    long."""
+    """The pause between checks for new data: by default 200ms, or 10s for remote storage; longer after a long check."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):
@@ -167,7 +165,7 @@ class _FileKeywords(TypedDict, total=False):
     compression: Literal["none", "lz4", "zstd"]
     """The compression of buffers."""
     compressionLevel: int
-    """The level of `compression`; by default the library's own."""
+    """The level of `compression`; by default the library's default."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
@@ -175,34 +173,33 @@ class _FileKeywords(TypedDict, total=False):
     partitionBy: str | Sequence[str]
     """Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order."""
     maxRecordsPerFile: int
-    """The most rows in a file; without it, or with 0, any number."""
+    """The most rows in a file; by default, or with 0, any number."""
     maxFileBytes: int | str
     """The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the limit
     5,000,000,000."""
     dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
-    """Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose values occur at
-    least 8 times on average in a task's first 65,536 rows."""
+    """Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose distinct values
+    occur at least 8 times on average in a task's first 65,536 rows."""
     tensorColumns: str | Mapping[str, Sequence[int | None]]
     """Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as
     arrow.variable_shape_tensor. A row of another shape is an error."""
     fixedSizeLists: str | Mapping[str, int]
-    """Writes arrays as fixed-size lists, as it does those with `arrow.fixed-size-list.size` in their metadata. A row of
-    another length is an error."""
+    """Writes arrays as fixed-size lists; arrays with `arrow.fixed-size-list.size` in their metadata need no option. A
+    row of another length is an error."""
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` takes the
-    first 64, up to 1 % of the file, or 1 MiB if that is more. Streams have none."""
+    first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
     schemaCheck: Literal["merge", "exact", "none"]
-    """[The columns](writing.md#columns-and-types) of a job that keeps files: `merge` allows fewer or more, and types
-    that merge; `exact` the same; `none` checks nothing."""
+    """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
-    """Column names may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
+    """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long replaced files stay available to reads that were planned earlier; 1h for `compact`."""
+    """How long replaced files stay available to reads that were planned earlier; for `compact`, 1h by default."""
     commitRetention: timedelta | int | str
-    """Keeps log entries for this time, and the newest 1,000, for streams of the table. It applies to all writers until
-    one sets another value."""
+    """Keeps log entries for this time, and the newest 1,000, for streams; all writers do so until one sets another
+    value."""
     restoreTypes: bool
     """Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is an
     error ([types.md](types.md#back-to-the-types-that-were-read))."""
@@ -214,8 +211,8 @@ class WriteStreamKeywords(_FileKeywords, total=False):
     path: str | PathLike[str]
     """The file or directory; `load(path)` and `save(path)` set it."""
     vectors: Literal["array", "binary"]
-    """`binary` writes binary columns whose metadata describes a list of numbers as such lists; with `array` they stay
-    binary."""
+    """With `binary`, a binary column whose metadata describes lists of numbers is written as lists; with `array` it
+    stays binary."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a
     value."""
@@ -229,8 +226,8 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, fails (`error`) or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
-    are remembered."""
+    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
+    the newest 1,000 tokens."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes a directory that `datasets.load_from_disk` opens
     ([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to true."""
@@ -244,8 +241,8 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, fails (`error`) or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
-    are remembered."""
+    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
+    the newest 1,000 tokens."""
     layout: Literal["plain", "huggingface"]
     """`huggingface` writes a directory that `datasets.load_from_disk` opens
     ([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to true."""
@@ -259,22 +256,22 @@ class CompactKeywords(TypedDict, total=False):
     """Options of `compact`."""
 
     maxBatchBytes: int | str
-    """The most memory for one record batch in the file, and for one row in Spark, counting each value as often as it
-    occurs; more is an error ([limits.md](limits.md))."""
+    """The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each time
+    that it occurs. More is an error ([limits.md](limits.md))."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips values: only for a writer that
-    you trust."""
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for files
+    that you trust."""
     verifyChecksums: bool
     """Checks the bytes read against the checksums in footers; a difference is an error."""
     pathGlobFilter: str
     """Reads only files whose names match; directory names do not matter."""
     modifiedBefore: datetime | str
-    """Reads only files last modified before this time; without a zone it is in `timeZone`, otherwise in UTC."""
+    """Reads only files last modified before this time; a time without a zone is in `timeZone`, by default UTC."""
     modifiedAfter: datetime | str
     """Reads only files last modified after this time; zones as for `modifiedBefore`."""
     timeZone: str
-    """The zone of timestamps without one, in options and directory names. Without it, `where` uses the session's, and
-    directory names give `timestamp_ntz`."""
+    """The zone of timestamps without a zone in options and directory names. By default, `where` uses the session's
+    zone, and timestamps in directory names are `timestamp_ntz`."""
     memoryMap: bool
     """Maps files into memory; truncating a file during the read crashes the worker."""
     storage: Mapping[str, str]
@@ -283,13 +280,13 @@ class CompactKeywords(TypedDict, total=False):
     compression: Literal["none", "lz4", "zstd"]
     """The compression of buffers."""
     compressionLevel: int
-    """The level of `compression`; by default the library's own."""
+    """The level of `compression`; by default the library's default."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     maxRecordsPerFile: int
-    """The most rows in a file; without it, or with 0, any number."""
+    """The most rows in a file; by default, or with 0, any number."""
     maxFileBytes: int | str
     """The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the limit
     5,000,000,000."""
@@ -297,14 +294,14 @@ class CompactKeywords(TypedDict, total=False):
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` takes the
-    first 64, up to 1 % of the file, or 1 MiB if that is more. Streams have none."""
+    first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
     caseSensitive: bool
-    """Column names may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
+    """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long replaced files stay available to reads that were planned earlier; 1h for `compact`."""
+    """How long replaced files stay available to reads that were planned earlier; for `compact`, 1h by default."""
     commitRetention: timedelta | int | str
-    """Keeps log entries for this time, and the newest 1,000, for streams of the table. It applies to all writers until
-    one sets another value."""
+    """Keeps log entries for this time, and the newest 1,000, for streams; all writers do so until one sets another
+    value."""
     commitToken: str
-    """Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 tokens
-    are remembered."""
+    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
+    the newest 1,000 tokens."""

@@ -72,7 +72,7 @@ class ReadOptions:
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Reads only rows for which this is true, and skips partitions, files and record batches without such rows.",
+        "Reads only rows for which this is true; skips partitions, files and record batches without any.",
         applies=Use.ROWS,
     )
     metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
@@ -86,8 +86,8 @@ class ReadOptions:
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "The most memory for one record batch in the file, and for one row in Spark, counting each value as often "
-        "as it occurs; more is an error ([limits.md](limits.md)).",
+        "The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each "
+        "time that it occurs. More is an error ([limits.md](limits.md)).",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     min_partition_num: int | None = d.optional_count(
@@ -97,8 +97,8 @@ class ReadOptions:
     )
     validation: Validation = d.word(
         Validation.FULL,
-        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips values: only for a writer "
-        "that you trust.",
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for "
+        "files that you trust.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     verify_checksums: bool = d.flag(
@@ -109,20 +109,21 @@ class ReadOptions:
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
         "Spark has microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses values "
-        "that would be rounded, `long` returns the count.",
+        "that would be rounded, `long` returns the stored integer.",
         applies=Use.READS | Use.COUNT,
     )
     times: Times = d.word(
         Times.NOTED,
         "Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since "
-        "midnight, or `long`, the count; `noted` is TIME where Spark wrote TIME, otherwise an interval.",
+        "midnight, or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as "
+        "`interval`.",
         applies=Use.READS | Use.COUNT,
     )
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
         "`convert` reads arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant "
         "as Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and "
-        "GEOGRAPHY](types.md#geometries), `all` all of these, `storage` none.",
+        "GEOGRAPHY](types.md#geometries). `all` converts all of these, `storage` none.",
         applies=Use.READS | Use.COUNT,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
@@ -150,7 +151,7 @@ class ReadOptions:
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_before: str | None = d.time(
-        "Reads only files last modified before this time; without a zone it is in `timeZone`, otherwise in UTC.",
+        "Reads only files last modified before this time; a time without a zone is in `timeZone`, by default UTC.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
     modified_after: str | None = d.time(
@@ -159,7 +160,7 @@ class ReadOptions:
     )
     base_path: str | None = d.path(
         "/data/flights",
-        "The directory below which `key=value` directories are columns; by default the paths.",
+        "The directory below which `key=value` directories are columns; by default, each path.",
         applies=Use.LISTED | Use.COUNT,
     )
     partition_type_inference: bool = d.flag(
@@ -171,8 +172,8 @@ class ReadOptions:
         values.time_zone,
         "a time zone's name or offset that Spark and this machine know",
         "Europe/Berlin",
-        "The zone of timestamps without one, in options and directory names. Without it, `where` uses the "
-        "session's, and directory names give `timestamp_ntz`.",
+        "The zone of timestamps without a zone in options and directory names. By default, `where` uses the session's "
+        "zone, and timestamps in directory names are `timestamp_ntz`.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION,
     )
     merge_schema: bool = d.flag(
@@ -183,7 +184,7 @@ class ReadOptions:
     )
     missing_columns: MissingColumns = d.word(
         MissingColumns.NULL,
-        "A column that a file lacks is `null` or an `error`; with `mergeSchema`, always null.",
+        "A column that a file lacks is `null` or an `error`; with `mergeSchema`, it is always null.",
         applies=Use.READS,
     )
     ignore_corrupt_files: bool = d.flag(
@@ -281,7 +282,7 @@ class StreamOptions:
     """Options that only streams have; `parse_stream` makes them from Spark's dict."""
 
     max_files_per_trigger: int = d.count(
-        "1000", "The most files in a batch. `Trigger.Once` takes all.", applies=Use.STREAMS
+        "1000", "The most files in a batch. `Trigger.Once` reads all files.", applies=Use.STREAMS
     )
     max_bytes_per_trigger: int | None = d.optional_byte_size(
         "1g",
@@ -293,15 +294,14 @@ class StreamOptions:
         "earliest",
         "earliest, latest, the number of a commit record, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "Where a new query starts: with all existing data (`earliest`), with later data only (`latest`), at this "
-        "log entry, or at a time of files or log entries.",
+        "Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, "
+        "or at a time.",
         kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
-        "A directory for this query only that records the files of each batch: files may then arrive in any order "
-        "and at any time.",
+        "A directory for this query only, which records the files of each batch: files may then arrive in any order.",
         applies=Use.DIRECTORY,
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
@@ -312,8 +312,8 @@ class StreamOptions:
     )
     read_change_feed: bool = d.flag(
         "false",
-        "Reads a table's changes, as rows with `_change_type` (`insert` or `delete`) and `_commit`, the number of "
-        "the log entry. Compactions change no row.",
+        "Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)). "
+        "Compactions change no row.",
         applies=Use.RECORDS,
     )
     fail_on_data_loss: bool = d.flag(
@@ -330,34 +330,33 @@ class StreamOptions:
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older than the newest file read a file may be when it appears; 1h by default. An older one is not "
-        "read, with a warning.",
+        "How much older a new file may be than the newest file already read; 1h by default. An older file is not read, "
+        "with a warning.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "With `fail`, an incomplete or non-Arrow file waits, and one with columns that the query cannot read ends "
-        "the query; `skip` passes over both until they change, `quarantine` also records them in `sourceLog`.",
+        "`fail` reads an incomplete or non-Arrow file once it is complete, and fails at columns that the query cannot "
+        "read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
     file_name_only: bool = d.flag(
         "false",
-        "Of files with the same name in any directories, reads only the first.",
+        "Of files with the same name in different directories, reads only the first.",
         applies=Use.DIRECTORY,
     )
     clean_source: CleanSource = d.word(
         CleanSource.OFF,
-        "When the sink has a batch, its files stay (`off`) or are deleted (`delete`); those that have changed since "
-        "are left, with a warning.",
+        "`delete` deletes the files of a batch after the sink has committed it; files that have changed since stay, "
+        "with a warning.",
         applies=Use.DIRECTORY,
     )
     poll_interval: float | None = d.optional(
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between two checks for new data: by default 200ms, or 10s for remote storage; longer if a check "
-        "takes long.",
+        "The pause between checks for new data: by default 200ms, or 10s for remote storage; longer after a long check.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

@@ -44,7 +44,7 @@ class SparkWriteOptions:
         values.integer,
         "a whole number",
         "9",
-        "The level of `compression`; by default the library's own.",
+        "The level of `compression`; by default the library's default.",
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION,
     )
@@ -63,7 +63,7 @@ class SparkWriteOptions:
     )
     max_records_per_file: int | None = d.limit(
         "1000000",
-        "The most rows in a file; without it, or with 0, any number.",
+        "The most rows in a file; by default, or with 0, any number.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     max_file_bytes: int | None = d.optional_byte_size(
@@ -75,8 +75,8 @@ class SparkWriteOptions:
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose values "
-        "occur at least 8 times on average in a task's first 65,536 rows.",
+        "Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose distinct "
+        "values occur at least 8 times on average in a task's first 65,536 rows.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
@@ -92,8 +92,8 @@ class SparkWriteOptions:
         values.list_sizes,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
-        "Writes arrays as fixed-size lists, as it does those with `arrow.fixed-size-list.size` in their metadata. A "
-        "row of another length is an error.",
+        "Writes arrays as fixed-size lists; arrays with `arrow.fixed-size-list.size` in their metadata need no option. "
+        "A row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
     )
@@ -108,7 +108,7 @@ class SparkWriteOptions:
         Statistics.AUTO,
         "id, at",
         "Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` "
-        "takes the first 64, up to 1 % of the file, or 1 MiB if that is more. Streams have none.",
+        "takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
@@ -123,33 +123,32 @@ class SparkWriteOptions:
     )
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
-        "[The columns](writing.md#columns-and-types) of a job that keeps files: `merge` allows fewer or more, and "
-        "types that merge; `exact` the same; `none` checks nothing.",
+        "The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types).",
         applies=Use.WRITES,
     )
     case_sensitive: bool = d.flag(
         "false",
-        "Column names may differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
+        "Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     keep_replaced: int = d.duration(
         "0",
         "10m",
-        "How long replaced files stay available to reads that were planned earlier; 1h for `compact`.",
+        "How long replaced files stay available to reads that were planned earlier; for `compact`, 1h by default.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_retention: int | None = d.optional_duration(
         "7d",
-        "Keeps log entries for this time, and the newest 1,000, for streams of the table. It applies to all writers "
-        "until one sets another value.",
+        "Keeps log entries for this time, and the newest 1,000, for streams; all writers do so until one sets another "
+        "value.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_token: str | None = d.optional(
         values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
-        "Identifies the job: if the token is committed already, it writes nothing and succeeds. The newest 1,000 "
-        "tokens are remembered.",
+        "Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers "
+        "the newest 1,000 tokens.",
         applies=Use.JOB | Use.COMPACTION,
     )
     restore_types: bool = d.flag(
@@ -160,8 +159,8 @@ class SparkWriteOptions:
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "`binary` writes binary columns whose metadata describes a list of numbers as such lists; with `array` they "
-        "stay binary.",
+        "With `binary`, a binary column whose metadata describes lists of numbers is written as lists; with `array` it "
+        "stays binary.",
         applies=Use.WRITES,
     )
     layout: Layout = d.word(

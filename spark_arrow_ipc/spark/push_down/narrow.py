@@ -2,7 +2,8 @@
 
 Step 4 of `push_down` pickles a call of `command`. A worker loads it instead of the function that Spark's planner made for
 the complete read, so a narrowed scan needs no planner process. Partitions come from the complete read. Two classes wrap
-them: `Filtered` adds conditions that a join found, `Combined` joins partitions that headers can answer.
+them: `Filtered` adds the conditions that a join found at run time, and `Combined` gives several partitions to one task,
+which computes their aggregates from headers.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def command(
         s.StructType.fromJson(parse_json(parsed["schema"])),
         s.StructType.fromJson(parse_json(parsed["frame"])),
     )
-    data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - of this session, by Spark's own planner
+    data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - Spark's planner pickled it in this session
     # The option `columns` has chosen the columns of the frame, and `schema` chooses among them.
     options = replace(read_options(data_source.options), columns=None)
     reader = reader_of(options)(schema, options)
     if isinstance(reader, ArrowIpcBatchReader) and _differ_in_case(frame):
-        # The complete read has both of such columns, and Spark requests one by its exact name.
+        # The complete read has all columns of such a name, and Spark requests one by its exact name.
         reader = ArrowIpcBatchReader(schema, options, is_case_sensitive=lambda: True)
     if isinstance(reader, ArrowIpcBatchReader):
         reader = reader.decoding(frame)
@@ -86,7 +87,7 @@ def add_conjuncts(partition: bytes, conjuncts: str) -> Filtered:
 
 @dataclass(frozen=True)
 class Combined(InputPartition):  # type: ignore[misc]  # as above
-    """Partitions of the complete read that one task answers from headers."""
+    """Partitions of the complete read whose aggregates one task computes from headers."""
 
     partitions: tuple[InputPartition | None, ...]
 
