@@ -399,7 +399,7 @@ def test_a_query_that_is_stopped_while_a_batch_runs_ends_by_the_words_that_spark
     writer = SimpleNamespace(abort=lambda *given: aborted.append(given))
     reports = SimpleNamespace(select=lambda _: SimpleNamespace(collect=interrupted))
     with pytest.raises(RuntimeError, match=r"InterruptedException$") as caught:
-        module._commits(SimpleNamespace(writer=lambda: writer))(reports, 7)
+        module._make_commit(SimpleNamespace(writer=lambda: writer))(reports, 7)
     assert patterns.PROXY_ERROR().findFirstIn(str(caught.value)).isDefined()
     assert [([], 7)] == aborted
 
