@@ -31,6 +31,7 @@ from pathlib import Path
 from zlib import crc32
 
 import cpu_time
+import hypothesis
 import pytest
 import quick_spark
 from object_stores import SERVERS
@@ -45,6 +46,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # No test cuts the power, so none can tell whether bytes went through to the disk; waiting for that took most of the
 # time of the commits' tests. A wrong descriptor is still an error. Programs that tests start, and Spark's, sync in full.
 os.fsync = lambda descriptor: os.fstat(descriptor) and None
+
+# On a busy machine an example may take any time.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 MOST_PROCESSES = 4
 """Each of them starts a Spark session once it comes to a file that asks for it, which takes a GB."""
