@@ -274,36 +274,28 @@ def prune(directory: TableDirectory, state: State) -> list[str]:
 
 
 def _read_run(directory: TableDirectory, table: str, listing: Listing, last: int) -> State:
-    for number in sorted((n for n in listing.checkpoints if n <= last), reverse=True):
-        if not _can_confirm(listing, number):
-            continue
+    state = _read_up_to(directory, table, listing, last)
+    # The entry after it names it. Among pruned entries, a late one of a paused process may be left, which nothing names.
+    if last < listing.newest:
+        _read_entries(directory, table, range(last + 1, last + 2), state.entry)
+    return state
+
+
+def _read_up_to(directory: TableDirectory, table: str, listing: Listing, last: int) -> State:
+    for number in sorted((n for n in listing.checkpoints if n <= last and _can_confirm(listing, n)), reverse=True):
         state = _read_checkpoint(directory, table, number)
-        if state is None:
-            continue
-        entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry)
-        if not entries and number < listing.newest:
-            _confirm(directory, listing, state)
-        return state.after(*entries)
+        if state is not None:
+            entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry)
+            return state.after(*entries)
     return State(table).after(*_read_entries(directory, table, range(1, last + 1), ""))
 
 
 def _can_confirm(listing: Listing, number: int) -> bool:
-    """Return whether an entry tells that a checkpoint is one of this log.
+    """Return whether an entry can tell that a checkpoint is one of this log.
 
     A process that paused may put one whose entries are pruned; nobody can tell whether it is of this log, and nobody needs it.
     """
-    return number == listing.newest or number in listing.entries or number + 1 in listing.entries
-
-
-def _confirm(directory: TableDirectory, listing: Listing, state: State) -> None:
-    """Raise if a checkpoint that is not the newest is not one of this log."""
-    if state.number + 1 in listing.entries:
-        _read_entries(directory, state.table, range(state.number + 1, state.number + 2), state.entry)
-        return
-    with suppress(FileNotFoundError):
-        if read_entry(directory, state.table, state.number).id == state.entry:
-            return
-    raise _BrokenRun(f"checkpoint {state.number} is not of this log")
+    return number == listing.newest or number + 1 in listing.entries
 
 
 def _read_entries(directory: TableDirectory, table: str, numbers: range, previous: str) -> tuple[Entry, ...]:

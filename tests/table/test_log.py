@@ -173,6 +173,18 @@ def test_pruning_keeps_what_the_second_newest_checkpoint_needs(directory, monkey
     assert models[-1].files == log_cases.files_of(log.read_state(directory))
 
 
+def test_the_first_number_again_is_no_state_after_it_was_pruned(directory, monkeypatch):
+    """The first entry names none before it, so that only the one after it tells a late one apart."""
+    monkeypatch.setattr(log, "LEAST_RETAINED", 2)
+    entries, _ = log_cases.random_entries(4, 20)
+    table = written(directory, entries, checkpoints=(5, 10, 15))
+    log.prune(directory, replace(log.read_state(directory), retention=0))
+    directory.storage.put(directory.entry(table, 1), Entry(1, "", Operation.APPEND, job=new_id()).to_bytes())
+    with pytest.raises(NoFilesError, match="entry 1 of this table is no longer retained"):
+        log.read_state(directory, 1)
+    assert 20 == log.read_state(directory).number
+
+
 def test_nothing_is_pruned_that_is_young(directory, monkeypatch):
     monkeypatch.setattr(log, "LEAST_RETAINED", 2)
     entries, _ = log_cases.random_entries(4, 20)

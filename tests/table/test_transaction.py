@@ -303,6 +303,38 @@ def test_many_random_schedules_violate_nothing(kind, scene):
     assert {} == {seed: text for seed, text in violations.items() if text}
 
 
+BETWEEN = {
+    "the log was read before the overwrite": False,
+    "the listing is older than the overwrite, and its tombstones are closed": True,
+}
+
+
+@pytest.mark.parametrize("is_listed_before", BETWEEN.values(), ids=BETWEEN)
+def test_an_overwrite_while_a_snapshot_is_read_is_seen_completely(directory, monkeypatch, is_listed_before):
+    """Log, listing, log: the rows of a file of another program are neither missing nor back."""
+    save(directory, "a")
+    directory.storage.put(directory.path("other.arrow"), b"old")
+    calls = []
+
+    def list_between(where):
+        calls.append(None)
+        if len(calls) > 1:
+            return list_data_files(where)
+        listing = list_data_files(where)
+        with monkeypatch.context() as patch:
+            patch.setattr("spark_arrow_ipc.table.snapshot.list_data_files", list_data_files)
+            save(directory, "b", operation=Operation.OVERWRITE)
+            vacuum(directory, older_than=-1e10)
+        return listing if is_listed_before else list_data_files(where)
+
+    monkeypatch.setattr("spark_arrow_ipc.table.snapshot.list_data_files", list_between)
+    snapshot = Snapshot.open(directory)
+    assert [] == list(snapshot.unmanaged)
+    assert 1 == len(snapshot.state.files)
+    assert 1 == len(calls)
+    assert b"b" == directory.storage.read(directory.path(snapshot.state.files.paths[0]), 10)
+
+
 def test_an_abort_expires_a_job_whose_put_may_still_come(directory, monkeypatch):
     """The put has no reply and is carried out after the job met a conflict and was aborted."""
     save(directory, "a")
