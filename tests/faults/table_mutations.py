@@ -138,8 +138,12 @@ MUTATIONS = {
         "return [path for path in named if path not in {directory.path(file) for file in live}]",
         "return named",
     ),
-    "a checkpoint that no entry confirms": Mutation(
-        "log.py", "        if not _can_confirm(listing, number):\n            continue\n", "", ("hole", "hot")
+    "a checkpoint that no entry confirms": Mutation("log.py", " and _can_confirm(listing, n)", "", ("hole", "hot")),
+    "an older state is confirmed by the entry after it": Mutation(
+        "log.py",
+        "    if last < listing.newest:\n        _read_entries(",
+        "    if False:\n        _read_entries(",
+        ("hole",),
     ),
     "the second newest checkpoint stays": Mutation(
         "log.py", "sorted(listing.checkpoints)[-2]", "listing.newest", ("hot",)
@@ -155,8 +159,8 @@ MUTATIONS = {
     ),
     "names are synced": Mutation(
         "transaction.py",
-        "            storage.sync(path)\n        self._added",
-        "            pass\n        self._added",
+        "            storage.sync(path)\n        rows",
+        "            pass\n        rows",
         ("power",),
         ("disk",),
     ),

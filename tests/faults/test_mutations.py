@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mutations
+import table_mutations
 
 
 @pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=[mutation[0] for mutation in mutations.MUTATIONS])
@@ -16,6 +17,14 @@ def test_a_mutation_takes_out_what_is_there(tmp_path, mutation):
     mutations.mutated(tmp_path, path, text, other)
     changed = (tmp_path / mutations.PACKAGE / "dataset" / path).read_text()
     compile(changed, path, "exec")
+
+
+@pytest.mark.parametrize("mutation", table_mutations.MUTATIONS.values(), ids=table_mutations.MUTATIONS)
+def test_a_mutation_of_the_table_takes_out_what_is_there(mutation):
+    text = (table_mutations.ROOT / "spark_arrow_ipc" / "table" / mutation.module).read_text()
+    changed = text.replace(mutation.before, mutation.after)
+    assert text != changed
+    compile(changed, mutation.module, "exec")
 
 
 @pytest.mark.nightly
