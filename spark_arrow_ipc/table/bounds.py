@@ -8,7 +8,7 @@ over; an unknown bound of one with values makes that of the file unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
@@ -35,8 +35,6 @@ class ColumnBounds(NamedTuple):
 
 
 FileBounds: TypeAlias = Mapping[Path, ColumnBounds]
-
-NO_BOUNDS: Final[FileBounds] = {}
 
 
 def bounds_of_file(statistics: BlockStatistics) -> FileBounds:
@@ -81,11 +79,11 @@ def _join(
 ) -> Bound | None:
     """Return the least or greatest of the bounds; None without any, or if one of a record batch with values is unknown."""
     of_values = [(bound, is_exact) for bound, is_exact, has in zip(bounds, exact, has_values, strict=True) if has]
-    known = [(bound, is_exact) for bound, is_exact in of_values if bound is not None]
-    if not known or len(known) < len(of_values):
+    extremes = [(bound, is_exact) for bound, is_exact in of_values if bound is not None]
+    if not extremes or len(extremes) < len(of_values):
         return None
     # Of a cut bound and an equal value, the cut one is chosen for neither end to claim more than it knows.
-    return choose(known, key=lambda row: (order_key(row[0]), row[1] if choose is min else not row[1]))
+    return choose(extremes, key=lambda row: (order_key(row[0]), row[1] if choose is min else not row[1]))
 
 
 def _struct(type_: t.DataType, columns: Sequence[ColumnBounds | None]) -> Array:

@@ -23,7 +23,6 @@ removed and made anew, it stops.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final
@@ -32,7 +31,7 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
-from spark_arrow_ipc.table.log import append, read_entry, read_state, read_table_id
+from spark_arrow_ipc.table.log import append, follow, read_entry, read_state, read_table_id
 from spark_arrow_ipc.table.names import TableDirectory, managed_name
 from spark_arrow_ipc.table.snapshot import is_removed, list_data_files
 from spark_arrow_ipc.table.state import REMEMBERED, State, Tombstone
@@ -40,11 +39,6 @@ from spark_arrow_ipc.table.state import REMEMBERED, State, Tombstone
 _ATTEMPTS: Final = 3
 _BATCH: Final = 1000
 """Files that are deleted between two looks at the log; the requests of object stores delete as many."""
-
-
-def now_ms() -> int:
-    """Return the time of this machine in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State | None:
@@ -65,9 +59,7 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
         if not due:
             directory.storage.sync(directory.entries(table))
             return state
-        entry = Entry(
-            state.number + 1, state.entry, Operation.EXPIRE, time=max(state.time, now_ms()), expire=due
-        )  # fmt: skip
+        entry = follow(state, Entry(0, "", Operation.EXPIRE, expire=due))
         # Its put may fail because another process was faster: then the state is read again.
         with suppress(OSError):  # the next reading of the log tells whether it is there
             append(directory, state, entry)
@@ -136,14 +128,9 @@ def sweep(directory: TableDirectory, job: str, list_named: Callable[[], Collecti
     return True
 
 
-def list_managed(directory: TableDirectory, table: str, jobs: Collection[str]) -> dict[str, list[str]]:
-    """Return the absolute paths of the managed files of some jobs, by job. A listing of the table."""
-    named: dict[str, list[str]] = {job: [] for job in jobs}
-    for path in list_data_files(directory):
-        name = managed_name(path)
-        if name is not None and name.table == table and name.job in named:
-            named[name.job].append(directory.path(path))
-    return named
+def list_managed(directory: TableDirectory, table: str, job: str) -> list[str]:
+    """Return the relative paths of the managed files of a job. A listing of the table."""
+    return [path for path in list_data_files(directory) if managed_name(path) == (table, job)]
 
 
 def _is_deleted_by_name(removed: Removed, tombstone: Tombstone) -> bool:

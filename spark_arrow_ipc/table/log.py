@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spark_arrow_ipc.bounded_json import parse_json
@@ -41,7 +41,7 @@ from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Status, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
-from spark_arrow_ipc.table.names import TableDirectory, is_table_id, new_table_id, parse_number
+from spark_arrow_ipc.table.names import TableDirectory, is_table_id, new_id, new_table_id, parse_number
 from spark_arrow_ipc.table.state import State
 
 CHECKPOINT_INTERVAL: Final = 32
@@ -201,12 +201,12 @@ def read_state(directory: TableDirectory, number: int | None = None) -> State | 
     raise AssertionError
 
 
-def read_entries(directory: TableDirectory, after: State, last: int) -> tuple[Entry, ...] | None:
-    """Return the entries after a state up to a number; None if they are no unbroken run, as some are pruned."""
-    try:
-        return _read_entries(directory, after.table, range(after.number + 1, last + 1), after.entry)
-    except _BrokenRun:
-        return None
+def follow(state: State, change: Entry) -> Entry:
+    """Return a change as the entry that follows a state, with an id of its own and a time that never goes back."""
+    now_ms = time.time_ns() // 1_000_000
+    return replace(
+        change, number=state.number + 1, previous=state.entry, id=new_id(), time=max(state.time, now_ms)
+    )  # fmt: skip
 
 
 def append(directory: TableDirectory, state: State, entry: Entry) -> bool:
@@ -347,10 +347,3 @@ def _broken(directory: TableDirectory, table: str, listing: Listing, last: int, 
         "from a copy, or see 'arrowipc fsck'",
         path=directory.root,
     )
-
-
-def iter_entries(directory: TableDirectory, table: str, numbers: Sequence[int]) -> Iterator[Entry]:
-    """Yield the entries of some numbers in order, for the history; missing ones are left out."""
-    for number in numbers:
-        with suppress(FileNotFoundError):
-            yield read_entry(directory, table, number)

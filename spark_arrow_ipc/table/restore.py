@@ -51,7 +51,8 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is restored", path=directory.root)
         live = dict(zip(base.files.paths, base.files.nbytes.tolist(), strict=True))
         gone = then.files.select(np.array([path not in live for path in then.files.paths], np.bool_))
-        staged = [_stage(transaction, gone, i) for i in range(len(gone))]
+        numbers = _list_numbers(directory)
+        staged = [_stage(transaction, gone, i, numbers) for i in range(len(gone))]
         transaction.name_files(staged, statistics=gone.statistics)
 
         def check(state: State) -> None:
@@ -81,11 +82,11 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
     return state
 
 
-def _stage(transaction: Transaction, files: Files, i: int) -> StagedFile:
-    """Copy a file that an entry counted into the staging of a job, from wherever it is."""
+def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -> StagedFile:
+    """Copy a file that an entry counted into the staging of a job; `numbers` are of entries whose files are retained."""
     directory, job, path, nbytes = transaction.directory, transaction.job, files.paths[i], int(files.nbytes[i])
     name = f"{i}{STAGED_SUFFIX}"
-    for source in (directory.path(path), *_list_retained(directory, path)):
+    for source in (directory.path(path), *(directory.replaced(number, path) for number in numbers)):
         with suppress(FileNotFoundError):
             _copy(directory, source, join(directory.staging(job), name), nbytes)
             suffix = ".arrows" if path.endswith(".arrows") else ".arrow"
@@ -98,11 +99,11 @@ def _stage(transaction: Transaction, files: Files, i: int) -> StagedFile:
     )  # fmt: skip
 
 
-def _list_retained(directory: TableDirectory, path: str) -> list[str]:
-    """Return where a removed managed file may be retained. One listing."""
+def _list_numbers(directory: TableDirectory) -> list[int]:
+    """Return the numbers of the entries whose removed files are retained, the newest first. One listing."""
     with suppress(FileNotFoundError):
-        numbers = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
-        return [directory.replaced(int(number), path) for number in sorted(numbers, reverse=True) if number.isdecimal()]
+        names = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
+        return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
     return []
 
 

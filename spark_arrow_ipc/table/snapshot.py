@@ -27,7 +27,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.listing.data_file import sample_version
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
-from spark_arrow_ipc.storage.paths import relative
+from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.entry import Removed
 from spark_arrow_ipc.table.log import read_state
@@ -110,7 +110,7 @@ def list_data_files(directory: TableDirectory) -> dict[str, Status]:
                 for status in storage.list(path):
                     name = relative(status.path, directory.root)
                     # Staged and retained files, the log, and what Spark and others hide.
-                    if is_hidden(name.rpartition("/")[2]):
+                    if is_hidden(name_of(status.path)):
                         continue
                     if status.kind is Kind.DIRECTORY:
                         # Nothing below it is deleted or counted: it may lead anywhere.

@@ -45,12 +45,13 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.collect import collect, fence, list_managed, now_ms, sweep
+from spark_arrow_ipc.table.collect import collect, fence, list_managed, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import (
     append,
     create_table,
+    follow,
     is_checkpoint_due,
     list_log,
     prune,
@@ -123,10 +124,8 @@ class Transaction:
     ----------
     directory
         The table.
-    base
-        The state that the job was planned on.
-    unmanaged
-        The unmanaged files of that moment.
+    snapshot
+        The files that the job was planned on.
     job
         The id of the job.
     phase
@@ -134,7 +133,6 @@ class Transaction:
     """
 
     directory: TableDirectory
-    base: State
     snapshot: Snapshot
     job: str
     phase: Phase = Phase.PLANNED
@@ -156,14 +154,21 @@ class Transaction:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
         job = job or new_id()
         _put_mark(directory, job)
-        return cls(directory, snapshot.state, snapshot, job)
+        return cls(directory, snapshot, job)
+
+    @property
+    def base(self) -> State:
+        """The state that the job was planned on."""
+        assert self.snapshot.state is not None
+        return self.snapshot.state
 
     # ---- PLANNED -> NAMED
 
     def name_files(self, staged: Sequence[StagedFile], *, statistics: RecordBatch | None = None) -> Files:
         """Give the staged files their final names, and return them as an entry adds them.
 
-        `statistics` has a row for each file, in the form of `Files`. Costs a call for each file, 64 at once where calls wait, and a listing of each directory.
+        `statistics` has a row for each file, in the form of `Files`. Costs a call for each file, 64
+        at once where calls wait, and a listing of each directory.
 
         Raises
         ------
@@ -173,7 +178,7 @@ class Transaction:
         self._expect(Phase.PLANNED)
         storage, staging = self.directory.storage, self.directory.staging(self.job)
         storage.sync(staging)
-        self._check_alive(read_state(self.directory))
+        self._check_alive(self._read_state())
         moves = {self.directory.path(file.path): join(staging, file.staged) for file in staged}
         if len(moves) != len(staged):
             raise CommitError("two files have one name; nothing is published", path=self.directory.root)
@@ -261,22 +266,19 @@ class Transaction:
             # Before the next check: a vacuum may expire a job that was committed and then forgotten.
             if self._asked and self._asked < state.horizon:
                 return self._judge_by_files(state)
-            if ended is not None:
-                raise CommitError("the job was expired while it ran; nothing is published", path=self.directory.root)
             self._check_alive(state)
-            if not self._asked and state.has_committed(entry):
-                return state
-            if self._asked and state.has_committed(entry):
+            if state.has_committed(entry):
+                if not self._asked:
+                    return state
                 raise CommitError(
                     "a job with this token was committed meanwhile; nothing is published", path=self.directory.root
                 )
             self._check_removes(state, entry)
             if check is not None:
                 check(state)
-            number = state.number + 1
-            numbered = replace(entry, number=number, previous=state.entry, id=new_id(), time=max(state.time, now_ms()))
+            numbered = follow(state, entry)
             # Before the request: from here on an entry may be in the log, whatever the reply.
-            self._asked = number
+            self._asked = numbered.number
             with suppress(OSError):  # the next reading of the log tells
                 append(self.directory, state, numbered)
         raise CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
@@ -286,7 +288,7 @@ class Transaction:
         state = read_state(self.directory)
         if state is not None and state.table == self.base.table:
             return state
-        words = "the table was removed, or removed and made anew, while this job ran"
+        words = "the table was removed while this job ran"
         if self._asked:
             raise UnknownOutcomeError(f"{words}; whether it was committed before is unknown", path=self.directory.root)
         raise CommitError(f"{words}; nothing is published", path=self.directory.root)
@@ -302,12 +304,8 @@ class Transaction:
             path=self.directory.root,
         )
 
-    def _check_alive(self, state: State | None) -> None:
+    def _check_alive(self, state: State) -> None:
         """Raise if the job cannot commit any more."""
-        if state is None or state.table != self.base.table:
-            raise CommitError(
-                "the table was removed while this job ran; nothing is published", path=self.directory.root
-            )
         if self.job in state.ended:
             raise CommitError(
                 "the job was expired, by an abort or by 'arrowipc vacuum' with a short --older-than; nothing is published, "
@@ -385,7 +383,7 @@ class Transaction:
         return True
 
     def _named(self) -> list[str]:
-        return list_managed(self.directory, self.base.table, [self.job])[self.job]
+        return [self.directory.path(path) for path in list_managed(self.directory, self.base.table, self.job)]
 
     # ---- phases
 

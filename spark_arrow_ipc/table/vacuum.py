@@ -10,15 +10,16 @@ cannot break a table.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind
-from spark_arrow_ipc.table.collect import closable, collect, fence, list_managed, now_ms, sweep
+from spark_arrow_ipc.table.collect import closable, collect, fence, list_managed, sweep
 from spark_arrow_ipc.table.entry import Entry, Operation
-from spark_arrow_ipc.table.log import append, read_state
+from spark_arrow_ipc.table.log import append, follow, read_state
 from spark_arrow_ipc.table.names import TableDirectory, is_job_id, managed_name
 from spark_arrow_ipc.table.snapshot import list_data_files
 
@@ -37,7 +38,7 @@ class VacuumReport:
 def vacuum(directory: TableDirectory, *, older_than: float) -> VacuumReport:
     """Delete files that no snapshot needs; `older_than` in seconds is the age at which a job counts as dead.
 
-    Costs two listings of the table, and a call for each file that is deleted.
+    Costs some listings of the table for each job whose files are deleted, and a call for each of the files.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def vacuum(directory: TableDirectory, *, older_than: float) -> VacuumReport:
     if state is None:
         # A job puts the table's id before its mark: without a table, no job whose mark is here can commit.
         return VacuumReport(tuple(job for job in sorted(staged) if sweep(directory, job, list)), (), ())
-    youngest_dead = now_ms() * 1_000_000 - int(older_than * 1e9)
+    youngest_dead = time.time_ns() - int(older_than * 1e9)
     dead = {job for job, mtime_ns in staged.items() if job in state.ended or mtime_ns <= youngest_dead}
     fenced = fence(directory, state.table, sorted(dead))
     if fenced is None:
@@ -61,8 +62,7 @@ def vacuum(directory: TableDirectory, *, older_than: float) -> VacuumReport:
 
     def list_named(job: str) -> list[str]:
         # Of a job that committed, the files that count stay, and removed ones have tombstones.
-        named = list_managed(directory, fenced.table, [job])[job]
-        return [path for path in named if path not in {directory.path(file) for file in live}]
+        return [directory.path(path) for path in list_managed(directory, fenced.table, job) if path not in live]
 
     # Expired jobs whose mark is gone may have a file that a late copy has made since.
     orphans = {name.job for path in list_data_files(directory) if (name := managed_name(path)) and path not in live}
@@ -103,7 +103,7 @@ def _close(directory: TableDirectory, table: str) -> None:
         close = closable(directory, state)
         if not close:
             return
-        entry = Entry(state.number + 1, state.entry, Operation.CLOSE, time=max(state.time, now_ms()), close=close)
+        entry = follow(state, Entry(0, "", Operation.CLOSE, close=close))
         with suppress(OSError):
             if append(directory, state, entry):
                 return

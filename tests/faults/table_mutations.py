@@ -113,7 +113,7 @@ MUTATIONS = {
     ),
     "the log is read before names are given": Mutation(
         "transaction.py",
-        "        self._check_alive(read_state(self.directory))\n        moves",
+        "        self._check_alive(self._read_state())\n        moves",
         "        moves",
         ("hot", "removed"),
     ),
@@ -135,8 +135,8 @@ MUTATIONS = {
     ),
     "vacuum deletes what counts for nobody": Mutation(
         "vacuum.py",
-        "return [path for path in named if path not in {directory.path(file) for file in live}]",
-        "return named",
+        "list_managed(directory, fenced.table, job) if path not in live]",
+        "list_managed(directory, fenced.table, job)]",
     ),
     "a checkpoint that no entry confirms": Mutation("log.py", " and _can_confirm(listing, n)", "", ("hole", "hot")),
     "an older state is confirmed by the entry after it": Mutation(

@@ -6,8 +6,6 @@ from dataclasses import replace
 import log_cases
 import pytest
 import read_log
-from copying_storage import CopyingStorage
-from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
@@ -16,16 +14,6 @@ from spark_arrow_ipc.table.checkpoint import encode_checkpoint
 from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.names import TableDirectory, new_id
 from spark_arrow_ipc.table.state import State
-
-
-@pytest.fixture(params=["local", "memory", "copying"])
-def directory(request, tmp_path):
-    storage, root = {
-        "local": (LOCAL, str(tmp_path)),
-        "memory": (MemoryStorage(), "memory:/t"),
-        "copying": (CopyingStorage(str(tmp_path)), str(tmp_path)),
-    }[request.param]
-    return TableDirectory(storage, root)
 
 
 def written(directory, entries, checkpoints=()):

@@ -4,8 +4,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 import table_machine
-from copying_storage import CopyingStorage
-from memory_storage import MemoryStorage
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.local import LOCAL
@@ -18,16 +16,6 @@ from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, removal_of
 from spark_arrow_ipc.table.transaction import NEXT, Phase, StagedFile, Transaction, UnknownOutcomeError
 from spark_arrow_ipc.table.vacuum import vacuum
-
-
-@pytest.fixture(params=["local", "memory", "copying"])
-def directory(request, tmp_path):
-    storage, root = {
-        "local": (LOCAL, str(tmp_path)),
-        "memory": (MemoryStorage(), "memory:/t"),
-        "copying": (CopyingStorage(str(tmp_path)), str(tmp_path)),
-    }[request.param]
-    return TableDirectory(storage, root)
 
 
 def staged(transaction, *texts, at="k=1"):

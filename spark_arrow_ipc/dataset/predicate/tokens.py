@@ -213,8 +213,11 @@ class Tokens:
         near = " ".join(self._sql[first:stop].split())
         excerpt = ("..." if first else "") + near + ("..." if stop < len(self._sql) else "")
         actual = self._describe() if not actual else shorten(actual, 4 * _EXCERPT)
-        found = f"{actual} (near {excerpt!r}); {_ALLOWED}"
-        return OptionError(expected=expected, found=found, asked_by=f"{WHERE}, {self.describe_position(start)}")
+        return OptionError(
+            expected=expected,
+            found=f"{actual} (near {excerpt!r}); {_ALLOWED}",
+            asked_by=f"{WHERE}, {self.describe_position(start)}",
+        )
 
     def describe_position(self, start: int) -> str:
         """Return line and character of a position, for errors."""
