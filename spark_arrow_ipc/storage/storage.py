@@ -98,6 +98,11 @@ class Traits:
     renames: bool = True
     waits: bool = False
 
+    @property
+    def may_come_late(self) -> bool:
+        """Whether a request may be carried out although its reply is lost, and even later."""
+        return self.waits or not self.renames
+
 
 class Storage(Protocol):
     """Files by path. Every call may raise `OSError`, for a missing path `FileNotFoundError`."""

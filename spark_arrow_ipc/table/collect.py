@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import CommitError
@@ -49,6 +50,7 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
     CommitError
         Others append entries all the time.
     """
+    errors = 0
     seen: set[str] = set()  # a state may forget a job as soon as it has ended; its horizon then keeps the job out
     for _ in range(len(jobs) + 20):
         state = read_state(directory)
@@ -60,9 +62,16 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
             directory.storage.sync(directory.entries(table))
             return state
         entry = follow(state, Entry(0, "", Operation.EXPIRE, expire=due))
-        # Its put may fail because another process was faster: then the state is read again.
-        with suppress(OSError):  # the next reading of the log tells whether it is there
+        try:
+            # False says that another process was faster: then the state is read again.
             append(directory, state, entry)
+        except OSError as error:  # the next reading of the log tells whether it is there
+            errors += 1
+            # A full disk stays full.
+            if errors == _ATTEMPTS:
+                raise CommitError(
+                    f"the log entry that expires jobs cannot be put ({error}); nothing is deleted", path=directory.root
+                ) from error
     raise CommitError("other jobs append entries all the time; nothing is deleted", path=directory.root)
 
 
@@ -107,25 +116,26 @@ def sweep(directory: TableDirectory, job: str, list_named: Callable[[], Collecti
     `list_named` lists its named files anew.
     """
     storage = directory.storage
-    mark = directory.mark(job)
-
-    def list_staged() -> list[str]:
-        with suppress(FileNotFoundError):
-            return [status.path for status in storage.list(directory.staging(job)) if status.path != mark]
-        return []
-
-    for list_files in (list_staged, list_named):
+    for list_files in (partial(list_staged, directory, job), list_named):
         if not _delete_until_gone(directory, list_files):
             return False
     if list_named():  # a copy came late, between the two listings
         return False
     storage.sync(directory.staging(job))
     with suppress(OSError):
-        storage.delete(mark)
+        storage.delete(directory.mark(job))
     storage.delete_directory_if_empty(directory.staging(job))
     # Nothing is left in it that would show that jobs were here.
     storage.delete_directory_if_empty(directory.all_staging)
     return True
+
+
+def list_staged(directory: TableDirectory, job: str) -> list[str]:
+    """Return the paths of the staged files of a job. A listing of its staging directory."""
+    with suppress(FileNotFoundError):
+        mark = directory.mark(job)
+        return [status.path for status in directory.storage.list(directory.staging(job)) if status.path != mark]
+    return []
 
 
 def list_managed(directory: TableDirectory, table: str, job: str) -> list[str]:

@@ -43,8 +43,10 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
     CommitError
         As of `Transaction`.
     """
-    transaction = Transaction.begin(directory)
-    base = transaction.base
+    base = read_state(directory)
+    if base is None:
+        raise NoFilesError("this directory has no log, and so no entry to restore", path=directory.root)
+    transaction = Transaction.begin(directory, base=base)
     try:
         then = read_state(directory, number)
         if then is None or then.table != base.table:
@@ -54,10 +56,6 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
         numbers = _list_numbers(directory)
         staged = [_stage(transaction, gone, i, numbers) for i in range(len(gone))]
         transaction.name_files(staged, statistics=gone.statistics)
-
-        def check(state: State) -> None:
-            if state.number != base.number and state.files.paths != base.files.paths:
-                raise ConcurrentWriteError("another job committed meanwhile; nothing is restored", path=directory.root)
 
         counted = set(then.files.paths)
         removes = tuple(Removed(path, nbytes) for path, nbytes in live.items() if path not in counted)
@@ -72,7 +70,13 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
             restores=number,
             queries=tuple((query, *row) for query, row in then.queries.items()),
         )
-        state = transaction.commit(change, check=check)
+
+        def follow(state: State) -> Entry:
+            if state.number != base.number and state.files.paths != base.files.paths:
+                raise ConcurrentWriteError("another job committed meanwhile; nothing is restored", path=directory.root)
+            return change
+
+        state = transaction.commit(follow)
     except BaseException:
         with suppress(OSError, CommitError):
             transaction.abort()
@@ -90,7 +94,7 @@ def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -
         with suppress(FileNotFoundError):
             _copy(directory, source, join(directory.staging(job), name), nbytes)
             suffix = ".arrows" if path.endswith(".arrows") else ".arrow"
-            final = data_file_name(i, transaction.base.table, job, suffix=suffix)
+            final = data_file_name(i, transaction.table, job, suffix=suffix)
             return StagedFile(name, path.rpartition("/")[0], final, nbytes, int(files.rows[i]), int(files.crc32[i]))
     raise NoFilesError(
         "this file was removed and is not retained, and without it nothing is restored; the table's retention says for how "

@@ -45,7 +45,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.collect import collect, fence, list_managed, sweep
+from spark_arrow_ipc.table.collect import collect, fence, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import (
@@ -59,7 +59,7 @@ from spark_arrow_ipc.table.log import (
     write_checkpoint,
 )
 from spark_arrow_ipc.table.names import TableDirectory, new_id
-from spark_arrow_ipc.table.snapshot import Snapshot, is_removed
+from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
 
 _ATTEMPTS: Final = 3
@@ -112,20 +112,21 @@ class StagedFile(NamedTuple):
         return join(self.directory, self.name) if self.directory else self.name
 
 
-Check = Callable[[State], None]
-"""Callback that raises a `ConcurrentWriteError` if the job does not fit the state that its entry will follow."""
+Change = Callable[[State], Entry | None]
+"""Callback that returns the entry that is to follow a state, without what the transaction knows: number, previous entry, time,
+job, base and added files. None if there is nothing to commit. Raises a `ConcurrentWriteError` if the job does not fit the state."""
 
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """One job of a table; made by `begin`.
+    """One job of a table; made by `begin`. It may be made again from its first four fields in another process.
 
     Parameters
     ----------
-    directory
-        The table.
-    snapshot
-        The files that the job was planned on.
+    directory, table
+        The table, and its id.
+    base
+        The number of the entry that the job was planned on.
     job
         The id of the job.
     phase
@@ -133,34 +134,31 @@ class Transaction:
     """
 
     directory: TableDirectory
-    snapshot: Snapshot
+    table: str
+    base: int
     job: str
     phase: Phase = Phase.PLANNED
     _asked: int = 0  # the number of the newest entry that this job has asked for
     _added: Files | None = None
 
     @classmethod
-    def begin(cls, directory: TableDirectory, *, job: str | None = None) -> Transaction:
-        """Begin a job: make the table if there is none, read a snapshot and put the mark.
+    def begin(cls, directory: TableDirectory, *, base: State | None = None, job: str | None = None) -> Transaction:
+        """Begin a job: make the table if there is none, and put the mark. It is planned on `base`, by default the newest state.
 
         Raises
         ------
+        ConcurrentWriteError
+            The table of `base` was removed.
         CommitError
             The log is broken, or the mark cannot be put.
         """
-        create_table(directory)
-        snapshot = Snapshot.open(directory)
-        if snapshot.state is None:
+        table = create_table(directory)
+        state = base or read_state(directory)
+        if state is None or state.table != table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
         job = job or new_id()
-        _put_mark(directory, job)
-        return cls(directory, snapshot, job)
-
-    @property
-    def base(self) -> State:
-        """The state that the job was planned on."""
-        assert self.snapshot.state is not None
-        return self.snapshot.state
+        put_mark(directory, job)
+        return cls(directory, table, state.number, job)
 
     # ---- PLANNED -> NAMED
 
@@ -233,22 +231,16 @@ class Transaction:
 
     # ---- NAMED -> COMMITTED
 
-    def commit(self, change: Entry, *, check: Check | None = None) -> State:
+    def commit(self, change: Change) -> State:
         """Put the entry and return a state that has it.
 
-        A job whose token or batch is committed already stays NAMED, for the caller to abort, and the state is returned.
-
-        Parameters
-        ----------
-        change
-            The entry without what the transaction knows: number, previous entry, time, job, base and added files.
-        check
-            Called with each state that the entry may follow.
+        A job with nothing to commit, or whose token or batch is committed already, stays NAMED, for the caller to abort, and
+        the state is returned. `change` is called with each state that the entry may follow.
 
         Raises
         ------
         ConcurrentWriteError
-            Another job changed files that this one removes, or the check does not pass. Nothing is published; abort the job.
+            Another job changed files that this one removes, or `change` raised it. Nothing is published; abort the job.
         CommitError
             The same, for another reason.
         UnknownOutcomeError
@@ -256,7 +248,7 @@ class Transaction:
         """
         self._expect(Phase.NAMED)
         assert self._added is not None
-        entry = replace(change, job=self.job, base=self.base.number, add=self._added)
+        errors = 0
         for _ in range(_RACES):
             state = self._read_state()
             ended = state.ended.get(self.job)
@@ -267,26 +259,49 @@ class Transaction:
             if self._asked and self._asked < state.horizon:
                 return self._judge_by_files(state)
             self._check_alive(state)
-            if state.has_committed(entry):
+            changed = change(state)
+            if changed is None or state.has_committed(changed):
                 if not self._asked:
                     return state
                 raise CommitError(
                     "a job with this token was committed meanwhile; nothing is published", path=self.directory.root
                 )
+            entry = replace(changed, job=self.job, base=self.base, add=self._added)
             self._check_removes(state, entry)
-            if check is not None:
-                check(state)
             numbered = follow(state, entry)
             # Before the request: from here on an entry may be in the log, whatever the reply.
             self._asked = numbered.number
-            with suppress(OSError):  # the next reading of the log tells
+            try:
                 append(self.directory, state, numbered)
+            except OSError as error:  # the next reading of the log tells whether it is there
+                errors += 1
+                # A full disk stays full.
+                if errors == _ATTEMPTS:
+                    self._raise_unconfirmed(error)
         raise CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
+
+    def _raise_unconfirmed(self, error: OSError) -> None:
+        """Raise the error of an entry that a storage does not take, unless it is in the log."""
+        state = self._read_state()
+        ended = state.ended.get(self.job)
+        if ended is not None and ended.is_committed:
+            return
+        # A call of a disk has its effect before it returns. A request may still be carried out.
+        if self.directory.storage.traits.may_come_late:
+            raise UnknownOutcomeError(
+                f"the storage does not confirm the log entry of the job ({error}), which may still come; 'arrowipc history "
+                f"{self.directory.root}' shows whether the job {self.job} is committed",
+                path=self.directory.root,
+            ) from error
+        raise CommitError(
+            f"the log entry of the job cannot be put ({error}); nothing is published. Write again when that is mended",
+            path=self.directory.root,
+        ) from error
 
     def _read_state(self) -> State:
         """Return the state of the log, which must still be that of this table."""
         state = read_state(self.directory)
-        if state is not None and state.table == self.base.table:
+        if state is not None and state.table == self.table:
             return state
         words = "the table was removed while this job ran"
         if self._asked:
@@ -312,7 +327,7 @@ class Transaction:
                 "run it again",
                 path=self.directory.root,
             )
-        if self.base.number + 1 < state.horizon:
+        if self.base + 1 < state.horizon:
             raise CommitError(
                 "so many other jobs ended since this one was planned that the log no longer tells whether it was expired; "
                 "nothing is published, run it again",
@@ -354,8 +369,13 @@ class Transaction:
 
     # ---- -> ABORTED
 
-    def abort(self) -> bool:
+    def abort(self, *, may_be_committed: bool = False) -> bool:
         """Make sure that the job cannot commit, and delete its files; return False if it is committed.
+
+        Parameters
+        ----------
+        may_be_committed
+            True if another process may have asked for the job's entry.
 
         Raises
         ------
@@ -364,9 +384,16 @@ class Transaction:
         """
         if self.phase in {Phase.COMMITTED, Phase.COLLECTED}:
             return False
-        if self._asked or not self.directory.storage.traits.renames:
-            state = fence(self.directory, self.base.table, [self.job])
-            if state is None and self._asked:
+        storage = self.directory.storage
+        asked = may_be_committed or bool(self._asked)
+        # Without its staged files the job cannot commit, and one that is committed has none: so a full disk has room again
+        # for the entry. Where files are copied, they stay until the job has ended.
+        if storage.traits.renames:
+            with suppress(OSError):
+                storage.delete_all(list_staged(self.directory, self.job))
+        if asked or storage.traits.may_come_late:
+            state = fence(self.directory, self.table, [self.job])
+            if state is None and asked:
                 raise UnknownOutcomeError(
                     "the table was removed; whether the job was committed is unknown", path=self.directory.root
                 )
@@ -374,7 +401,8 @@ class Transaction:
             if ended is not None and ended.is_committed:
                 self.phase = Phase.COMMITTED
                 return False
-            if state is not None and self._asked and self._asked < state.horizon:
+            newest = self._asked or self.base + 1
+            if state is not None and asked and newest < state.horizon:
                 raise UnknownOutcomeError(
                     "the log no longer tells whether the job is committed", path=self.directory.root
                 )
@@ -383,7 +411,7 @@ class Transaction:
         return True
 
     def _named(self) -> list[str]:
-        return [self.directory.path(path) for path in list_managed(self.directory, self.base.table, self.job)]
+        return [self.directory.path(path) for path in list_managed(self.directory, self.table, self.job)]
 
     # ---- phases
 
@@ -395,7 +423,14 @@ class Transaction:
         self.phase = phase
 
 
-def _put_mark(directory: TableDirectory, job: str) -> None:
+def put_mark(directory: TableDirectory, job: str) -> None:
+    """Make the staging directory of a job, and put its mark durably.
+
+    Raises
+    ------
+    CommitError
+        It cannot be put.
+    """
     storage, mark = directory.storage, directory.mark(job)
     for _ in range(_ATTEMPTS):
         # A vacuum may have deleted the empty directory above it in between.

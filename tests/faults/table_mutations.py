@@ -47,7 +47,7 @@ MUTATIONS = {
         ("hole",),
     ),
     "the horizon of a plan": Mutation(
-        "transaction.py", "if self.base.number + 1 < state.horizon:", "if False:", ("hole", "hot")
+        "transaction.py", "if self.base + 1 < state.horizon:", "if False:", ("hole", "hot")
     ),
     "the horizon of a put": Mutation(
         "transaction.py", "if self._asked and self._asked < state.horizon:", "if False:", ("hole", "hot")

@@ -34,6 +34,7 @@ from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name, managed_name
 from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
+from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import Phase, StagedFile, Transaction, UnknownOutcomeError
 from spark_arrow_ipc.table.vacuum import vacuum
 
@@ -182,8 +183,9 @@ class World:
         job = self.id()
         transaction = None
         try:
-            transaction = Transaction.begin(self.directory, job=job)
-            after = self._stage_and_commit(transaction, operation, partition, token, retain)
+            snapshot = Snapshot.open(self.directory)
+            transaction = Transaction.begin(self.directory, base=snapshot.state, job=job)
+            after = self._stage_and_commit(transaction, snapshot, operation, partition, token, retain)
             if transaction.phase is not Phase.COMMITTED:
                 assert token in after.tokens
                 transaction.abort()
@@ -206,14 +208,15 @@ class World:
         with suppress(ArrowIpcError, OSError):
             transaction.collect()
 
-    def _stage_and_commit(self, transaction, operation, partition, token, retain):
-        snapshot, directory, storage, job = transaction.snapshot, self.directory, self.storage, transaction.job
+    def _stage_and_commit(self, transaction, snapshot, operation, partition, token, retain):
+        directory, storage, job = self.directory, self.storage, transaction.job
+        base = snapshot.state or State(transaction.table)
         in_scope = {
             Operation.APPEND: lambda path: False,
             Operation.OVERWRITE: lambda path: True,
         }.get(operation, lambda path: path.startswith(partition))
         removes, rows = [], []
-        for path, nbytes in zip(snapshot.state.files.paths, snapshot.state.files.nbytes.tolist(), strict=True):
+        for path, nbytes in zip(base.files.paths, base.files.nbytes.tolist(), strict=True):
             if in_scope(path):
                 removes.append(Removed(path, nbytes))
         for path, status in snapshot.unmanaged.items():
@@ -234,7 +237,7 @@ class World:
         for number in range(count):
             at = self.rng.choice(PARTITIONS) if operation is Operation.OVERWRITE else partition
             data = ",".join(rows or [self.row() for _ in range(self.rng.choice([1, 2]))]).encode()
-            name = data_file_name(number, snapshot.state.table, job)
+            name = data_file_name(number, transaction.table, job)
             path = join(directory.staging(job), f"{number}.staged")
             for _ in range(3):
                 with suppress(OSError):
@@ -244,18 +247,19 @@ class World:
                 raise CommitError("cannot stage")
             staged.append(StagedFile(f"{number}.staged", at, name, len(data), len(data), 0))
         transaction.name_files(staged)
-        base, live = transaction.base, {p for p in transaction.base.files.paths if p.startswith(partition)}
+        live = {p for p in base.files.paths if p.startswith(partition)}
+        change = Entry(0, "", operation, remove=tuple(removes), token=token, retain=retain and bool(removes))
 
-        def check(now):
+        def follow(now):
             if operation is Operation.OVERWRITE and now.last_removal > base.number:
                 raise ConcurrentWriteError("others removed files")
             if operation is Operation.OVERWRITE_PARTITIONS and (
                 live != {p for p in now.files.paths if p.startswith(partition)} or now.last_removal > base.number
             ):
                 raise ConcurrentWriteError("others changed the partition")
+            return change
 
-        change = Entry(0, "", operation, remove=tuple(removes), token=token, retain=retain and bool(removes))
-        return transaction.commit(change, check=check)
+        return transaction.commit(follow)
 
     def tell(self, job, outcome):
         self.trace.append(f"   {job[:4]} is told: {outcome}")

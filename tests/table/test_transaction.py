@@ -11,6 +11,7 @@ from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.collect import fence
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.files import NO_FILES
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name
 from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, removal_of
@@ -26,25 +27,26 @@ def staged(transaction, *texts, at="k=1"):
         transaction.directory.storage.put(
             join(transaction.directory.staging(transaction.job), f"{number}.staged"), data
         )
-        name = data_file_name(number, transaction.base.table, transaction.job)
+        name = data_file_name(number, transaction.table, transaction.job)
         files.append(StagedFile(f"{number}.staged", at, name, len(data), len(data), 0))
     return files
 
 
 def save(directory, *texts, operation=Operation.APPEND, at="k=1", **fields):
-    transaction = Transaction.begin(directory)
+    snapshot = Snapshot.open(directory)
+    transaction = Transaction.begin(directory, base=snapshot.state)
     if operation is Operation.OVERWRITE:
-        fields["remove"] = removes(transaction)
+        fields["remove"] = removes(snapshot)
     transaction.name_files(staged(transaction, *texts, at=at))
-    transaction.commit(Entry(0, "", operation, **fields))
+    transaction.commit(lambda _: Entry(0, "", operation, **fields))
     transaction.collect()
     return transaction
 
 
-def removes(transaction):
-    snapshot = transaction.snapshot
-    managed = zip(snapshot.state.files.paths, snapshot.state.files.nbytes.tolist(), strict=True)
-    unmanaged = (removal_of(transaction.directory, path, status) for path, status in snapshot.unmanaged.items())
+def removes(snapshot):
+    files = NO_FILES if snapshot.state is None else snapshot.state.files
+    managed = zip(files.paths, files.nbytes.tolist(), strict=True)
+    unmanaged = (removal_of(snapshot.directory, path, status) for path, status in snapshot.unmanaged.items())
     return (*(Removed(path, nbytes) for path, nbytes in managed), *unmanaged)
 
 
@@ -102,8 +104,8 @@ def test_of_two_jobs_with_one_token_one_commits(directory):
     first, second = Transaction.begin(directory), Transaction.begin(directory)
     for transaction, text in ((first, "a"), (second, "b")):
         transaction.name_files(staged(transaction, text))
-    first.commit(Entry(0, "", Operation.APPEND, token="t"))
-    after = second.commit(Entry(0, "", Operation.APPEND, token="t"))
+    first.commit(lambda _: Entry(0, "", Operation.APPEND, token="t"))
+    after = second.commit(lambda _: Entry(0, "", Operation.APPEND, token="t"))
     assert "t" in after.tokens
     assert second.phase is Phase.NAMED
     assert second.abort()
@@ -113,13 +115,13 @@ def test_of_two_jobs_with_one_token_one_commits(directory):
 def test_a_job_whose_files_others_replaced_is_refused_and_can_be_aborted(directory):
     save(directory, "a")
     job = Transaction.begin(directory)
-    gone = removes(job)
+    gone = removes(Snapshot.open(directory))
     save(directory, "b", operation=Operation.OVERWRITE)
     job.name_files(staged(job, "c"))
     with pytest.raises(
         ConcurrentWriteError, match=r"changed files that this job replaces \(k=1/part-.*; nothing is published"
     ):
-        job.commit(Entry(0, "", Operation.OVERWRITE, remove=gone))
+        job.commit(lambda _: Entry(0, "", Operation.OVERWRITE, remove=gone))
     assert job.abort()
     assert ["b"] == texts(directory)
     assert 1 == len(everything(directory))
@@ -131,14 +133,14 @@ def test_a_file_of_another_program_is_looked_at_again_before_the_commit(director
     path = directory.path("other.arrow")
     directory.storage.put(path, b"old")
     job = Transaction.begin(directory)
-    gone = removes(job)
+    gone = removes(Snapshot.open(directory))
     if what == "deleted":
         directory.storage.delete(path)
     else:
         directory.storage.put(path, b"newer")
     job.name_files(staged(job, "c"))
     with pytest.raises(ConcurrentWriteError, match=r"\(other\.arrow\)"):
-        job.commit(Entry(0, "", Operation.OVERWRITE, remove=gone))
+        job.commit(lambda _: Entry(0, "", Operation.OVERWRITE, remove=gone))
     assert job.abort()
     assert ["a", *(["newer"] if what == "replaced" else [])] == texts(directory)
 
@@ -155,12 +157,12 @@ def test_what_a_dead_job_left_is_deleted_by_the_next_vacuum(directory):
     assert {early.job, late.job} == set(report.swept) or not isinstance(directory.storage, type(LOCAL))
     assert 1 == len(everything(directory))
     with pytest.raises(CommitError, match="the job was expired"):
-        late.commit(Entry(0, "", Operation.APPEND))
+        late.commit(lambda _: Entry(0, "", Operation.APPEND))
 
 
 def test_a_job_that_vacuum_expired_is_refused_before_its_files_get_names(directory):
     job = Transaction.begin(directory)
-    fence(directory, job.base.table, [job.job])
+    fence(directory, job.table, [job.job])
     with pytest.raises(CommitError, match=r"the job was expired, .*nothing is published, run it again"):
         job.name_files(staged(job, "a"))
     assert job.abort()
@@ -168,7 +170,7 @@ def test_a_job_that_vacuum_expired_is_refused_before_its_files_get_names(directo
 
 
 def test_a_file_of_a_job_that_nobody_knows_is_named_and_stays(directory):
-    table = save(directory, "a").base.table
+    table = save(directory, "a").table
     name = data_file_name(0, table, "f" * 32)
     directory.storage.put(directory.path(name), b"copied")
     assert (name,) == vacuum(directory, older_than=-1e10).unknown
@@ -210,7 +212,7 @@ def test_a_lost_reply_is_answered_by_the_log(directory, monkeypatch):
         raise OSError(5, "no reply")
 
     monkeypatch.setattr("spark_arrow_ipc.table.transaction.append", lossy)
-    job.commit(Entry(0, "", Operation.APPEND))
+    job.commit(lambda _: Entry(0, "", Operation.APPEND))
     assert job.phase is Phase.COMMITTED
     assert 1 == log.read_state(directory).number, "it is put once"
 
@@ -234,9 +236,9 @@ def test_an_entry_in_a_hole_is_left_and_the_job_takes_the_next_number(directory,
         return log.append(where, state, entry)
 
     monkeypatch.setattr("spark_arrow_ipc.table.transaction.append", append)
-    job.commit(Entry(0, "", Operation.APPEND))
+    job.commit(lambda _: Entry(0, "", Operation.APPEND))
     assert [2, 6] == [numbers[0], numbers[-1]]
-    assert 2 in log.list_log(directory, job.base.table).entries, "it is left"
+    assert 2 in log.list_log(directory, job.table).entries, "it is left"
     assert [*"abcdef"] == texts(directory)
 
 
@@ -248,7 +250,7 @@ def test_below_the_horizon_the_outcome_is_unknown_and_said_so(directory, monkeyp
     for text in "cdef":
         save(directory, text)
     with pytest.raises(UnknownOutcomeError, match="no longer tells whether this job is committed; look for its rows"):
-        job.commit(Entry(0, "", Operation.APPEND))
+        job.commit(lambda _: Entry(0, "", Operation.APPEND))
 
 
 def test_phases_follow_each_other():
@@ -329,7 +331,7 @@ def test_an_abort_expires_a_job_whose_put_may_still_come(directory, monkeypatch)
     path = directory.path("other.arrow")
     directory.storage.put(path, b"old")
     job = Transaction.begin(directory)
-    gone = removes(job)
+    gone = removes(Snapshot.open(directory))
     job.name_files(staged(job, "b"))
     late = []
 
@@ -341,7 +343,7 @@ def test_an_abort_expires_a_job_whose_put_may_still_come(directory, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr("spark_arrow_ipc.table.transaction.append", append)
         with pytest.raises(ConcurrentWriteError, match=r"\(other\.arrow\)"):
-            job.commit(Entry(0, "", Operation.OVERWRITE, remove=gone))
+            job.commit(lambda _: Entry(0, "", Operation.OVERWRITE, remove=gone))
     assert job.abort()
     assert [False] == [directory.storage.put_if_absent(*request) for request in late], "its number is taken"
     assert ["a", "newer"] == texts(directory)
