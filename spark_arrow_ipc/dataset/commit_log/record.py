@@ -11,18 +11,13 @@ and by which clock, not in which order jobs were committed.
 
 from __future__ import annotations
 
-import base64
-import io
 import json
-import logging
 import re
 import uuid
 import zlib
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     NO_FILES,
@@ -32,9 +27,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     check_names,
     tally_after,
 )
-from spark_arrow_ipc.errors import ArrowIpcError, CommitError, InvalidFramingError, cut_repr, printable
-from spark_arrow_ipc.ipc.columns.projection import select_known_columns
-from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.errors import CommitError, cut_repr
+from spark_arrow_ipc.table.encoded_schema import decode_schema, encode_schema  # noqa: F401 - until this module goes
 
 WITHDRAWN: Final = "withdrawn"
 """The mode of a record that withdraws jobs instead of committing one.
@@ -298,49 +292,3 @@ def _remembers_itself(record: Record) -> bool:
             and record.withdrawn[-len(record.withdraws) :] == record.withdraws
         )
     return not record.withdraws and record.jobs[-1:] == (record.jobid,)
-
-
-MAX_TEXT_NBYTES: Final = 16 << 20
-"""A longer text is neither written nor read; a million columns make one of about 10 MB."""
-
-_MOST_NBYTES: Final = 256 << 20
-"""Bytes of a stream that a text may stand for: as much metadata as one message of a file may have."""
-
-_log = logging.getLogger(__name__)
-
-
-def encode_schema(schema: Schema, path: str) -> str:
-    """Return the text of a schema for a record; `CommitError` if it is too large."""
-    # A stream without record batches, compressed, in base64: 1,000 columns take 11 KB. It stands in the first bytes of a
-    # record, so that a reader of the schema does not read what may be the names of a million files.
-    sink = io.BytesIO()
-    ipc.create(sink, schema, ipc.WriteOptions(format=Format.STREAM)).close()
-    text = base64.b64encode(zlib.compress(sink.getbuffer())).decode()
-    if len(text) > MAX_TEXT_NBYTES or sink.tell() > _MOST_NBYTES:
-        raise CommitError(
-            f"the schema of {len(schema.fields):,} columns takes {len(text):,} bytes in a commit record, and at most "
-            f"{MAX_TEXT_NBYTES:,} are read; nothing is published, write fewer columns, or less metadata",
-            path=path,
-        )
-    return text
-
-
-def decode_schema(text: str, path: str) -> Schema | None:
-    """Return the schema of a text; None if the text is empty, or cannot be read: then a warning names `path`."""
-    if not text:
-        return None
-    try:
-        # The checksum of zlib guards it in the first bytes of a record; it is checked as the schema of any file.
-        inflated = zlib.decompressobj()
-        data = inflated.decompress(base64.b64decode(text, validate=True), _MOST_NBYTES)
-        if not inflated.eof:
-            raise InvalidFramingError(expected="a whole schema", found=f"one that goes on after {len(data):,} bytes")
-        with ipc.open_stream(data, columns=select_known_columns) as reader:
-            return reader.file_schema
-    except (ValueError, zlib.error, ArrowIpcError) as error:
-        _log.warning(
-            "%s: the schema in the commit record cannot be read, and that of the newest file counts: %s",
-            printable(path),
-            printable(str(error)),
-        )
-        return None

@@ -28,7 +28,6 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.record import (
     FIRST_NBYTES,
     MAX_RECORD_NBYTES,
-    MAX_TEXT_NBYTES,
     OtherFormatError,
     Record,
     job_in,
@@ -37,6 +36,7 @@ from spark_arrow_ipc.dataset.commit_log.record import (
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status
+from spark_arrow_ipc.table.encoded_schema import MAX_TEXT_NBYTES
 
 _WHOLE_NBYTES: Final = 1 << 20
 """A larger record is opened to read its first bytes, where that is a request of its own."""

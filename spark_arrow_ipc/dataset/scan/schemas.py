@@ -11,7 +11,6 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import own_names_below
-from spark_arrow_ipc.dataset.commit_log.record import decode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, add_advice
@@ -21,6 +20,7 @@ from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import ENDINGS, Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
+from spark_arrow_ipc.table.encoded_schema import decode_schema
 
 
 def read_schemas(

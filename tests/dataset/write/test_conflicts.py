@@ -7,12 +7,12 @@ from places import PLACES
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.record import decode_schema
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMismatchError
 from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.table.encoded_schema import decode_schema
 
 APPEND, OVERWRITE, DYNAMIC, REWRITE = WriteMode
 
@@ -122,7 +122,7 @@ def test_a_file_without_rows_that_a_partitioned_job_replaces_counts_no_more(plac
 
 def test_a_schema_that_is_too_large_is_refused_before_anything_is_published(place, monkeypatch):
     save(place, "a")
-    monkeypatch.setattr("spark_arrow_ipc.dataset.commit_log.record.MAX_TEXT_NBYTES", 10)
+    monkeypatch.setattr("spark_arrow_ipc.table.encoded_schema.MAX_TEXT_NBYTES", 10)
     with pytest.raises(CommitError, match=r"the schema of 2 columns takes .* nothing is published"):
         save(place, "ab")
     assert (1, ["a"]) == (place.record.seq, place.plain())

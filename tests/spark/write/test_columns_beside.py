@@ -465,7 +465,7 @@ def test_a_record_whose_schema_is_nothing_is_read_by_the_newest_file(lake, schem
     lake.save("a bigint, b bigint", 2, 2)
     forged(lake, schema=schema)
     assert ("a:bigint,b:bigint", [(1, None), (2, 2)]) == lake.read()
-    assert bool(schema) == ("the schema in the commit record cannot be read" in caplog.text)
+    assert bool(schema) == ("the schema in the log cannot be read" in caplog.text)
     lake.save("a bigint", 3)
     assert ("a:bigint,b:bigint", [(1, None), (2, 2), (3, None)]) == lake.read()
 

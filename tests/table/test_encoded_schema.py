@@ -1,4 +1,4 @@
-"""The schema in a record: as text, back from it, and what it must not do."""
+"""The schema of a log entry: as text, back from it, and what it must not do."""
 
 import base64
 import zlib
@@ -7,9 +7,9 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log import record
-from spark_arrow_ipc.dataset.commit_log.record import MAX_TEXT_NBYTES, decode_schema, encode_schema
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.table import encoded_schema
+from spark_arrow_ipc.table.encoded_schema import MAX_TEXT_NBYTES, decode_schema, encode_schema
 
 NESTED = Schema(
     (
@@ -29,7 +29,7 @@ def wide(columns):
 def test_a_schema_comes_back(schema):
     text = encode_schema(schema, "there")
     assert schema == decode_schema(text, "there")
-    assert len(text) < 16 << 10, "one read of a record finds it"
+    assert len(text) < 16 << 10, "small beside the files of an entry"
 
 
 WHOLE = encode_schema(NESTED, "")
@@ -55,7 +55,7 @@ NONE = {
 @pytest.mark.parametrize("case", NONE)
 def test_what_is_none_is_passed_over_with_a_warning(case, caplog):
     assert decode_schema(NONE[case], "/lake") is None
-    assert "/lake: the schema in the commit record cannot be read, and that of the newest file counts" in caplog.text
+    assert "/lake: the schema in the log cannot be read, and that of the newest file counts" in caplog.text
 
 
 def test_no_damage_gives_another_schema():
@@ -66,14 +66,14 @@ def test_no_damage_gives_another_schema():
 @pytest.mark.slow
 def test_a_text_does_not_grow_without_bound(monkeypatch):
     bomb = packed(b"\0" * (1 << 20))
-    monkeypatch.setattr(record, "_MOST_NBYTES", 1 << 16)
+    monkeypatch.setattr(encoded_schema, "_MOST_NBYTES", 1 << 16)
     assert decode_schema(bomb, "") is None
     with pytest.raises(
-        CommitError, match=r"^/lake: the schema of 10,000 columns takes .* bytes in a commit record.*nothing is"
+        CommitError, match=r"^/lake: the schema of 10,000 columns takes .* bytes in a log entry.*nothing is"
     ):
         encode_schema(wide(10_000), "/lake")
 
 
 @pytest.mark.slow
-def test_a_record_holds_a_hundred_thousand_columns():
+def test_an_entry_holds_a_hundred_thousand_columns():
     assert len(encode_schema(wide(10_000), "")) * 10 < MAX_TEXT_NBYTES
