@@ -464,7 +464,7 @@ ORIGINS = {
         "sweep": INSIDE,
     },
     "table/log.py": {"prune": INSIDE},
-    "table/transaction.py": {"Transaction._move": INSIDE},
+    "table/transaction.py": {"Transaction._move": INSIDE, "Transaction.abort": INSIDE},
 }
 """For each module and function that deletes or moves, the origin of the paths. A new one needs its row here."""
 

@@ -70,6 +70,22 @@ COPY_POINTS: Final[Mapping[str, str]] = {
 }
 """Every further point of `arrowipc copy`, which commits the copy as a write does."""
 
+TABLE_POINTS: Final[Mapping[str, str]] = {
+    "planned.id": "the table has an id, durably; the job has no mark",
+    "planned.mark": "the job's mark is there",
+    "named.file": "a file has its final name (each)",
+    "named.all": "all names are proven and durable",
+    "committed.asked": "the job fits the newest state; its entry is not put (each attempt)",
+    "committed.put": "the entry is in the log; the job does not know it",
+    "collected.removed": "removed files are deleted or retained (each batch of them)",
+    "collected.files": "the staged files of an ended job are deleted; then those with names that do not count",
+    "collected.mark": "the job's mark is deleted: nothing of it is left",
+    "aborted.expired": "the entry that expires jobs is in the log; their files are there",
+}
+"""Every edge of `table.transaction.Transaction`, with its state when it is passed."""
+
+_NAMES: Final = (*POINTS, *COPY_POINTS, *TABLE_POINTS)
+
 OF_COPIES: Final = frozenset({"C4.proven", "C4.sources", "C4.waited", "H.announced"})
 """The points of storages that publish by copies."""
 
@@ -84,7 +100,7 @@ _ERRNO: Final[Mapping[str, int]] = {"raise": errno.EIO, "enospc": errno.ENOSPC}
 class Failpoint:
     """A fault at one point."""
 
-    # A key of `POINTS` or `COPY_POINTS`
+    # A key of `POINTS`, `COPY_POINTS` or `TABLE_POINTS`
     name: str
     # "kill", "raise" (an OSError of EIO), "enospc" or "delay"
     fault: str
@@ -97,10 +113,10 @@ class Failpoint:
     def parse(cls, string: str) -> Failpoint:
         """Parse the value of the environment variable."""
         match = _SYNTAX.fullmatch(string)
-        if match is None or match["name"] not in {*POINTS, *COPY_POINTS}:
+        if match is None or match["name"] not in _NAMES:
             raise OptionError(
                 expected=f"{VARIABLE} as NAME:kill, NAME:raise, NAME:enospc or NAME:delay=SECONDS, with @N for the "
-                f"N-th passage, and a name of {', '.join([*POINTS, *COPY_POINTS])}",
+                f"N-th passage, and a name of {', '.join(_NAMES)}",
                 found=repr(string),
             )
         return cls(match["name"], match["fault"] or "delay", int(match["nth"] or 1), float(match["delay"] or 0))

@@ -29,6 +29,7 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
@@ -64,7 +65,8 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
         entry = follow(state, Entry(0, "", Operation.EXPIRE, expire=due))
         try:
             # False says that another process was faster: then the state is read again.
-            append(directory, state, entry)
+            if append(directory, state, entry):
+                failpoint.hit("aborted.expired")
         except OSError as error:  # the next reading of the log tells whether it is there
             errors += 1
             # A full disk stays full.
@@ -93,6 +95,7 @@ def collect(directory: TableDirectory, state: State) -> None:
         storage.delete_all(
             [directory.path(removed.path) for removed, row in batch if _is_deleted_by_name(removed, row)]
         )
+        failpoint.hit("collected.removed")
     _sync_directories(directory, (removed.path for removed in state.tombstones))
 
 
@@ -119,11 +122,13 @@ def sweep(directory: TableDirectory, job: str, list_named: Callable[[], Collecti
     for list_files in (partial(list_staged, directory, job), list_named):
         if not _delete_until_gone(directory, list_files):
             return False
+        failpoint.hit("collected.files")
     if list_named():  # a copy came late, between the two listings
         return False
     storage.sync(directory.staging(job))
     with suppress(OSError):
         storage.delete(directory.mark(job))
+    failpoint.hit("collected.mark")
     storage.delete_directory_if_empty(directory.staging(job))
     # Nothing is left in it that would show that jobs were here.
     storage.delete_directory_if_empty(directory.all_staging)

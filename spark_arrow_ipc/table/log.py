@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,14 +31,17 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     CommitError,
+    FileChangedError,
     LimitError,
     NoFilesError,
     UnsupportedError,
     error_context,
     printable,
 )
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.base import check_small, replacement_error
 from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.storage.storage import Status, each
+from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
 from spark_arrow_ipc.table.names import TableDirectory, is_table_id, new_id, new_table_id, parse_number
@@ -132,6 +135,7 @@ def create_table(directory: TableDirectory) -> str:
     storage.make_directory(directory.entries(table))
     storage.sync(directory.log)
     storage.sync(directory.root)
+    failpoint.hit("planned.id")
     return table
 
 
@@ -148,20 +152,20 @@ def list_log(directory: TableDirectory, table: str) -> Listing:
     return listing
 
 
-def read_entry(directory: TableDirectory, table: str, number: int) -> Entry:
-    """Read and check one entry.
+def read_entry(directory: TableDirectory, table: str, number: int, listed: Status | None = None) -> Entry:
+    """Read and check one entry, which must be the listed one if its state in a listing is given.
 
     Raises
     ------
-    FileNotFoundError
-        It is not there.
+    FileNotFoundError, FileChangedError
+        It is not there, or is another one than the listed one.
     CommitError
         It is damaged.
     """
     path = directory.entry(table, number)
     with error_context(path=path):
         try:
-            data = directory.storage.read(path, MAX_ENTRY_NBYTES)
+            data = _read_listed(directory.storage, path, listed)
         except LimitError as error:
             raise CommitError(f"this is no log entry: {error}") from error
         return Entry.from_bytes(data, number)
@@ -277,7 +281,7 @@ def _read_run(directory: TableDirectory, table: str, listing: Listing, last: int
     state = _read_up_to(directory, table, listing, last)
     # The entry after it names it. Among pruned entries, a late one of a paused process may be left, which nothing names.
     if last < listing.newest:
-        _read_entries(directory, table, range(last + 1, last + 2), state.entry)
+        _read_entries(directory, table, range(last + 1, last + 2), state.entry, listing)
     return state
 
 
@@ -285,9 +289,23 @@ def _read_up_to(directory: TableDirectory, table: str, listing: Listing, last: i
     for number in sorted((n for n in listing.checkpoints if n <= last and _can_confirm(listing, n)), reverse=True):
         state = _read_checkpoint(directory, table, number)
         if state is not None:
-            entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry)
+            entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry, listing)
             return state.after(*entries)
-    return State(table).after(*_read_entries(directory, table, range(1, last + 1), ""))
+    return State(table).after(*_read_entries(directory, table, range(1, last + 1), "", listing))
+
+
+def _read_listed(storage: Storage, path: str, listed: Status | None) -> bytes:
+    if listed is not None and storage.traits.waits:
+        check_small(path, listed.nbytes, MAX_ENTRY_NBYTES)
+        with closing(storage.open(path, listed=listed)) as source:  # the request has a condition
+            return bytes(source.read_at(0, listed.nbytes))
+    data = storage.read(path, MAX_ENTRY_NBYTES)
+    if listed is not None:
+        status = storage.status(path)
+        # Some storages round times to seconds in one of the two answers.
+        if status is None or (status.nbytes, status.mtime_ns // 10**9) != (listed.nbytes, listed.mtime_ns // 10**9):
+            raise replacement_error(path, "log entry")
+    return data
 
 
 def _can_confirm(listing: Listing, number: int) -> bool:
@@ -298,13 +316,18 @@ def _can_confirm(listing: Listing, number: int) -> bool:
     return number == listing.newest or number + 1 in listing.entries
 
 
-def _read_entries(directory: TableDirectory, table: str, numbers: range, previous: str) -> tuple[Entry, ...]:
+def _read_entries(
+    directory: TableDirectory, table: str, numbers: range, previous: str, listing: Listing
+) -> tuple[Entry, ...]:
     """Read entries, several at once where that waits, and check that each names the one before it."""
     entries: dict[int, Entry] = {}
 
     def read(number: int) -> None:
-        with suppress(FileNotFoundError):
-            entries[number] = read_entry(directory, table, number)
+        # The newest of a listing, which no entry confirms, may be another by now: after a pause in which it was pruned, a
+        # process that paused, too, may have put its own in the hole.
+        listed = listing.entries.get(number) if number == listing.newest else None
+        with suppress(FileNotFoundError, FileChangedError):
+            entries[number] = read_entry(directory, table, number, listed)
 
     # Each waits for a network, and up to 32 follow a checkpoint.
     each(read, numbers, waits=directory.storage.traits.waits)

@@ -43,6 +43,7 @@ from typing import Final, NamedTuple
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.collect import collect, fence, list_managed, list_staged, sweep
@@ -196,6 +197,7 @@ class Transaction:
             storage.sync(path)
         rows = [(file.path, file.nbytes, file.rows, file.crc32) for file in staged]
         self._added = Files.of(rows, statistics=statistics)
+        failpoint.hit("named.all")
         self._go(Phase.NAMED)
         return self._added
 
@@ -216,6 +218,7 @@ class Transaction:
                 continue
             except OSError:
                 return  # the reply may be lost: the listing tells
+            failpoint.hit("named.file")
             return
 
     def _lacking(self, directories: Sequence[str], sizes: dict[str, int]) -> list[str]:
@@ -271,8 +274,10 @@ class Transaction:
             numbered = follow(state, entry)
             # Before the request: from here on an entry may be in the log, whatever the reply.
             self._asked = numbered.number
+            failpoint.hit("committed.asked")
             try:
-                append(self.directory, state, numbered)
+                if append(self.directory, state, numbered):
+                    failpoint.hit("committed.put")
             except OSError as error:  # the next reading of the log tells whether it is there
                 errors += 1
                 # A full disk stays full.
@@ -440,5 +445,6 @@ def put_mark(directory: TableDirectory, job: str) -> None:
         if storage.status(mark) is not None:
             storage.sync(directory.all_staging)
             storage.sync(directory.root)
+            failpoint.hit("planned.mark")
             return
     raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)

@@ -58,15 +58,16 @@ def vacuum(directory: TableDirectory, *, older_than: float) -> VacuumReport:
         return VacuumReport((), (), ())
     collect(directory, fenced)
     live = {*fenced.files.paths}
-    jobs = {*dead, *(job for job, end in fenced.ended.items() if not end.is_committed)}
 
     def list_named(job: str) -> list[str]:
         # Of a job that committed, the files that count stay, and removed ones have tombstones.
         return [directory.path(path) for path in list_managed(directory, fenced.table, job) if path not in live]
 
-    # Expired jobs whose mark is gone may have a file that a late copy has made since.
+    # A late copy may have made a file of a job that has ended, after its mark went or after the file's tombstone was closed.
     orphans = {name.job for path in list_data_files(directory) if (name := managed_name(path)) and path not in live}
-    swept = [job for job in sorted(dead | (jobs & orphans)) if sweep(directory, job, partial(list_named, job))]
+    swept = [
+        job for job in sorted(dead | (fenced.ended.keys() & orphans)) if sweep(directory, job, partial(list_named, job))
+    ]
     # After the deletions, which it looks at anew.
     _close(directory, fenced.table)
     rest = [

@@ -93,6 +93,7 @@ class SimulatedStorage(LearnsByDoing):
         self.lost = 0
         # Files whose upload came late, and copies of these that came later yet: what a vacuum in between cannot know of.
         self.put_late, self.copied_late = set(), set()
+        self.compared = {}  # the file that an actor has last seen by its status
 
     @property
     def traits(self):
@@ -101,7 +102,9 @@ class SimulatedStorage(LearnsByDoing):
     # ---- reading
 
     def status(self, path, *, follow_links=True):
-        stop_before("status")
+        writer = stop_before("status")
+        if path in self.files:
+            self.compared[writer, path] = self.files[path].id
         return self._status(path)
 
     def _status(self, path):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests/programs/table_machine.py"
-TESTS = ("tests/table/test_transaction.py", "tests/table/test_log.py")
+TESTS = ("tests/table/test_transaction.py", "tests/table/test_log.py", "tests/table/test_failpoints.py")
 
 
 class Mutation(NamedTuple):
@@ -42,8 +42,8 @@ MUTATIONS = {
     ),
     "the log is read after a put": Mutation(
         "transaction.py",
-        "                append(self.directory, state, numbered)\n",
-        "                if append(self.directory, state, numbered):\n                    self._go(Phase.COMMITTED)\n                    return state\n",
+        '                    failpoint.hit("committed.put")\n',
+        "                    self._go(Phase.COMMITTED)\n                    return state\n",
         ("hole",),
     ),
     "the horizon of a plan": Mutation(
@@ -57,12 +57,12 @@ MUTATIONS = {
     ),
     "after a lost reply the log is read": Mutation(
         "transaction.py",
-        "            with suppress(OSError):  # the next reading of the log tells\n                append(self.directory, state, numbered)\n",
-        "            try:\n                append(self.directory, state, numbered)\n            except OSError:\n                self._asked = 0\n                raise\n",
+        "                errors += 1\n                # A full disk stays full.\n",
+        "                self._asked = 0\n                raise\n",
         kinds=("store",),
     ),
     "an abort expires the job": Mutation(
-        "transaction.py", "if self._asked or not self.directory.storage.traits.renames:", "if False:", kinds=("store",)
+        "transaction.py", "if asked or storage.traits.may_come_late:", "if False:", kinds=("store",)
     ),
     "a missing file is an error": Mutation(
         "snapshot.py",
@@ -82,7 +82,7 @@ MUTATIONS = {
         "gone |= {removed.path for removed in unmanaged if removed in state.tombstones or removed in state.closed}",
         "pass",
     ),
-    "tokens": Mutation("transaction.py", "state.has_committed(entry)", "False"),
+    "tokens": Mutation("transaction.py", "state.has_committed(changed)", "False"),
     "log, listing, log: the first": Mutation("snapshot.py", "first = read_state(directory)", "first = None"),
     "log, listing, log: the second": Mutation(
         "snapshot.py",
@@ -117,11 +117,11 @@ MUTATIONS = {
         "        moves",
         ("hot", "removed"),
     ),
-    "the mark": Mutation("transaction.py", "        _put_mark(directory, job)\n", ""),
+    "the mark": Mutation("transaction.py", "        put_mark(directory, job)\n", ""),
     "staged files go before named ones": Mutation(
         "collect.py",
-        "for list_files in (list_staged, list_named):",
-        "for list_files in (list_named, list_staged):",
+        "for list_files in (partial(list_staged, directory, job), list_named):",
+        "for list_files in (list_named, partial(list_staged, directory, job)):",
         kinds=("store",),
     ),
     "deletions are proven": Mutation(
@@ -131,7 +131,7 @@ MUTATIONS = {
         "collect.py", "if status is None or not is_removed(directory, removed, status):", "if status is None:"
     ),
     "vacuum deletes files of jobs that are known": Mutation(
-        "vacuum.py", "sorted(dead | (jobs & orphans))", "sorted(dead | orphans)"
+        "vacuum.py", "sorted(dead | (fenced.ended.keys() & orphans))", "sorted(dead | orphans)"
     ),
     "vacuum deletes what counts for nobody": Mutation(
         "vacuum.py",
@@ -139,6 +139,16 @@ MUTATIONS = {
         "list_managed(directory, fenced.table, job)]",
     ),
     "a checkpoint that no entry confirms": Mutation("log.py", " and _can_confirm(listing, n)", "", ("hole", "hot")),
+    "vacuum deletes late copies of jobs that committed": Mutation(
+        "vacuum.py",
+        "sorted(dead | (fenced.ended.keys() & orphans))",
+        "sorted(dead | ({job for job, end in fenced.ended.items() if not end.is_committed} & orphans))",
+        ("hot",),
+        ("store",),
+    ),
+    "the newest entry is the listed one": Mutation(
+        "log.py", "listing.entries.get(number) if number == listing.newest else None", "None", ("hot",)
+    ),
     "an older state is confirmed by the entry after it": Mutation(
         "log.py",
         "    if last < listing.newest:\n        _read_entries(",

@@ -174,8 +174,17 @@ class World:
         elif self.storage.is_late and file.writer == "foreign":
             self.died.add(file.id)  # a request to delete came late and met a newer file: the price that ADR 44 names
             self.counts["late deletions"] += 1
+        elif file.writer == "foreign" and self._is_in_the_instant(writer, path, file):
+            self.died.add(
+                file.id
+            )  # another program replaced the file between its comparison and its deletion: the other price
+            self.counts["instants"] += 1
         elif file.writer == "foreign" and (self.ghost is None or file.id not in self.ghost.removed):
             raise Violation(f"{writer} deleted {relative}, a file of another program that no entry removes")
+
+    def _is_in_the_instant(self, writer, path, file):
+        compared = self.storage.compared.get((writer, path), file.id)
+        return compared != file.id and self.ghost is not None and compared in self.ghost.removed
 
     # ---- actors
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.failpoint import COPY_POINTS, OF_COPIES, POINTS, VARIABLE, Failpoint
+from spark_arrow_ipc.storage.failpoint import COPY_POINTS, OF_COPIES, POINTS, TABLE_POINTS, VARIABLE, Failpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,4 +85,4 @@ def test_unset_it_is_a_function_that_does_nothing():
 def test_every_point_is_passed_somewhere_and_no_other():
     sources = "".join(path.read_text() for path in (ROOT / "spark_arrow_ipc").rglob("*.py"))
     assert OF_COPIES <= POINTS.keys()
-    assert POINTS.keys() | COPY_POINTS.keys() == set(re.findall(r'failpoint\.hit\("([^"]+)"\)', sources))
+    assert {*POINTS, *COPY_POINTS, *TABLE_POINTS} == set(re.findall(r'failpoint\.hit\("([^"]+)"\)', sources))

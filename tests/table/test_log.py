@@ -12,6 +12,7 @@ from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.checkpoint import encode_checkpoint
 from spark_arrow_ipc.table.entry import Entry, Operation
+from spark_arrow_ipc.table.log import list_log
 from spark_arrow_ipc.table.names import TableDirectory, new_id
 from spark_arrow_ipc.table.state import State
 
@@ -171,6 +172,27 @@ def test_the_first_number_again_is_no_state_after_it_was_pruned(directory, monke
     with pytest.raises(NoFilesError, match="entry 1 of this table is no longer retained"):
         log.read_state(directory, 1)
     assert 20 == log.read_state(directory).number
+
+
+def test_the_newest_entry_of_an_old_listing_is_not_read_from_a_hole(directory, monkeypatch):
+    """A reader pauses after its listing, and a writer before its put, until the number is pruned."""
+    monkeypatch.setattr(log, "LEAST_RETAINED", 2)
+    entries, models = log_cases.random_entries(4, 20)
+    table = written(directory, entries[:9], checkpoints=(5,))
+    old = log.list_log(directory, table)
+    before = log.read_state(directory)
+    for entry in entries[9:]:
+        assert log.append(directory, before, entry)
+        before = before.after(entry)
+        if entry.number in (10, 15):
+            log.write_checkpoint(directory, before)
+    late = Entry(9, entries[7].id, Operation.APPEND, job=new_id())
+    directory.storage.delete(directory.entry(table, 9))
+    assert directory.storage.put_if_absent(directory.entry(table, 9), late.to_bytes())
+    listings = [old]
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "list_log", lambda *where: listings.pop() if listings else list_log(*where))
+        assert models[-1].files == log_cases.files_of(log.read_state(directory))
 
 
 def test_nothing_is_pruned_that_is_young(directory, monkeypatch):

@@ -169,6 +169,25 @@ def test_a_job_that_vacuum_expired_is_refused_before_its_files_get_names(directo
     assert [] == everything(directory)
 
 
+@pytest.mark.parametrize("how", ["committed", "aborted"])
+def test_a_copy_that_comes_after_its_job_has_ended_is_deleted(directory, how):
+    """The file was removed and its tombstone is closed, or its job is expired: nothing else would ever delete it."""
+    job = save(directory, "a") if how == "committed" else Transaction.begin(directory)
+    if how == "aborted":
+        files = [file.path for file in staged(job, "a")]
+        fence(directory, job.table, [job.job])
+        job.abort()
+    else:
+        files = job._added.paths
+    save(directory, "b", operation=Operation.OVERWRITE)
+    vacuum(directory, older_than=-1e10)
+    directory.storage.make_directory(directory.path("k=1"))
+    directory.storage.put(directory.path(files[0]), b"a")
+    assert ["b"] == texts(directory)
+    assert (job.job,) == vacuum(directory, older_than=-1e10).swept
+    assert 1 == len(everything(directory))
+
+
 def test_a_file_of_a_job_that_nobody_knows_is_named_and_stays(directory):
     table = save(directory, "a").table
     name = data_file_name(0, table, "f" * 32)

@@ -28,7 +28,6 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     tally_after,
 )
 from spark_arrow_ipc.errors import CommitError, cut_repr
-from spark_arrow_ipc.table.encoded_schema import decode_schema, encode_schema  # noqa: F401 - until this module goes
 
 WITHDRAWN: Final = "withdrawn"
 """The mode of a record that withdraws jobs instead of committing one.

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.commit_log.log import read_changes
-from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record, encode_schema
+from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
@@ -38,6 +38,7 @@ from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, join_texts
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
+from spark_arrow_ipc.table.encoded_schema import encode_schema
 
 Fits: TypeAlias = Callable[[DataFile], bool]
 """Callback that returns whether a file has the schema of the new files."""

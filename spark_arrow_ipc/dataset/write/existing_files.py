@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, RemovedFile, has_own_name
 from spark_arrow_ipc.dataset.commit_log.log import Pending
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record, decode_schema
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
@@ -46,6 +46,7 @@ from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.messages.message import read_head, sniff
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
+from spark_arrow_ipc.table.encoded_schema import decode_schema
 
 
 @dataclass(frozen=True, slots=True)
