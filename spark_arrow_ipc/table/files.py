@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.table.names import is_visible
+from spark_arrow_ipc.table.names import are_visible, is_visible
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -103,9 +103,10 @@ class Files:
 
     def check(self) -> None:
         """Raise a `CommitError` if a path leads out of the table or occurs twice, or a number is impossible."""
-        for path in self.paths:
-            if not is_visible(path):
-                raise CommitError(f"the path {path!r:.300} is not a relative one that readers see")
+        # One search for all: a match for each of 100,000 paths takes three times as long.
+        if not are_visible(self.paths):
+            path = next(path for path in self.paths if not is_visible(path))
+            raise CommitError(f"the path {path!r:.300} is not a relative one that readers see")
         # Twice in one snapshot, its rows would count twice.
         if len(set(self.paths)) != len(self.paths):
             raise CommitError("a path occurs twice")

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -49,6 +50,9 @@ _MANAGED: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-([0-9a-f]{8})-([0-9a-f]{32
 _PART: Final = r"(?:[^/\0._][^/\0]*|_[^/\0]*=[^/\0]*)"
 _RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
 """A path that readers see, by Spark's rule of hidden names."""
+
+_NOT_VISIBLE: Final = re.compile(r"[\0/](?:[\0/.]|_[^/\0=]*[/\0])")
+"""The begin of a part that `_PART` does not match, among paths with a zero before and after each."""
 
 
 class ManagedName(NamedTuple):
@@ -83,6 +87,15 @@ def is_job_id(text: object) -> bool:
 def is_visible(path: object) -> bool:
     """Return whether a value is a relative path that stays inside the table and that readers do not skip."""
     return isinstance(path, str) and _RELATIVE.fullmatch(path) is not None
+
+
+def are_visible(paths: Sequence[str]) -> bool:
+    """Return whether `is_visible` is True for all values of a sequence."""
+    try:
+        text = "\0".join(("", *paths, ""))
+    except TypeError:  # one is not a string
+        return False
+    return not paths or (text.count("\0") == len(paths) + 1 and _NOT_VISIBLE.search(text) is None)
 
 
 def new_table_id() -> str:

@@ -30,7 +30,7 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, Unsupporte
 from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.entry import Removed
-from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.log import read_newer, read_state
 from spark_arrow_ipc.table.names import TableDirectory, managed_name
 from spark_arrow_ipc.table.state import State
 
@@ -73,16 +73,17 @@ class Snapshot:
         for _ in range(_ATTEMPTS):
             first = read_state(directory)
             listing = list_data_files(directory)
-            state = read_state(directory)
+            state = read_state(directory) if first is None else read_newer(directory, first)
             if not _is_one_table(first, state):
                 continue
-            unmanaged = _count_unmanaged(directory, first, state, listing)
             if state is None:
-                return cls(directory, None, unmanaged)
+                return cls(directory, None, listing)
+            strangers = sorted(listing.keys() - set(state.files.paths))
+            unmanaged = _Unmanaged(directory, first, state).among({path: listing[path] for path in strangers})
             missing = _missing(directory, state, listing)
             if missing is None:
                 return cls(directory, state, unmanaged)
-            again = read_state(directory)
+            again = read_newer(directory, state)
             # A later entry may have removed it: then this snapshot is only an old one.
             if again is not None and again.entry == state.entry:
                 raise missing_file(directory, state, *missing)
@@ -132,18 +133,49 @@ def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
     """
     if status.version:
         return Removed(path, status.nbytes, status.version)
-    return Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, status))
+    return Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, path, status.nbytes))
 
 
-def is_removed(directory: TableDirectory, removed: Removed, status: Status) -> bool:
+def is_removed(directory: TableDirectory, removed: Removed, file: Status) -> bool:
     """Return whether the file at the path of a removal is the removed one. Reads bytes only if the time differs."""
     # The size is in every listing, so that most files are told apart without a read.
-    if removed.nbytes != status.nbytes:
+    if removed.nbytes != file.nbytes:
         return False
-    if removed.is_managed or removed.version == (status.version or str(status.mtime_ns)):
+    if removed.is_managed or removed.version == (file.version or str(file.mtime_ns)):
         return True
     # `cp -r` and `touch` change the time of a file, and not its bytes.
-    return bool(removed.digest) and removed.digest == _digest(directory, status)
+    return bool(removed.digest) and removed.digest == _digest(directory, removed.path, removed.nbytes)
+
+
+def _is_one_table(first: State | None, second: State | None) -> bool:
+    """Return whether two states are of one table, and the second remembers all that was closed since the first."""
+    if first is None or second is None:
+        return first is second
+    # A log that goes back is a backup that was put back, or a listing that is older than the first.
+    return first.table == second.table and first.number <= second.number and second.horizon <= first.number + 1
+
+
+class _Unmanaged:
+    """Tells which listed files of other programs count, by the states before and after they were listed."""
+
+    def __init__(self, directory: TableDirectory, first: State | None, state: State) -> None:
+        self._directory, self._table = directory, state.table
+        closed_before = 0 if first is None else first.number
+        self._hidden: dict[str, list[Removed]] = {}
+        for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
+            self._hidden.setdefault(removed.path, []).append(removed)
+
+    def among(self, files: Listed) -> dict[str, Status]:
+        """Return those of some files, by relative path, that count; managed ones never do."""
+        directory, unmanaged = self._directory, dict[str, Status]()
+        for path, file in files.items():
+            name = managed_name(path)
+            # It counts if the log says so, and otherwise belongs to a job that has not committed, or to a copy.
+            if name is not None and name.table == self._table:
+                continue
+            if not any(is_removed(directory, removed, file) for removed in self._hidden.get(path, ())):
+                unmanaged[path] = file
+        return unmanaged
 
 
 def missing_file(directory: TableDirectory, state: State, path: str, status: Status | None) -> CommitError:
@@ -157,39 +189,12 @@ def missing_file(directory: TableDirectory, state: State, path: str, status: Sta
     )
 
 
-def _digest(directory: TableDirectory, status: Status) -> str:
+def _digest(directory: TableDirectory, path: str, nbytes: int) -> str:
     try:
-        with closing(directory.storage.open(status.path)) as source:
-            return sample_version(source, status.nbytes)
+        with closing(directory.storage.open(directory.path(path))) as source:
+            return sample_version(source, nbytes)
     except FileNotFoundError:
         return ""
-
-
-def _is_one_table(first: State | None, second: State | None) -> bool:
-    """Return whether two states are of one table, and the second remembers all that was closed since the first."""
-    if first is None or second is None:
-        return first is second
-    return first.table == second.table and second.horizon <= first.number + 1
-
-
-def _count_unmanaged(
-    directory: TableDirectory, first: State | None, state: State | None, listing: Listed
-) -> dict[str, Status]:
-    if state is None:
-        return dict(listing)
-    closed_before = 0 if first is None else first.number
-    hidden: dict[str, list[Removed]] = {}
-    for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
-        hidden.setdefault(removed.path, []).append(removed)
-    unmanaged = {}
-    for path, status in listing.items():
-        name = managed_name(path)
-        # It counts if the log says so, and otherwise belongs to a job that has not committed, or to a copy.
-        if name is not None and name.table == state.table:
-            continue
-        if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):
-            unmanaged[path] = status
-    return unmanaged
 
 
 def _missing(directory: TableDirectory, state: State, listing: Listed) -> tuple[str, Status | None] | None:

@@ -86,12 +86,12 @@ MUTATIONS = {
     "log, listing, log: the first": Mutation("snapshot.py", "first = read_state(directory)", "first = None"),
     "log, listing, log: the second": Mutation(
         "snapshot.py",
-        "            state = read_state(directory)\n            if not",
+        "            state = read_state(directory) if first is None else read_newer(directory, first)\n            if not",
         "            state = first\n            if not",
     ),
     "tombstones hide": Mutation(
         "snapshot.py",
-        "if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):",
+        "if not any(is_removed(directory, removed, file) for removed in self._hidden.get(path, ())):",
         "if True:",
     ),
     "closed tombstones hide": Mutation(

@@ -44,6 +44,29 @@ def test_a_state_is_what_the_entries_add_up_to(directory, seed):
     assert log.read_state(directory).number == len(entries)
 
 
+def test_a_newer_state_is_read_from_an_earlier_one(directory):
+    entries, models = log_cases.random_entries(5, 24)
+    written(directory, entries, checkpoints=(5, 16))
+    for number in (1, 4, 15, 16, 23, 24):
+        newest = log.read_newer(directory, log.read_state(directory, number))
+        assert (24, models[-1].files) == (newest.number, log_cases.files_of(newest))
+
+
+def test_a_newer_state_of_a_log_that_was_replaced_is_that_of_the_log(directory):
+    """The table was made anew, or a backup was put back that had other entries."""
+    entries, _ = log_cases.random_entries(5, 9)
+    table = written(directory, entries)
+    before = log.read_state(directory, 6)
+    other = replace(before, entry=new_id())
+    assert 9 == log.read_newer(directory, other).number, "an entry that does not follow the state"
+    directory.storage.delete_all([directory.id_file, *(directory.entry(table, number) for number in range(1, 10))])
+    assert log.read_newer(directory, before) is None
+    anew, models = log_cases.random_entries(6, 3)
+    written(directory, anew)
+    newest = log.read_newer(directory, before)
+    assert (3, models[-1].files) == (newest.number, log_cases.files_of(newest))
+
+
 def test_a_program_without_this_package_reads_the_same_files(tmp_path):
     directory = TableDirectory(LOCAL, str(tmp_path))
     entries, models = log_cases.random_entries(3, 30)

@@ -1,8 +1,10 @@
 """Names: which files are managed, and which paths a log may name."""
 
+from itertools import product
+
 import pytest
 
-from spark_arrow_ipc.table.names import data_file_name, is_visible, managed_name, parse_number
+from spark_arrow_ipc.table.names import are_visible, data_file_name, is_visible, managed_name, parse_number
 
 JOB = "0123456789abcdef" * 2
 
@@ -45,6 +47,21 @@ PATHS = {
 @pytest.mark.parametrize(("path", "visible"), PATHS.items(), ids=map(repr, PATHS))
 def test_a_log_names_visible_files_inside_the_table_only(path, visible):
     assert visible is is_visible(path)
+    for paths in ([path], [path, "a.arrow"], ["a.arrow", path], ["k=1/a", path, path]):
+        assert visible is are_visible(paths), "one search for all says the same"
+
+
+@pytest.mark.exhaustive
+def test_one_search_for_all_paths_says_what_one_for_each_does():
+    parts = ["a", ".", "_", "=", "/", "\0"]
+    for length in range(1, 7):
+        for path in map("".join, product(parts, repeat=length)):
+            assert is_visible(path) is are_visible([path]) is are_visible(["b", path, "_c=1/d"]), repr(path)
+
+
+def test_a_value_that_is_no_text_is_no_path():
+    assert not are_visible(["a", 1])
+    assert are_visible([])
 
 
 NUMBERS = {
