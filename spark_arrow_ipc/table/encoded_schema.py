@@ -15,7 +15,7 @@ from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.ipc.constants import Format
 
 MAX_TEXT_NBYTES: Final = 16 << 20
-"""A longer text is neither written nor read; a million columns make one of about 10 MB."""
+"""A longer text of a log entry is neither written nor read; a million columns make one of about 10 MB."""
 
 _MOST_NBYTES: Final = 256 << 20
 """Bytes of a stream that a text may stand for: as much metadata as one message of a file may have."""
@@ -52,7 +52,7 @@ def decode_schema(text: str, path: str) -> Schema | None:
             return reader.file_schema
     except (ValueError, zlib.error, ArrowIpcError) as error:
         _log.warning(
-            "%s: the schema in the log cannot be read, and that of the newest file counts: %s",
+            "%s: the schema in the log cannot be read, so the schema of the newest file is used: %s",
             printable(path),
             printable(str(error)),
         )

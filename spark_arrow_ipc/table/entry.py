@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, UnsupportedError, cut_repr
+from spark_arrow_ipc.table.encoded_schema import MAX_TEXT_NBYTES
 from spark_arrow_ipc.table.files import NO_FILES, Files
 from spark_arrow_ipc.table.names import MAX_NUMBER, is_job_id, is_visible, new_id
 
@@ -25,9 +26,6 @@ FORMAT: Final = 1
 
 MAX_ENTRY_NBYTES: Final = 256 << 20
 """Larger entries are neither written nor read; a job of a million files makes one of about 130 MB."""
-
-MAX_TEXT: Final = 16 << 20
-"""Characters of a schema or a token in an entry: a million columns take 10 MB."""
 
 _TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
 _TAIL_NBYTES: Final = 24
@@ -291,7 +289,7 @@ def _integer(value: object) -> int:
 
 
 def _text(value: object) -> str:
-    if type(value) is not str or len(value) > MAX_TEXT:
+    if type(value) is not str or len(value) > MAX_TEXT_NBYTES:
         raise ValueError(f"{value!r:.100} where a text belongs")
     return value
 

@@ -55,7 +55,7 @@ NONE = {
 @pytest.mark.parametrize("case", NONE)
 def test_what_is_none_is_passed_over_with_a_warning(case, caplog):
     assert decode_schema(NONE[case], "/lake") is None
-    assert "/lake: the schema in the log cannot be read, and that of the newest file counts" in caplog.text
+    assert "/lake: the schema in the log cannot be read, so the schema of the newest file is used" in caplog.text
 
 
 def test_no_damage_gives_another_schema():

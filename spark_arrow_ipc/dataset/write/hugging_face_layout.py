@@ -32,7 +32,6 @@ from spark_arrow_ipc.dataset.listing.hugging_face import (
     STATE_FILE,
     splits_in,
 )
-from spark_arrow_ipc.dataset.write.publisher import may_come_late
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
 from spark_arrow_ipc.ipc.columns.projection import select_known_columns
@@ -92,7 +91,7 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
     """
     if names is None:
         storage = dataset.storage
-        asked = () if may_come_late(storage) else (INFO_FILE, DICT_FILE)
+        asked = () if storage.traits.may_come_late else (INFO_FILE, DICT_FILE)
         names = [name for name in asked if storage.status(dataset.path(name), follow_links=False) is not None]
     for name in (INFO_FILE, DICT_FILE):
         if name in names:
@@ -105,7 +104,7 @@ def check_none_named(dataset: DatasetDirectory, names: Collection[str] | None = 
 
 
 def _check_replaces(dataset: DatasetDirectory) -> None:
-    if may_come_late(dataset.storage):
+    if dataset.storage.traits.may_come_late:
         raise UnsupportedError(
             "layout=huggingface needs a file system that replaces a file by renaming another one, because state.json says "
             "which files are read; write to a local or mounted directory, and copy it when it is whole. Nothing is written",

@@ -95,11 +95,6 @@ def max_file_nbytes(traits: Traits, asked: int | None) -> int | None:
     return DEFAULT_COPIED_NBYTES if asked is None else asked
 
 
-def may_come_late(storage: Storage) -> bool:
-    """Return whether a request may be carried out although its reply is lost, and even later."""
-    return storage.traits.waits or not storage.traits.renames
-
-
 @dataclass(frozen=True, slots=True)
 class Publisher(ABC):
     """Publishes the files of a dataset's records, and removes old ones; a step that is done already does nothing."""

@@ -19,7 +19,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NU
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
 from spark_arrow_ipc.dataset.commit_log.stored_record import follows_its_previous, is_there, read_record
-from spark_arrow_ipc.dataset.write.publisher import TIMING, may_come_late
+from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.errors import (
     CommitError,
     ConcurrentWriteError,
@@ -69,7 +69,7 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
                 return True
             if isinstance(error, FileNotFoundError):  # vacuum deleted the temporary file of a job that it withdrew
                 return False
-            if not may_come_late(storage):
+            if not storage.traits.may_come_late:
                 raise
             if attempt == _ATTEMPTS - 1:
                 raise _unknown(dataset, record, error) from error
