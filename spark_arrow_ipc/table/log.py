@@ -214,9 +214,7 @@ def read_newer(directory: TableDirectory, state: State) -> State | None:
         listing = list_log(directory, state.table)
         with suppress(_BrokenRun):  # entries since the earlier state are pruned, or a backup was put back
             numbers = range(state.number + 1, listing.newest + 1)
-            return (
-                state.after(*_read_entries(directory, state.table, numbers, state.entry, listing)) if numbers else state
-            )
+            return state.after(*_read_entries(directory, state.table, numbers, state.entry, listing))
     return read_state(directory)
 
 
@@ -310,6 +308,7 @@ def _read_up_to(directory: TableDirectory, table: str, listing: Listing, last: i
 
 
 def _read_listed(storage: Storage, path: str, listed: Status | None) -> bytes:
+    """Read a small file, which must be the listed one if its state in a listing is given."""
     if listed is not None and storage.traits.waits:
         check_small(path, listed.nbytes, MAX_ENTRY_NBYTES)
         with closing(storage.open(path, listed=listed)) as source:  # the request has a condition

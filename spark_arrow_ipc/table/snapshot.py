@@ -78,8 +78,7 @@ class Snapshot:
                 continue
             if state is None:
                 return cls(directory, None, listing)
-            strangers = sorted(listing.keys() - set(state.files.paths))
-            unmanaged = _Unmanaged(directory, first, state).among({path: listing[path] for path in strangers})
+            unmanaged = _count_unmanaged(directory, first, state, listing)
             missing = _missing(directory, state, listing)
             if missing is None:
                 return cls(directory, state, unmanaged)
@@ -133,18 +132,18 @@ def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
     """
     if status.version:
         return Removed(path, status.nbytes, status.version)
-    return Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, path, status.nbytes))
+    return Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, status))
 
 
-def is_removed(directory: TableDirectory, removed: Removed, file: Status) -> bool:
+def is_removed(directory: TableDirectory, removed: Removed, status: Status) -> bool:
     """Return whether the file at the path of a removal is the removed one. Reads bytes only if the time differs."""
     # The size is in every listing, so that most files are told apart without a read.
-    if removed.nbytes != file.nbytes:
+    if removed.nbytes != status.nbytes:
         return False
-    if removed.is_managed or removed.version == (file.version or str(file.mtime_ns)):
+    if removed.is_managed or removed.version == (status.version or str(status.mtime_ns)):
         return True
     # `cp -r` and `touch` change the time of a file, and not its bytes.
-    return bool(removed.digest) and removed.digest == _digest(directory, removed.path, removed.nbytes)
+    return bool(removed.digest) and removed.digest == _digest(directory, status)
 
 
 def _is_one_table(first: State | None, second: State | None) -> bool:
@@ -155,27 +154,27 @@ def _is_one_table(first: State | None, second: State | None) -> bool:
     return first.table == second.table and first.number <= second.number and second.horizon <= first.number + 1
 
 
-class _Unmanaged:
-    """Tells which listed files of other programs count, by the states before and after they were listed."""
-
-    def __init__(self, directory: TableDirectory, first: State | None, state: State) -> None:
-        self._directory, self._table = directory, state.table
-        closed_before = 0 if first is None else first.number
-        self._hidden: dict[str, list[Removed]] = {}
-        for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
-            self._hidden.setdefault(removed.path, []).append(removed)
-
-    def among(self, files: Listed) -> dict[str, Status]:
-        """Return those of some files, by relative path, that count; managed ones never do."""
-        directory, unmanaged = self._directory, dict[str, Status]()
-        for path, file in files.items():
-            name = managed_name(path)
-            # It counts if the log says so, and otherwise belongs to a job that has not committed, or to a copy.
-            if name is not None and name.table == self._table:
-                continue
-            if not any(is_removed(directory, removed, file) for removed in self._hidden.get(path, ())):
-                unmanaged[path] = file
-        return unmanaged
+def _count_unmanaged(
+    directory: TableDirectory, first: State | None, state: State, listing: Listed
+) -> dict[str, Status]:
+    """Return the files of other programs that count, by the states before and after they were listed."""
+    counted = set(state.files.paths)
+    closed_before = 0 if first is None else first.number
+    hidden: dict[str, list[Removed]] = {}
+    for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
+        hidden.setdefault(removed.path, []).append(removed)
+    unmanaged = {}
+    for path, status in listing.items():
+        # Most files count by the log: their names need not be parsed.
+        if path in counted:
+            continue
+        name = managed_name(path)
+        # It belongs to a job that has not committed, or to a copy.
+        if name is not None and name.table == state.table:
+            continue
+        if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):
+            unmanaged[path] = status
+    return unmanaged
 
 
 def missing_file(directory: TableDirectory, state: State, path: str, status: Status | None) -> CommitError:
@@ -189,10 +188,10 @@ def missing_file(directory: TableDirectory, state: State, path: str, status: Sta
     )
 
 
-def _digest(directory: TableDirectory, path: str, nbytes: int) -> str:
+def _digest(directory: TableDirectory, status: Status) -> str:
     try:
-        with closing(directory.storage.open(directory.path(path))) as source:
-            return sample_version(source, nbytes)
+        with closing(directory.storage.open(status.path)) as source:
+            return sample_version(source, status.nbytes)
     except FileNotFoundError:
         return ""
 
