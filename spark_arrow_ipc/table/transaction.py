@@ -158,7 +158,7 @@ class Transaction:
         if state is None or state.table != table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
         job = job or new_id()
-        put_mark(directory, job)
+        _put_mark(directory, job)
         return cls(directory, table, state.number, job)
 
     # ---- PLANNED -> NAMED
@@ -251,7 +251,7 @@ class Transaction:
         """
         self._expect(Phase.NAMED)
         assert self._added is not None
-        errors = 0
+        errors: list[OSError] = []
         for _ in range(_RACES):
             state = self._read_state()
             ended = state.ended.get(self.job)
@@ -262,6 +262,9 @@ class Transaction:
             if self._asked and self._asked < state.horizon:
                 return self._judge_by_files(state)
             self._check_alive(state)
+            # A full disk stays full.
+            if len(errors) == _ATTEMPTS:
+                raise self._unconfirmed(errors[-1]) from errors[-1]
             changed = change(state)
             if changed is None or state.has_committed(changed):
                 if not self._asked:
@@ -279,29 +282,22 @@ class Transaction:
                 if append(self.directory, state, numbered):
                     failpoint.hit("committed.put")
             except OSError as error:  # the next reading of the log tells whether it is there
-                errors += 1
-                # A full disk stays full.
-                if errors == _ATTEMPTS:
-                    self._raise_unconfirmed(error)
+                errors.append(error)
         raise CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
 
-    def _raise_unconfirmed(self, error: OSError) -> None:
-        """Raise the error of an entry that a storage does not take, unless it is in the log."""
-        state = self._read_state()
-        ended = state.ended.get(self.job)
-        if ended is not None and ended.is_committed:
-            return
+    def _unconfirmed(self, error: OSError) -> CommitError:
+        """Return the error of a job whose entry the storage does not take."""
         # A call of a disk has its effect before it returns. A request may still be carried out.
         if self.directory.storage.traits.may_come_late:
-            raise UnknownOutcomeError(
+            return UnknownOutcomeError(
                 f"the storage does not confirm the log entry of the job ({error}), which may still come; 'arrowipc history "
                 f"{self.directory.root}' shows whether the job {self.job} is committed",
                 path=self.directory.root,
-            ) from error
-        raise CommitError(
-            f"the log entry of the job cannot be put ({error}); nothing is published. Write again when that is mended",
+            )
+        return CommitError(
+            f"the log entry of the job cannot be put ({error}); nothing is published, fix that and write again",
             path=self.directory.root,
-        ) from error
+        )
 
     def _read_state(self) -> State:
         """Return the state of the log, which must still be that of this table."""
@@ -390,15 +386,15 @@ class Transaction:
         if self.phase in {Phase.COMMITTED, Phase.COLLECTED}:
             return False
         storage = self.directory.storage
-        asked = may_be_committed or bool(self._asked)
+        may_be_committed = may_be_committed or bool(self._asked)
         # Without its staged files the job cannot commit, and one that is committed has none: so a full disk has room again
         # for the entry. Where files are copied, they stay until the job has ended.
         if storage.traits.renames:
             with suppress(OSError):
                 storage.delete_all(list_staged(self.directory, self.job))
-        if asked or storage.traits.may_come_late:
+        if may_be_committed or storage.traits.may_come_late:
             state = fence(self.directory, self.table, [self.job])
-            if state is None and asked:
+            if state is None and may_be_committed:
                 raise UnknownOutcomeError(
                     "the table was removed; whether the job was committed is unknown", path=self.directory.root
                 )
@@ -407,7 +403,7 @@ class Transaction:
                 self.phase = Phase.COMMITTED
                 return False
             newest = self._asked or self.base + 1
-            if state is not None and asked and newest < state.horizon:
+            if state is not None and may_be_committed and newest < state.horizon:
                 raise UnknownOutcomeError(
                     "the log no longer tells whether the job is committed", path=self.directory.root
                 )
@@ -428,14 +424,8 @@ class Transaction:
         self.phase = phase
 
 
-def put_mark(directory: TableDirectory, job: str) -> None:
-    """Make the staging directory of a job, and put its mark durably.
-
-    Raises
-    ------
-    CommitError
-        It cannot be put.
-    """
+def _put_mark(directory: TableDirectory, job: str) -> None:
+    """Make the staging directory of a job, and put its mark durably."""
     storage, mark = directory.storage, directory.mark(job)
     for _ in range(_ATTEMPTS):
         # A vacuum may have deleted the empty directory above it in between.

@@ -46,9 +46,9 @@ OPTIONS = SinkOptions(record_batch_rows=10)
 class Job:
     """A job whose tasks have run."""
 
-    def __init__(self, directory, mode, files, *, token=None, retain=False, restored=1, choose=None, on_staged=None):
+    def __init__(self, directory, mode, files, *, retain=False, restored=1):
         """Begin it and run a task for each of `files`: pairs of a partition and ids; a rewrite writes what it reads."""
-        self.directory, self.mode, self.token, self.retain, self.restored = directory, mode, token, retain, restored
+        self.directory, self.mode, self.retain, self.restored = directory, mode, retain, restored
         self.transaction = self.staged = self.removes = None
         self.files = files
         if mode is RESTORE:
@@ -56,22 +56,20 @@ class Job:
         self.snapshot = Snapshot.open(directory)
         self.base = self.snapshot.state or State(create_table(directory))
         self.transaction = Transaction.begin(directory, base=self.base)
-        self.removes = self._chosen({partition for partition, _ in files}, choose or (lambda paths: paths))
+        self.removes = self._chosen({partition for partition, _ in files})
         if mode is REWRITE:
             ids = {}
             for removed in self.removes:
                 ids.setdefault(parent(removed.path), []).extend(ids_of(directory, removed.path))
             self.files = sorted(ids.items())
         self.staged = [self._stage(number, *file) for number, file in enumerate(self.files)]
-        if on_staged is not None:
-            on_staged()
 
-    def _chosen(self, partitions, choose):
+    def _chosen(self, partitions):
         snapshot = self.snapshot
         is_replaced = {APPEND: lambda _: False, DYNAMIC: lambda path: parent(path) in partitions}
         replaced = is_replaced.get(self.mode, lambda _: True)
         managed = dict(zip(self.base.files.paths, self.base.files.nbytes.tolist(), strict=True))
-        chosen = set(choose(sorted(path for path in (*managed, *snapshot.unmanaged) if replaced(path))))
+        chosen = {path for path in (*managed, *snapshot.unmanaged) if replaced(path)}
         removes = [Removed(path, nbytes) for path, nbytes in managed.items() if path in chosen]
         unmanaged = ((path, status) for path, status in snapshot.unmanaged.items() if path in chosen)
         return [*removes, *(removal_of(self.directory, path, status) for path, status in unmanaged)]
@@ -101,7 +99,6 @@ class Job:
             "",
             self.mode,
             remove=tuple(self.removes),
-            token=self.token,
             retain=self.retain and bool(self.removes),
         )
         self.transaction.commit(partial(self._follow, change))
@@ -226,11 +223,6 @@ def number_of(directory):
     """Return the number of the newest entry."""
     state = read_state(directory)
     return 0 if state is None else state.number
-
-
-def random_files(rng, first, count=3, partitions=("k=1", "k=2", "k=3"), rows=4):
-    """Return files of a job: ids from a number on, each once."""
-    return [(rng.choice(partitions), list(range(first + i * rows, first + (i + 1) * rows))) for i in range(count)]
 
 
 # ---- accidents

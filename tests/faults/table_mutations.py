@@ -57,12 +57,12 @@ MUTATIONS = {
     ),
     "after a lost reply the log is read": Mutation(
         "transaction.py",
-        "                errors += 1\n                # A full disk stays full.\n",
+        "                errors.append(error)\n",
         "                self._asked = 0\n                raise\n",
         kinds=("store",),
     ),
     "an abort expires the job": Mutation(
-        "transaction.py", "if asked or storage.traits.may_come_late:", "if False:", kinds=("store",)
+        "transaction.py", "if may_be_committed or storage.traits.may_come_late:", "if False:", kinds=("store",)
     ),
     "a missing file is an error": Mutation(
         "snapshot.py",
@@ -91,7 +91,7 @@ MUTATIONS = {
     ),
     "tombstones hide": Mutation(
         "snapshot.py",
-        "if not any(is_removed(directory, removed, file) for removed in self._hidden.get(path, ())):",
+        "if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):",
         "if True:",
     ),
     "closed tombstones hide": Mutation(
@@ -117,7 +117,7 @@ MUTATIONS = {
         "        moves",
         ("hot", "removed"),
     ),
-    "the mark": Mutation("transaction.py", "        put_mark(directory, job)\n", ""),
+    "the mark": Mutation("transaction.py", "        _put_mark(directory, job)\n", ""),
     "staged files go before named ones": Mutation(
         "collect.py",
         "for list_files in (partial(list_staged, directory, job), list_named):",

@@ -1,5 +1,7 @@
 """Transactions over disks and storages that copy: what each outcome leaves, and what other programs see."""
 
+import pickle
+
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -234,6 +236,50 @@ def test_a_lost_reply_is_answered_by_the_log(directory, monkeypatch):
     job.commit(lambda _: Entry(0, "", Operation.APPEND))
     assert job.phase is Phase.COMMITTED
     assert 1 == log.read_state(directory).number, "it is put once"
+
+
+@pytest.mark.parametrize(
+    "number", [28, 122, 5], ids=["no space left on the device", "no quota left", "an error of the device"]
+)
+def test_a_storage_that_takes_no_entry_is_asked_three_times(directory, monkeypatch, number):
+    """A disk is certain that nothing is published; a request to a store may still be carried out."""
+    job = Transaction.begin(directory)
+    job.name_files(staged(job, "a"))
+    requests = []
+
+    def refuse(where, state, entry):
+        requests.append(entry.number)
+        raise OSError(number, "refused")
+
+    expected = (CommitError, "cannot be put .*refused.*; nothing is published")
+    if directory.storage.traits.may_come_late:
+        expected = (UnknownOutcomeError, "does not confirm the log entry .*refused.* may still come")
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_arrow_ipc.table.transaction.append", refuse)
+        with pytest.raises(expected[0], match=expected[1]) as raised:
+            job.commit(lambda _: Entry(0, "", Operation.APPEND))
+    assert type(raised.value) is expected[0]
+    assert [1] * 3 == requests
+    assert job.abort()
+    assert [] == texts(directory) == everything(directory)
+
+
+@pytest.mark.parametrize("phase", [Phase.PLANNED, Phase.NAMED, Phase.COMMITTED])
+def test_another_process_aborts_a_job_unless_it_is_committed(directory, phase):
+    """Spark commits in one process and aborts in another, which knows the table, the base and the job."""
+    save(directory, "a")
+    job = Transaction.begin(directory)
+    files = staged(job, "b")
+    if phase is not Phase.PLANNED:
+        job.name_files(files)
+    if phase is Phase.COMMITTED:
+        job.commit(lambda _: Entry(0, "", Operation.APPEND))
+    other = pickle.loads(pickle.dumps((job.table, job.base, job.job)))
+    assert Transaction(directory, *other).abort(may_be_committed=True) is (phase is not Phase.COMMITTED)
+    assert (["a", "b"] if phase is Phase.COMMITTED else ["a"]) == texts(directory)
+    if phase is Phase.NAMED:
+        with pytest.raises(CommitError, match="the job was expired"):
+            job.commit(lambda _: Entry(0, "", Operation.APPEND))
 
 
 def test_an_entry_in_a_hole_is_left_and_the_job_takes_the_next_number(directory, monkeypatch):
