@@ -51,7 +51,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "fakes"))
 from memory_storage import MemoryStorage
 
 from spark_arrow_ipc import ingest
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import Limit, Offset, StreamBatch, StreamMode
@@ -63,8 +62,18 @@ from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
+from spark_arrow_ipc.dataset.write.staged_file import WrittenFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.ipc.constants import MAGIC
+from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
+from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
+from spark_arrow_ipc.table.entry import Entry, Operation
+from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.log import append as append_entry
+from spark_arrow_ipc.table.log import create_table, follow, write_checkpoint
+from spark_arrow_ipc.table.names import TableDirectory, data_file_name, new_id
+from spark_arrow_ipc.table.state import State
 
 if TYPE_CHECKING:
     from measure import Cost
@@ -330,6 +339,8 @@ class MadeUp(MemoryStorage):
     def __init__(self, files: int, per_directory: int) -> None:
         super().__init__(renames=False)
         self.files, self.per_directory = files, per_directory
+        self.committed: dict[str, dict[str, Status]] = {}
+        """The files of a table by directory and path, which are not there either."""
 
     @property
     def traits(self) -> Traits:
@@ -339,16 +350,26 @@ class MadeUp(MemoryStorage):
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a file, or of a directory that seems to be there."""
         is_directory = re.fullmatch(r"memory:/lake(/part=\d+)?", path)
-        return Status(path, Kind.DIRECTORY) if is_directory else super().status(path, follow_links=follow_links)
+        if is_directory:
+            return Status(path, Kind.DIRECTORY)
+        return self.committed.get(parent(path), {}).get(path) or super().status(path, follow_links=follow_links)
+
+    def open(self, path: str, *, memory_map: bool = False, listed: Status | None = None) -> ByteSource:
+        """Return the first bytes of a file that seems to be there, and all of another one."""
+        if re.fullmatch(r".*/part=\d+/[0-9a-f]{8}-\d+\.arrow", path):
+            return BufferSource(memoryview(MAGIC + bytes(8)))
+        return super().open(path, memory_map=memory_map, listed=listed)
 
     def list(self, directory: str) -> Iterator[Status]:
         """Yield what was written, and what seems to be there: a file a second, up to now."""
         if directory == "memory:/lake":
             yield from super().list(directory)
+            yield from (Status(path, Kind.DIRECTORY) for path in self.committed)
             for i in range(-(-self.files // self.per_directory)):
                 yield Status(f"{directory}/part={i}", Kind.DIRECTORY)
         elif re.fullmatch(r".*/part=\d+", directory):
             yield from super().list(directory)
+            yield from self.committed.get(directory, {}).values()
             first = int(directory.rpartition("=")[2]) * self.per_directory
             for i in range(first, min(first + self.per_directory, self.files)):
                 # Names in no order of time, as they are.
@@ -373,7 +394,7 @@ def modes(storage: MadeUp) -> dict[str, Callable[[], StreamMode]]:
         "window, 1 h": lambda: WindowMode(waiting(), WindowOptions()),
         "window, 12 h": lambda: WindowMode(waiting(), WindowOptions(late_seconds=43_200)),
         "log": lambda: LogMode(waiting(), SourceLog(storage, "memory:/log", ("memory:/lake",)), LogOptions()),
-        "table": lambda: TableMode(DatasetDirectory(storage, "memory:/lake"), TableOptions()),
+        "table": lambda: TableMode(TableDirectory(storage, "memory:/lake"), TableOptions()),
     }
 
 
@@ -395,9 +416,9 @@ def measure_million(files: int) -> None:
 
 def measure_mode(name: str, files: int) -> None:
     """Read all files in batches with one mode, then one more, then begin anew as after a restart; print a row."""
-    storage = MadeUp(files, 10_000)
+    storage = MadeUp(0 if name == "table" else files, 10_000)
     if name == "table":
-        append(storage)
+        commit_made_up(storage, files)
     make, limit = modes(storage)[name], Limit(10_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     mode = make()
@@ -411,7 +432,6 @@ def measure_mode(name: str, files: int) -> None:
     idle = look(mode, offset, limit)[0]
     if name == "table":
         append(storage)
-        count -= 1  # the file that was written to make it a dataset
     else:
         storage.files += 1
     assert count == files, count
@@ -432,15 +452,33 @@ def look(mode: StreamMode, start: Offset, limit: Limit) -> tuple[float, Offset, 
     return time.perf_counter() - begun, end, batch
 
 
+def commit_made_up(storage: MadeUp, files: int) -> None:
+    """Put log entries of 10,000 files each, which seem to be there."""
+    directory = TableDirectory(storage, "memory:/lake")
+    state = State(create_table(directory))
+    for first in range(0, files, 10_000):
+        job = new_id()
+        numbers, part = range(first, min(first + 10_000, files)), f"part={first // 10_000}"
+        rows = [(f"{part}/{data_file_name(i, state.table, job)}", 10_000_000, 1, 0) for i in numbers]
+        paths = [directory.path(row[0]) for row in rows]
+        storage.committed[directory.path(part)] = {
+            path: Status(path, Kind.FILE, 10_000_000, (_EPOCH + i) * 10**9, version=f"{i:x}")
+            for i, path in zip(numbers, paths, strict=True)
+        }
+        entry = follow(state, Entry(0, "", Operation.APPEND, job=job, add=Files.of(rows, state.number + 1)))
+        if not append_entry(directory, state, entry):
+            raise RuntimeError("another writer")
+        state = state.after(entry)
+    write_checkpoint(directory, state)
+
+
 def append(storage: MadeUp) -> None:
-    """Commit a small file, whose record is kept."""
-    plan = plan_job(
-        "memory:/lake", CommitIntent(WriteMode.APPEND, commit_retention=86_400), durable=False, storage=storage
-    )
+    """Commit a small file."""
+    plan = plan_job("memory:/lake", CommitIntent(WriteMode.APPEND, retention=86_400), storage=storage)
     name = f"{uuid.uuid4().hex}.staged"
-    storage.put(plan.staging.path(name), b"x")
-    staged = StagedFile(name, f"part=0/part-{plan.staging.jobid}.arrow", 1, 1, 0)
-    commit(plan, [TaskOutput(plan.staging.jobid, (staged,))], write_empty=lambda: staged)
+    storage.put(plan.staging.file(name), b"x")
+    written = WrittenFile(name, "part=0", 0, ".arrow", 1, 1, 0, {})
+    commit(plan, [TaskOutput(plan.staging.jobid, (written,))], write_empty=None)
 
 
 def main() -> None:

@@ -274,7 +274,7 @@ class LimitError(ArrowIpcError):
 class FileChangedError(ArrowIpcError):
     """The file changed since the plan was made: its size or modification time differs, or it is gone.
 
-    Read the path again: a DataFrame keeps the files that it was planned with. `keepReplaced` lets old reads go on.
+    Read the path again: a DataFrame keeps the files that it was planned with. `retention` lets old reads go on.
     """
 
 

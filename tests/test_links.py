@@ -12,16 +12,16 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, planned, save_files
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, finish, planned, save_files, table
 
 import spark_arrow_ipc
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.commit_log import stored_record
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.local import LocalStorage
+from spark_arrow_ipc.table import log, transaction
+from spark_arrow_ipc.table.vacuum import vacuum
 
 pa = pytest.importorskip("pyarrow")
 
@@ -81,7 +81,7 @@ def file(data, elsewhere):
     return data
 
 
-def whole_dataset(data, elsewhere):
+def whole_table(data, elsewhere):
     (data / "k=3").symlink_to(elsewhere)
     return data
 
@@ -98,7 +98,7 @@ def swap(data, elsewhere):
 
 
 def own(*names):
-    """Return a function that puts links into the places of a dataset's own directories, which are moved elsewhere."""
+    """Return a function that puts links into the places of a table's own directories, which are moved elsewhere."""
 
     def put(data, elsewhere):
         for name in names:
@@ -113,12 +113,7 @@ def own(*names):
     return put
 
 
-def aside(data, elsewhere):
-    (data / ASIDE).symlink_to(elsewhere)
-    return data
-
-
-RECORDS, STAGED, REPLACED, ASIDE = "_ipc_commits", "_ipc_stage", "_ipc_replaced", "_ipc_aside"
+LOG, STAGED, REPLACED = "_ipc_log", "_ipc_stage", "_ipc_replaced"
 
 PLACES = {
     "above": (above, None),
@@ -126,18 +121,17 @@ PLACES = {
     "a partition": (partition, None),
     "a file": (file, None),
     "after planning": (unchanged, swap),
-    "a committed dataset": (whole_dataset, None),
-    "its records": (own(RECORDS), None),
-    "its records after planning": (unchanged, own(RECORDS)),
-    "its kept records after planning": (unchanged, own(f"{RECORDS}/log")),
+    "a committed table": (whole_table, None),
+    "its log": (own(LOG), None),
+    "its log after planning": (unchanged, own(LOG)),
+    "its entries after planning": (unchanged, own(f"{LOG}/*")),
     "its staged files after planning": (unchanged, own(STAGED)),
     "the staged files of jobs after planning": (unchanged, own(f"{STAGED}/*")),
     "its replaced files": (own(REPLACED), None),
-    "what was taken aside": (aside, None),
     "its replaced files after planning": (unchanged, own(REPLACED)),
     "a replaced generation after planning": (unchanged, own(f"{REPLACED}/*")),
 }
-OF_OTHERS = ["above", "the root", "a partition", "a file", "after planning", "a committed dataset"]
+OF_OTHERS = ["above", "the root", "a partition", "a file", "after planning", "a committed table"]
 """The places where directories that nobody commits to may have a link."""
 
 
@@ -153,43 +147,31 @@ def job(mode, **options):
 def aborted(data, planned_now):
     plan, _ = planned(data, APPEND, "k=1:x", "k=3:y")
     planned_now()
-    abort(plan.staging)
+    abort(plan)
 
 
 def vacuumed(data, planned_now):
-    job(OVERWRITE, keep_replaced=0)(data, lambda: None)
+    job(OVERWRITE, retention=3600)(data, lambda: None)
     planned(data, OVERWRITE, "k=1:x", "k=3:y")
     planned_now()
-    vacuum(data, older_than_seconds=0)
-
-
-def given_up(data, planned_now):
-    plan, outputs = planned(data, OVERWRITE, "k=1:x", "k=3:y")
-    with dying("C4.renamed"):
-        finish(plan, outputs)
-    planned_now()
-    give_up(data, plan.staging.jobid)
+    vacuum(table(data), older_than=0)
 
 
 def replacing(data):
-    """As `committed`, with records and replaced files that are kept for a moment that has passed."""
+    """As `committed`, with log entries and removed files that are retained for a time that is over."""
     committed(data)
-    for mode, options in ((APPEND, {"commit_retention": 1}), (OVERWRITE, {"keep_replaced": 1})):
-        finish(*planned(data, mode, "k=1:x", "k=2:y", **options))
-    for generation in data.glob(f"{REPLACED}/*"):
-        generation.rename(generation.with_name(f"{1:020d}{generation.name[20:]}"))
-    for record in data.glob(f"{RECORDS}/log/*.json"):
-        os.utime(record, (1, 1))
+    for mode in (APPEND, OVERWRITE):
+        finish(*planned(data, mode, "k=1:x", "k=2:y", retention=1))
+    for entry in data.glob(f"{LOG}/*/*.json"):
+        os.utime(entry, (1, 1))
 
 
-def with_other_files(data):
-    """As `committed`, with files that are no part of a state, and a copy of one that is."""
-    committed(data)
-    for part in PARTS:
-        (data / part / f"part-00000-{'a' * 32}.arrow").write_bytes(arrow_bytes(7))
-        file = next((data / part).glob("part-00001-*.arrow"), None)
-        if file is not None:
-            shutil.copy(file, file.with_stem(f"{file.stem} (1)"))
+def with_lost_files(data):
+    """As `committed_twice`, with a file that is missing and one that was cut."""
+    committed_twice(data)
+    missing, cut = (next((data / part).glob("*.arrow")) for part in PARTS)
+    missing.unlink()
+    cut.write_bytes(b"cut")
 
 
 def committed_twice(data):
@@ -198,14 +180,14 @@ def committed_twice(data):
     committed(data)
 
 
-def kept(data, planned_now):
-    """Write, so that outdated records are removed."""
-    with mock.patch.object(stored_record, "_PRUNED_EVERY", 1), mock.patch.object(stored_record, "LEAST_KEPT", 1):
+def pruned(data, planned_now):
+    """Write, so that outdated log entries and removed files are deleted."""
+    with mock.patch.object(transaction, "_PRUNE_INTERVAL", 1), mock.patch.object(log, "LEAST_RETAINED", 1):
         for _ in range(3):
             job(APPEND)(data, planned_now)
 
 
-def withdrawn(data, planned_now):
+def batches(data, planned_now):
     """Commit a batch of a stream, which removes what earlier attempts have staged."""
     from spark_arrow_ipc.spark.options.options import parse_write
     from spark_arrow_ipc.spark.write import writer
@@ -243,7 +225,7 @@ def rewritten(**options):
 
 def compacted(data, planned_now):
     compact = pytest.importorskip("spark_arrow_ipc.spark.rewrite.compact").compact
-    compact(session(before=lambda part, attempt: planned_now()), data, keepReplaced="0")
+    compact(session(before=lambda part, attempt: planned_now()), data, retention="0")
 
 
 def stream(**options):
@@ -274,12 +256,10 @@ ACTIONS = {
     "overwrite": (committed, job(OVERWRITE)),
     "overwrite of foreign files": (dropped, job(OVERWRITE)),
     "overwrite some partitions": (committed, job(DYNAMIC)),
-    "overwrite and keep": (committed, job(OVERWRITE, keep_replaced=3600)),
+    "overwrite and retain": (committed, job(OVERWRITE, retention=3600)),
     "abort": (committed, aborted),
     "vacuum": (committed, vacuumed),
-    "give up": (committed, given_up),
-    "records that are pruned": (replacing, kept),
-    "replaced files that are due": (replacing, job(APPEND)),
+    "entries and removed files that are due": (replacing, pruned),
     "vacuum of what is due": (replacing, vacuumed),
     "compact": (committed_twice, compacted),
     "rewrite in place": (committed, rewritten(mode="overwrite", partitionBy="k")),
@@ -287,7 +267,7 @@ ACTIONS = {
         committed,
         rewritten(mode="overwrite", partitionBy="k", partitionOverwriteMode="dynamic", where="k = 1"),
     ),
-    "batches of a query": (committed, withdrawn),
+    "batches of a query": (committed, batches),
     "a stream that deletes": (dropped, stream(cleanSource="delete")),
     "a stream with a log that deletes": (dropped, stream(cleanSource="delete", sourceLog="_log")),
     "a recursive stream that deletes": (dropped, stream(cleanSource="delete", recursiveFileLookup="true")),
@@ -295,7 +275,8 @@ ACTIONS = {
     "arrowipc split": (committed, command("split", "IN", "OUT", "--rows", "1")),
     "arrowipc repair": (committed, command("repair", "IN", "OUT")),
     "arrowipc copy": (committed, command("copy", "IN", "OUT")),
-    "arrowipc fsck --repair": (with_other_files, command("fsck", "IN", "--repair")),
+    "arrowipc fsck --forget-missing": (with_lost_files, command("fsck", "IN", "--forget-missing")),
+    "arrowipc fsck --new-id": (committed, command("fsck", "IN", "--new-id")),
     "arrowipc fsck --back-to": (committed_twice, command("fsck", "IN", "--back-to", "1")),
     "arrowipc copy into it": (committed, command("copy", "OUT", "IN")),
 }
@@ -333,7 +314,7 @@ def test_nothing_outside_is_changed(tmp_path, within, action, place):
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     prepare(data)
     shutil.copytree(data, elsewhere)
-    if place == "a committed dataset" and prepare is dropped:
+    if place == "a committed table" and prepare is dropped:
         shutil.rmtree(elsewhere)
         save_files(elsewhere, [("", arrow_bytes(7))])
     put, put_later = PLACES[place]
@@ -378,9 +359,7 @@ def test_what_is_not_linked_is_taken_away_all_the_same(tmp_path, within, action)
 
 PACKAGE = Path(spark_arrow_ipc.__file__).parent
 
-INSIDE = (
-    "a storage inside the dataset's directory (`DatasetDirectory`, `StagingDirectory`): no link below it is followed"
-)
+INSIDE = "a storage inside the table's directory (`TableDirectory`): no link below it is followed"
 ROOTS = "a storage inside the path that the user named"
 OWN_LOG = "a storage inside the sourceLog that the user named; names that the log makes"
 NAMED = "the file that the user named, and a new name of our own beside it: a rename replaces a link, and follows none"
@@ -395,37 +374,8 @@ ORIGINS = {
     },
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
-    "dataset/commit_log/stored_record.py": {"prune_kept": INSIDE},
-    "dataset/write/copied_files.py": {"check_carried": INSIDE},
-    "dataset/write/copy.py": {"_carry_kept": INSIDE, "_carry_over": INSIDE},
-    "dataset/write/fsck.py": {"_set_aside": INSIDE},
-    "dataset/write/job_plan.py": {"_check_decides": INSIDE},
-    "dataset/write/old_files.py": {
-        "_delete": INSIDE,
-        "_taken": INSIDE,
-        "_keep_aside": INSIDE,
-        "_keep": INSIDE,
-        "delete_listed": INSIDE,
-    },
-    "dataset/write/publisher.py": {
-        "Publisher._publish": INSIDE,
-        "Publisher._publish_again": INSIDE,
-        "RenamePublisher.move": INSIDE,
-        "CopyPublisher.publish": INSIDE,
-        "CopyPublisher.move": INSIDE,
-    },
-    "dataset/write/record_chain.py": {"_delete_own": INSIDE, "_delete_marks": INSIDE},
-    "dataset/write/roll_forward.py": {
-        "roll_forward": INSIDE,
-        "_mark_done": INSIDE,
-        "_may_delete": INSIDE,
-        "_delete_old": INSIDE,
-        "_prune": INSIDE,
-        "delete_expired": INSIDE,
-        "delete_staging": INSIDE,
-    },
-    "dataset/write/staged_file.py": {"remove_staged": INSIDE, "keep_room": INSIDE, "_give": INSIDE},
-    "dataset/write/vacuum.py": {"_remove": INSIDE},
+    "dataset/write/job_plan.py": {"_begin": INSIDE},
+    "dataset/write/staged_file.py": {"remove_staged": INSIDE},
     "ipc/dissociated/server.py": {"Server.close": RUNTIME, "serve": RUNTIME, "_listen_unix": RUNTIME},
     "ipc/dissociated/shared_memory.py": {"Region.close": RUNTIME, "remove_abandoned": RUNTIME},
     "ipc/bytes/sinks.py": {
@@ -461,10 +411,15 @@ ORIGINS = {
         "_remove": INSIDE,
         "_sync_directories": INSIDE,
         "collect": INSIDE,
+        "delete_old": INSIDE,
         "sweep": INSIDE,
     },
+    "table/copy.py": {"_Stage._copy": INSIDE},
+    "table/documents.py": {"publish_documents": INSIDE},
     "table/log.py": {"prune": INSIDE},
+    "table/repair.py": {"renew_id": INSIDE},
     "table/transaction.py": {"Transaction._move": INSIDE, "Transaction.abort": INSIDE},
+    "table/vacuum.py": {"vacuum": INSIDE, "_find_garbage.delete_trees": INSIDE, "_read_clock": INSIDE},
 }
 """For each module and function that deletes or moves, the origin of the paths. A new one needs its row here."""
 
@@ -513,9 +468,9 @@ def test_every_call_that_deletes_or_moves_has_a_reason():
 
 
 def test_no_storage_of_all_paths_is_made_from_one_inside_to_delete_or_move():
-    """`inside(None)` undoes the protection: it serves to make the dataset's own directory, and to list."""
+    """`inside(None)` undoes the protection: it serves to make the table's own directory, and to list."""
     modules = [
         path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if "inside(None)" in path.read_text()
     ]
-    allowed = ["stream/table.py", "write/copy.py", "write/existing_files.py", "write/job_plan.py", "write/nested.py"]
-    assert [f"dataset/{name}" for name in allowed] == sorted(modules)
+    allowed = ["stream/table.py", "write/existing_files.py", "write/job_plan.py", "write/nested.py"]
+    assert [*(f"dataset/{name}" for name in allowed), "table/copy.py"] == sorted(modules)

@@ -85,7 +85,7 @@ def layers() -> Picture:
     picture.box(
         370, 16, 330, 74, ["spark", "datasource, read, write, options", "functions, rewrite, push_down"], kind="strong"
     )
-    picture.box(20, 120, 440, 58, ["dataset", "which files, blocks and rows; safe publishing"])
+    picture.box(20, 120, 440, 58, ["dataset, table", "which files, blocks and rows; the log that commits"])
     picture.box(20, 208, 440, 58, ["ipc", "bytes of files and streams to values, and back"])
     picture.box(480, 208, 220, 58, ["arrow_json", "types as JSON"])
     picture.box(20, 296, 330, 58, ["storage", "files by path: local, objects, HDFS"])
@@ -100,13 +100,13 @@ def layers() -> Picture:
 
 
 _STEPS = (
-    ("T1, T2  tasks write", "into a staging directory", "the old data", "vacuum removes it"),
-    ("C1, C2  the driver compares", "reports with staged files", "the old data", "vacuum removes it"),
-    ("C3  one record is linked", "into _ipc_commits, or is not", "all old, or all new", "as before, or as below"),
-    ("C4  staged files get names", "readers of ours need not wait", "the new data", "the next writer goes on"),
-    ("C5, C6  old files go", "then the staging", "the new data", "the next writer goes on"),
+    ("the job begins", "its mark, an empty staging", "the old data", "vacuum deletes it"),
+    ("tasks write", "into the staging directory", "the old data", "vacuum deletes it"),
+    ("files get their names", "which the log does not count", "the old data", "vacuum deletes it"),
+    ("one log entry is put", "if its number is free", "all old, or all new", "as before, or as below"),
+    ("old files are deleted", "then the staging", "the new data", "the next job deletes it"),
 )
-"""Steps of docs/adr/0006-commit-protocol.md: what is done, what is read after a crash, and what becomes of the rest."""
+"""Steps of docs/protocol.md: what is done, what is read after a crash, and what becomes of the rest."""
 
 
 def commit() -> Picture:
@@ -117,15 +117,13 @@ def commit() -> Picture:
     picture.text(560, 26, "and after it", "title")
     for number, (name, does, seen, after) in enumerate(_STEPS):
         y = 44 + number * 82
-        picture.box(20, y, 270, 54, [name, does], kind="strong" if number == 2 else "")
-        picture.box(320, y, 210, 54, ["they read", seen], kind="bad" if number < 2 else "")
-        picture.box(550, y, 200, 54, ["the rest", after], kind="bad" if number < 2 else "")
+        picture.box(20, y, 270, 54, [name, does], kind="strong" if number == 3 else "")
+        picture.box(320, y, 210, 54, ["they read", seen], kind="bad" if number < 3 else "")
+        picture.box(550, y, 200, 54, ["the rest", after], kind="bad" if number < 3 else "")
         picture.arrow(290, y + 27, 320, y + 27)
         if number + 1 < len(_STEPS):
             picture.arrow(155, y + 54, 155, y + 82)
-    picture.text(
-        20, 458, "Readers that do not know the records (polars, pyarrow) see some of the new files in C4.", "faint"
-    )
+    picture.text(20, 458, "Readers that only list (polars, pyarrow) see new files from the third step on.", "faint")
     return picture
 
 

@@ -2,10 +2,10 @@
 
 The environment variable ``ARROWIPC_FAILPOINT`` names one point, the fault, and on which passage it happens::
 
-    ARROWIPC_FAILPOINT=C4.renamed:kill@3         SIGKILL after the third rename
-    ARROWIPC_FAILPOINT=C3.linked:raise           EIO after the call succeeded: its reply is lost
-    ARROWIPC_FAILPOINT=T2.batch:enospc           the disk is full
-    ARROWIPC_FAILPOINT=C2.synced:delay=2.5       the process sleeps
+    ARROWIPC_FAILPOINT=named.file:kill@3           SIGKILL after the third file has its name
+    ARROWIPC_FAILPOINT=committed.put:raise         EIO after the call succeeded: its reply is lost
+    ARROWIPC_FAILPOINT=T2.batch:enospc             the disk is full
+    ARROWIPC_FAILPOINT=committed.asked:delay=2.5   the process sleeps
 
 It is read once, when this module is imported; without it `hit` does nothing. An unknown name or fault is an error.
 """
@@ -26,49 +26,20 @@ from spark_arrow_ipc.errors import OptionError
 
 VARIABLE: Final = "ARROWIPC_FAILPOINT"
 
-POINTS: Final[Mapping[str, str]] = {
-    "P0.begin": "nothing is done",
-    "P0.snapshot": "the directory exists and its files are noted",
-    "P0.staging": "the job's staging directory exists",
+TASK_POINTS: Final[Mapping[str, str]] = {
     "T1.created": "a task's staged file exists and is empty",
     "T2.batch": "a record batch is written (each)",
     "T2.finished": "the footer is written, nothing is durable",
     "T2.proven": "the staged file is durable and verified, not reported",
-    "C1.checked": "the staged files are those that the tasks reported",
-    "C2.synced": "their names are durable",
-    "C3.checked": "no conflict was found (each attempt)",
-    "C3.torn": "half of a record is written to its temporary file",
-    "C3.written": "a record is durable under its temporary name",
-    "C3.linked": "a record has its name: the job is committed, or withdrawn",
-    "C3.synced": "that name is durable",
-    "C4.directories": "the partitions' directories exist",
-    "C4.renamed": "a file has its final name (each)",
-    "C4.proven": "copies only: all files have their final names",
-    "C4.sources": "copies only: the staged files are deleted",
-    "C4.waited": "copies only: those of other processes have ended",
-    "C4.synced": "the final names are durable",
-    "C5.unlinked": "an old file is deleted (each)",
-    "C5.synced": "the deletions are durable",
-    "C6.success": "_SUCCESS is written",
-    "C6.kept": "the record is kept, if the dataset keeps records",
-    "C6.done": "the record is marked as done",
-    "C6.pruned": "older records are deleted",
-    "C6.cleaned": "the staging directory is deleted",
-    "H.announced": "copies only: a process that found a job pending says that it helps",
-    "G.claimed": "the old files of a pending job are claimed, to take it back",
-    "G.recorded": "the record that takes it back is in the chain",
-    "A.looked": "a withdrawal found no record of the job",
-    "A.withdrawn": "the record that withdraws the job is in the chain",
-    "A.removed": "the staging directory is deleted",
 }
-"""Every point of a write, with its state when it is passed."""
+"""Every point of a task, with its state when it is passed."""
 
-COPY_POINTS: Final[Mapping[str, str]] = {
-    "K1.listed": "a dataset is copied: the files of one state are listed",
-    "K2.copied": "one of them is staged in the copy (each)",
-    "K3.carried": "the kept records are in the copy",
+LOCAL_POINTS: Final[Mapping[str, str]] = {
+    "C3.torn": "half of a file that is put if absent is written under another name",
+    "C3.written": "that file is durable under the other name",
+    "C3.linked": "it has its own name; one that is an entry commits its job",
 }
-"""Every further point of `arrowipc copy`, which commits the copy as a write does."""
+"""Every point of `LocalStorage.put_if_absent`, which puts the id of a table, its entries and its checkpoints."""
 
 TABLE_POINTS: Final[Mapping[str, str]] = {
     "planned.id": "the table has an id, durably; the job has no mark",
@@ -84,10 +55,7 @@ TABLE_POINTS: Final[Mapping[str, str]] = {
 }
 """Every edge of `table.transaction.Transaction`, with its state when it is passed."""
 
-_NAMES: Final = (*POINTS, *COPY_POINTS, *TABLE_POINTS)
-
-OF_COPIES: Final = frozenset({"C4.proven", "C4.sources", "C4.waited", "H.announced"})
-"""The points of storages that publish by copies."""
+POINTS: Final[Mapping[str, str]] = {**TASK_POINTS, **LOCAL_POINTS, **TABLE_POINTS}
 
 _SYNTAX: Final = re.compile(
     r"(?P<name>[^:]+):(?:(?P<fault>kill|raise|enospc)|delay=(?P<delay>\d+(?:\.\d+)?))(?:@(?P<nth>[1-9]\d*))?"
@@ -100,7 +68,7 @@ _ERRNO: Final[Mapping[str, int]] = {"raise": errno.EIO, "enospc": errno.ENOSPC}
 class Failpoint:
     """A fault at one point."""
 
-    # A key of `POINTS`, `COPY_POINTS` or `TABLE_POINTS`
+    # A key of `POINTS`
     name: str
     # "kill", "raise" (an OSError of EIO), "enospc" or "delay"
     fault: str
@@ -113,10 +81,10 @@ class Failpoint:
     def parse(cls, string: str) -> Failpoint:
         """Parse the value of the environment variable."""
         match = _SYNTAX.fullmatch(string)
-        if match is None or match["name"] not in _NAMES:
+        if match is None or match["name"] not in POINTS:
             raise OptionError(
                 expected=f"{VARIABLE} as NAME:kill, NAME:raise, NAME:enospc or NAME:delay=SECONDS, with @N for the "
-                f"N-th passage, and a name of {', '.join(_NAMES)}",
+                f"N-th passage, and a name of {', '.join(POINTS)}",
                 found=repr(string),
             )
         return cls(match["name"], match["fault"] or "delay", int(match["nth"] or 1), float(match["delay"] or 0))

@@ -1,4 +1,5 @@
-"""A table: a directory of Arrow files whose log states which of them count.
+"""Tables: directories of Arrow files whose logs state which of the files count.
 
-The log is not in use yet: jobs commit by `dataset.write`, until `table` has a transaction that replaces it.
+From the names of files up to what a person runs: `names`, `files`, `entry`, `state`, `checkpoint`, `log`; `snapshot`, `collect`,
+`transaction`; `history`, `restore`, `vacuum`, `repair`, `fsck`, `copy`. Jobs are planned and compared in `dataset.write`.
 """

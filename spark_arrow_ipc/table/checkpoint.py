@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from typing import Any, Final
 
 from spark_arrow_ipc import ipc
@@ -15,13 +16,19 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, UnsupportedError, cut_repr
 from spark_arrow_ipc.table.entry import FORMAT, Removed, removed_from_json, removed_to_json
 from spark_arrow_ipc.table.files import LIMITS, Files
-from spark_arrow_ipc.table.names import is_job_id
+from spark_arrow_ipc.table.names import is_job_id, is_table_id
 from spark_arrow_ipc.table.state import Ended, QueryBatch, State, Tombstone
 
 KEY: Final = "spark_arrow_ipc.checkpoint"
 
 MAX_CHECKPOINT_NBYTES: Final = 1 << 30
 """A million files with the statistics of 64 columns take less."""
+
+_CHECKSUM_KEY: Final = f"{KEY}.crc32"
+"""The checksum of the bytes before the footer and of that text, and how many bytes these are."""
+
+_MAGIC_NBYTES: Final = 8
+"""The bytes of a file before those of a stream."""
 
 _OPTIONS: Final = ipc.WriteOptions(alignment=8, compression="zstd")
 
@@ -50,13 +57,21 @@ def encode_checkpoint(state: State) -> bytes:
         if state.tombstones
         else [],
         "closed": [removed_to_json(tuple(state.closed)), list(state.closed.values())] if state.closed else [],
+        "former": state.former,
+        "layout": state.layout,
     }
     batch = state.files.to_batch()
     sink = io.BytesIO()
     with ipc.create(sink, batch.schema, _OPTIONS) as writer:
-        writer.custom_metadata[KEY] = json.dumps(values, separators=(",", ":"))
         writer.write(batch)
+        text, nbytes = json.dumps(values, separators=(",", ":")), writer.nbytes
+        checksum = _checksum(sink.getbuffer()[:nbytes], text)
+        writer.custom_metadata.update({KEY: text, _CHECKSUM_KEY: f"{checksum} {nbytes}"})
     return sink.getvalue()
+
+
+def _checksum(columns: memoryview, text: str) -> int:
+    return zlib.crc32(text.encode(), zlib.crc32(columns))
 
 
 def decode_checkpoint(data: bytes, table: str, number: int) -> State:
@@ -71,7 +86,15 @@ def decode_checkpoint(data: bytes, table: str, number: int) -> State:
     """
     try:
         with ipc.open_file(data, limits=LIMITS) as reader:
-            text = dict(reader.custom_metadata)[KEY]
+            pairs = dict(reader.custom_metadata)
+            text = pairs[KEY]
+            checksum, nbytes = map(int, pairs[_CHECKSUM_KEY].split())
+            if checksum != _checksum(memoryview(data)[:nbytes], text):
+                raise CommitError(expected="a checkpoint with its own CRC-32", found=f"{len(data):,} bytes without")
+            # The columns are read by the footer's schema, which no checksum covers; that before them is the same.
+            with ipc.open_stream(memoryview(data)[_MAGIC_NBYTES:], limits=LIMITS) as stream:
+                if stream.schema != reader.schema:
+                    raise CommitError("the schema in the footer is not that of the columns")
             batches = list(reader)
         values = parse_json(text, most_memory=MAX_CHECKPOINT_NBYTES)
         # Before the columns are looked at: a newer version may have others.
@@ -116,13 +139,15 @@ def _state(values: dict[str, Any], files: Files) -> State:
     numbers += [number for row in queries.values() for number in row]
     numbers += [*tokens.values(), *closed.values()]
     numbers += [] if values["retention"] is None else [values["retention"]]
-    texts = [values["schema"], *values["partition_columns"], *tokens, *queries]
+    texts = [values["schema"], values["layout"], *values["partition_columns"], *tokens, *queries]
     flags = [*(row.is_committed for row in ended.values()), *(row.retain for row in tombstones.values())]
+    former = values["former"]
     if (
         any(type(number) is not int or number < 0 for number in numbers)
         or any(type(text) is not str for text in texts)
         or any(type(flag) is not bool for flag in flags)
         or not all(map(is_job_id, [values["entry"], *ended]))
+        or not all(map(is_table_id, former))
     ):
         raise CommitError("a value is of a wrong kind")
     return State(
@@ -141,4 +166,6 @@ def _state(values: dict[str, Any], files: Files) -> State:
         queries,
         tombstones,
         closed,
+        tuple(former),
+        values["layout"],
     )

@@ -1,4 +1,4 @@
-"""Collecting: delete what no snapshot needs, after an entry. It needs no right: anybody may do it, late and twice.
+"""Collecting: delete or retain what an entry removed, and delete what jobs left. Anybody may do it, late and twice.
 
 Rules
 -----
@@ -15,7 +15,8 @@ a named file from a staged one, so these must be gone first. The mark goes last:
 that something may be left.
 
 **Deletions are durable before the mark goes**, and before an entry closes their tombstones: after a power loss a file that
-is back would count, or stay for ever.
+is back would count, or stay for ever. So the directories are synced after the listing that shows that nothing is left: what
+it lacks may have been deleted by another process, which was killed before its own sync.
 
 **A process re-reads its entry before each batch of deletions**: where a backup was put back over the table, or the table was
 removed and made anew, it stops.
@@ -23,22 +24,40 @@ removed and made anew, it stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.paths import parent
-from spark_arrow_ipc.storage.storage import each
+from spark_arrow_ipc.storage.paths import name_of, parent
+from spark_arrow_ipc.storage.storage import Kind, Status, each
+from spark_arrow_ipc.table.documents import DOCUMENTS, publish_documents
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
-from spark_arrow_ipc.table.log import append, follow, read_entry, read_state, read_table_id
-from spark_arrow_ipc.table.names import TableDirectory, managed_name
+from spark_arrow_ipc.table.log import (
+    Listing,
+    append,
+    follow,
+    list_log,
+    prune,
+    read_entry,
+    read_state,
+    read_table_id,
+)
+from spark_arrow_ipc.table.names import NUMBER, REPLACED_DIRECTORY, TableDirectory, managed_name
 from spark_arrow_ipc.table.snapshot import is_removed, list_data_files
 from spark_arrow_ipc.table.state import REMEMBERED, State, Tombstone
 
+ListFiles = Callable[[Collection[str]], Mapping[str, str]]
+"""Lists files of jobs: the job of each path."""
+
 _ATTEMPTS: Final = 3
+_MOST_TOMBSTONES: Final = 100
+_READ_SECONDS: Final = 3600
+"""How long a table without a retention retains the files that a rewrite replaced, for reads that were planned before."""
+
 _BATCH: Final = 1000
 """Files that are deleted between two looks at the log; the requests of object stores delete as many."""
 
@@ -78,16 +97,18 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
 
 
 def collect(directory: TableDirectory, state: State) -> None:
-    """Delete or retain the removed files of a state. Missing ones do not matter.
+    """Delete or retain the removed files of a state, once the JSON files of its layout name others. Missing ones do not matter.
 
     Costs a call for each removed file of other programs, and one in a thousand for managed ones.
     """
     storage = directory.storage
     storage.sync(directory.entries(state.table))  # an entry that a power loss takes has removed nothing
-    due = list(state.tombstones.items())
+    # Readers that know only the JSON files find the old rows or the new ones.
+    publish_documents(directory, state)
+    due = [row for row in state.tombstones.items() if not _is_document(state, row[0])]
     for start in range(0, len(due), _BATCH):
         # Someone has put a backup back, or made the table anew: what counts now is not known here.
-        if not _is_current(directory, state):
+        if not is_current(directory, state):
             return
         batch = due[start : start + _BATCH]
         each(lambda row: _remove(directory, *row), [row for row in batch if not _is_deleted_by_name(*row)],
@@ -99,53 +120,147 @@ def collect(directory: TableDirectory, state: State) -> None:
     _sync_directories(directory, (removed.path for removed in state.tombstones))
 
 
+def close_many(directory: TableDirectory, state: State) -> None:
+    """Close tombstones when they are more than the table's files: each job deletes again the files that have any."""
+    if len(state.tombstones) > max(_MOST_TOMBSTONES, len(state.files)):
+        close_removed(directory, state.table)
+
+
+def close_removed(directory: TableDirectory, table: str) -> None:
+    """Append an entry that closes the tombstones of files that are gone. A listing of the table, if there are tombstones."""
+    for _ in range(_ATTEMPTS):
+        state = read_state(directory)
+        if state is None or state.table != table:
+            return
+        close = closable(directory, state)
+        if not close:
+            return
+        entry = follow(state, Entry(0, "", Operation.CLOSE, close=close))
+        with suppress(OSError):
+            if append(directory, state, entry):
+                return
+
+
 def closable(directory: TableDirectory, state: State) -> tuple[Removed, ...]:
     """Return the removals of a state whose files are gone for certain. A listing of the table, if there are any."""
     if not state.tombstones:
         return ()
-    _sync_directories(directory, (removed.path for removed in state.tombstones))
     listing = list_data_files(directory)
+    # After the listing: another process may have deleted a file right before it, and be killed.
+    _sync_directories(directory, (removed.path for removed in state.tombstones))
     return tuple(
         removed
         for removed in state.tombstones
         if removed.path not in listing
+        or _is_document(state, removed)
         or (not removed.is_managed and not is_removed(directory, removed, listing[removed.path]))
     )
 
 
-def sweep(directory: TableDirectory, job: str, list_named: Callable[[], Collection[str]]) -> bool:
-    """Delete the files of a job that has ended and did not commit; return whether nothing of them is left.
+def sweep(directory: TableDirectory, jobs: Collection[str], list_named: ListFiles | None) -> set[str]:
+    """Delete the files of jobs that have ended; return the jobs of which nothing is left.
 
-    `list_named` lists its named files anew.
+    `list_named` lists the named files of jobs that did not commit; None if all of them did. Costs two listings by it, a third
+    if there are any, and a call for each directory of the table.
     """
-    storage = directory.storage
-    for list_files in (partial(list_staged, directory, job), list_named):
-        if not _delete_until_gone(directory, list_files):
-            return False
+    storage, left = directory.storage, set(jobs)
+    of_jobs: list[ListFiles] = [partial(list_staged, directory)]
+    if list_named is not None:
+        of_jobs.append(list_named)
+    for list_files in of_jobs:
+        left -= _delete_until_gone(directory, left, list_files)
         failpoint.hit("collected.files")
-    if list_named():  # a copy came late, between the two listings
-        return False
-    storage.sync(directory.staging(job))
-    with suppress(OSError):
-        storage.delete(directory.mark(job))
-    failpoint.hit("collected.mark")
-    storage.delete_directory_if_empty(directory.staging(job))
+    if left and list_named is not None:
+        left -= {*list_named(left).values()}  # a copy came late, between the two listings
+        # What is not listed may have been deleted by a process that was killed before its own sync.
+        _sync_table(directory)
+    for job in sorted(left):
+        storage.sync(directory.staging(job))
+        with suppress(OSError):
+            storage.delete(directory.mark(job))
+        failpoint.hit("collected.mark")
+        storage.delete_directory_if_empty(directory.staging(job))
     # Nothing is left in it that would show that jobs were here.
     storage.delete_directory_if_empty(directory.all_staging)
-    return True
+    return left
 
 
-def list_staged(directory: TableDirectory, job: str) -> list[str]:
-    """Return the paths of the staged files of a job. A listing of its staging directory."""
+def expire(directory: TableDirectory, table: str, jobs: Collection[str]) -> None:
+    """End jobs that others may still run, and delete the files of those that did not commit. Some listings of the table."""
+    state = fence(directory, table, jobs)
+    if state is not None:
+        sweep(directory, jobs, partial(list_managed, directory, table, {*state.files.paths}))
+
+
+def list_staging(directory: TableDirectory, jobs: Collection[str]) -> dict[str, list[Status]]:
+    """Return the files in the staging directories of jobs, with the marks. A listing for each job."""
+    staging: dict[str, list[Status]] = {job: [] for job in jobs}
+
+    def list_one(job: str) -> None:
+        with suppress(FileNotFoundError):
+            staging[job] += directory.storage.list(directory.staging(job))
+
+    each(list_one, sorted(jobs), waits=directory.storage.traits.waits)
+    return staging
+
+
+def list_staged(directory: TableDirectory, jobs: Collection[str]) -> dict[str, str]:
+    """Return the paths of the staged files of jobs, and the job of each. A listing for each job."""
+    staging = list_staging(directory, jobs)
+    return {
+        status.path: job
+        for job, files in staging.items()
+        for status in files
+        if status.path != directory.mark(job)
+    }  # fmt: skip
+
+
+def list_managed(directory: TableDirectory, table: str, live: Collection[str], jobs: Collection[str]) -> dict[str, str]:
+    """Return the paths of the managed files of jobs that are not live, and the job of each. A listing of the table."""
+    managed = {}
+    for path in list_data_files(directory) if jobs else ():
+        name = managed_name(path)
+        if name is not None and name.table == table and name.job in jobs and path not in live:
+            managed[directory.path(path)] = name.job
+    return managed
+
+
+def delete_old(directory: TableDirectory, state: State) -> None:
+    """Delete what the table's retention is over for: log entries, and removed files. Two listings."""
+    listing = list_log(directory, state.table)
+    prune(directory, state, listing)
+    numbers = list_old_removals(directory, state, listing, listing.time_ns)
+    if numbers and is_current(directory, state):
+        for number in numbers:
+            directory.storage.delete_tree(directory.all_replaced(number))
+
+
+def list_old_removals(directory: TableDirectory, state: State, listing: Listing, time_ns: int) -> list[int]:
+    """Return the numbers of the entries whose removed files are retained for no longer. One listing.
+
+    `time_ns` is the time by the storage's clock, as that of the entries is.
+    """
+    oldest = min(listing.entries, default=0)
+    retention = (_READ_SECONDS if state.retention is None else state.retention) * 10**9
+    return [
+        number
+        for number in list_replaced(directory)
+        # An entry that is pruned is older than the retention.
+        if (number in listing.entries and time_ns - listing.entries[number].mtime_ns > retention) or number < oldest
+    ]
+
+
+def list_replaced(directory: TableDirectory) -> list[int]:
+    """Return the numbers of the entries of which removed files are retained, the newest first. One listing."""
     with suppress(FileNotFoundError):
-        mark = directory.mark(job)
-        return [status.path for status in directory.storage.list(directory.staging(job)) if status.path != mark]
+        names = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
+        return sorted((int(name) for name in names if NUMBER.fullmatch(name)), reverse=True)
     return []
 
 
-def list_managed(directory: TableDirectory, table: str, job: str) -> list[str]:
-    """Return the relative paths of the managed files of a job. A listing of the table."""
-    return [path for path in list_data_files(directory) if managed_name(path) == (table, job)]
+def _is_document(state: State, removed: Removed) -> bool:
+    """Return whether a removed file has the name of a JSON file that the layout has put since, perhaps with the same bytes."""
+    return bool(state.layout) and removed.path in DOCUMENTS
 
 
 def _is_deleted_by_name(removed: Removed, tombstone: Tombstone) -> bool:
@@ -169,7 +284,7 @@ def _remove(directory: TableDirectory, removed: Removed, tombstone: Tombstone) -
     storage.delete(path)
 
 
-def _is_current(directory: TableDirectory, state: State) -> bool:
+def is_current(directory: TableDirectory, state: State) -> bool:
     """Return whether the log still has the entry of a state."""
     with suppress(FileNotFoundError):
         return (
@@ -181,20 +296,26 @@ def _is_current(directory: TableDirectory, state: State) -> bool:
     return newest is not None and newest.table == state.table and newest.number > state.number
 
 
-def _delete_until_gone(directory: TableDirectory, list_files: Callable[[], Collection[str]]) -> bool:
+def _delete_until_gone(directory: TableDirectory, jobs: Collection[str], list_files: ListFiles) -> set[str]:
+    """Delete files of jobs, and return the jobs of which some are left."""
     for _ in range(_ATTEMPTS):
-        paths = list_files()
+        paths = list_files(jobs)
         if not paths:
-            return True
+            return set()
         with suppress(OSError):
             directory.storage.delete_all(sorted(paths))
-        _sync_all(directory, paths)
-    return not list_files()
+    return {*list_files(jobs).values()}
 
 
-def _sync_all(directory: TableDirectory, paths: Iterable[str]) -> None:
-    for path in {parent(path) for path in paths}:
-        directory.storage.sync(path)
+def _sync_table(directory: TableDirectory) -> None:
+    """Make changes of names durable in all directories of the table that hold data files. A listing of each."""
+    storage, level = directory.storage, [directory.root]
+    while level and storage.traits.directories:
+        path = level.pop()
+        with suppress(FileNotFoundError):  # another job has deleted the empty directory
+            storage.sync(path)
+            statuses = [status for status in storage.list(path) if status.kind is Kind.DIRECTORY and not status.is_link]
+            level += [status.path for status in statuses if not is_hidden(name_of(status.path))]
 
 
 def _sync_directories(directory: TableDirectory, paths: Iterable[str]) -> None:
@@ -202,5 +323,6 @@ def _sync_directories(directory: TableDirectory, paths: Iterable[str]) -> None:
     storage = directory.storage
     for path in {parent(directory.path(path)) for path in paths}:
         storage.sync(path)
-        if path != directory.root:
+        while path != directory.root:
             storage.delete_directory_if_empty(path)
+            path = parent(path)  # noqa: PLW2901 - the one above may be empty now

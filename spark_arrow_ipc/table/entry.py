@@ -19,7 +19,7 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, UnsupportedError, cut_repr
 from spark_arrow_ipc.table.encoded_schema import MAX_TEXT_NBYTES
 from spark_arrow_ipc.table.files import NO_FILES, Files
-from spark_arrow_ipc.table.names import MAX_NUMBER, is_job_id, is_visible, new_id
+from spark_arrow_ipc.table.names import MAX_NUMBER, is_job_id, is_table_id, is_visible, new_id
 
 FORMAT: Final = 1
 """The version of the protocol that this build reads and writes."""
@@ -64,8 +64,8 @@ class Removed(NamedTuple):
     """A file that an entry removes, as it was when the job was planned.
 
     A managed name belongs to one file for ever, so its size is enough. An unmanaged file may be replaced at any time: it
-    is removed only as the version that the job has seen. Where the storage has no versions the digest of its ends takes
-    their place: `cp -r` changes the time of a file, not its bytes.
+    is removed only as the version that the job has seen. Where the storage has no versions its time takes their place, and
+    a digest of samples of its bytes: `cp -r` changes the time of a file, not its bytes.
     """
 
     path: str
@@ -77,6 +77,11 @@ class Removed(NamedTuple):
     def is_managed(self) -> bool:
         """Whether the file has a managed name."""
         return not self.version and not self.digest
+
+    @property
+    def identity(self) -> tuple[str, int, str]:
+        """What two removals of one file have in common: between them somebody may have changed its time."""
+        return self.path, self.nbytes, self.digest or self.version
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +113,7 @@ class Entry:
     add, remove
         Files that begin and cease to count.
     retain
-        Whether removed files are moved to ``_ipc_replaced`` instead of deleted.
+        True if removed files are moved to ``_ipc_replaced`` instead of deleted.
     retention
         For how many seconds the table retains entries and removed files from now on; None if that stays as it is.
     token
@@ -122,7 +127,14 @@ class Entry:
     restores
         The number of the entry whose files come back.
     queries
-        The newest batches of streaming queries at that entry: query, batch and the number of its entry.
+        The newest batches of streaming queries at that entry, or in the table that this one is a copy of: query, batch and the
+        number of its entry.
+    tokens
+        The commit tokens at the entry whose files come back, or of the table that this one is a copy of.
+    former
+        Ids that the table had before: files with one of them in their names are managed, too.
+    layout
+        The layout that the table has from now on (`hugging_face.LAYOUT`), empty for none; None if that stays as it is.
     """
 
     number: int
@@ -146,6 +158,9 @@ class Entry:
     close: tuple[Removed, ...] = ()
     restores: int | None = None
     queries: tuple[tuple[str, int, int], ...] = ()
+    tokens: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
+    layout: str | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the entry as its file holds it; fields with their default value are left out.
@@ -160,7 +175,7 @@ class Entry:
         # Defaults are left out: most entries have few of the fields, and later builds may add more.
         texts = {name: getattr(self, name) for name in ("job", "application", "user", "schema")}
         values |= {name: text for name, text in texts.items() if text}
-        optional = ("partition_columns", "retention", "token", "batch", "restores")
+        optional = ("partition_columns", "retention", "token", "batch", "restores", "layout")
         values |= {name: getattr(self, name) for name in optional if getattr(self, name) is not None}
         if self.operation.is_of_job:
             values["base"] = self.base
@@ -169,7 +184,7 @@ class Entry:
         for name in ("remove", "close"):
             if removed := getattr(self, name):
                 values[name] = removed_to_json(removed)
-        for name in ("expire", "queries"):
+        for name in ("expire", "queries", "tokens", "former"):
             if rows := getattr(self, name):
                 values[name] = rows
         if self.retain:
@@ -250,6 +265,9 @@ class Entry:
             removed_from_json(values["close"]) if "close" in values else (),
             None if "restores" not in values else _integer(values["restores"]),
             tuple((_text(query), _integer(batch), _integer(n)) for query, batch, n in values.get("queries", ())),
+            tuple(map(_text, values.get("tokens", ()))),
+            tuple(map(_table, values.get("former", ()))),
+            None if "layout" not in values else _text(values["layout"]),
         )
         # Their jobs are not checked for having ended, so that they could be applied twice.
         changes_files = bool(len(entry.add) or entry.remove)
@@ -278,6 +296,8 @@ def removed_from_json(columns: dict[str, Any]) -> tuple[Removed, ...]:
     for file in removed:
         if not is_visible(file.path):
             raise ValueError(f"the path {file.path!r:.300}, which is not a relative one that readers see")
+        # A name of a disk may be any bytes, and has no other surrogates.
+        file.path.encode(errors="surrogateescape")
     return removed
 
 
@@ -297,4 +317,10 @@ def _text(value: object) -> str:
 def _identifier(value: object) -> str:
     if not is_job_id(value):
         raise ValueError(f"{value!r:.100} where an id belongs")
+    return str(value)
+
+
+def _table(value: object) -> str:
+    if not is_table_id(value):
+        raise ValueError(f"{value!r:.100} where the id of a table belongs")
     return str(value)

@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.table.names import are_visible, is_visible
+from spark_arrow_ipc.table.names import are_visible, is_text, is_visible
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -107,6 +107,8 @@ class Files:
         if not are_visible(self.paths):
             path = next(path for path in self.paths if not is_visible(path))
             raise CommitError(f"the path {path!r:.300} is not a relative one that readers see")
+        if not is_text("".join(self.paths)):
+            raise CommitError("a path is not UTF-8")
         # Twice in one snapshot, its rows would count twice.
         if len(set(self.paths)) != len(self.paths):
             raise CommitError("a path occurs twice")

@@ -44,7 +44,7 @@ from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
-from spark_arrow_ipc.table.names import TableDirectory, is_table_id, new_id, new_table_id, parse_number
+from spark_arrow_ipc.table.names import MAX_NUMBER, TableDirectory, is_table_id, new_id, new_table_id, parse_number
 from spark_arrow_ipc.table.state import State
 
 CHECKPOINT_INTERVAL: Final = 32
@@ -77,6 +77,11 @@ class Listing:
         """The number of the newest entry, 0 without any."""
         return max((*self.entries, *self.checkpoints), default=0)
 
+    @property
+    def time_ns(self) -> int:
+        """The time of the youngest entry by the storage's clock, nanoseconds since 1970; 0 without any."""
+        return max((status.mtime_ns for status in self.entries.values()), default=0)
+
 
 class _BrokenRun(Exception):  # noqa: N818 - tells a read to begin again, and is never seen
     """The entries are no unbroken run; the text says where."""
@@ -95,7 +100,10 @@ def read_table_id(directory: TableDirectory) -> str | None:
     path = directory.id_file
     try:
         data = directory.storage.read(path, _MAX_ID_NBYTES)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        directory.check()  # without its log, files of jobs that never committed would count
         return None
     except LimitError as error:
         raise CommitError(f"this is no table id: {error}", path=path) from error
@@ -118,6 +126,11 @@ def read_table_id(directory: TableDirectory) -> str | None:
     return str(table)
 
 
+def encode_table_id(table: str) -> bytes:
+    """Return the content of the file with a table's id."""
+    return json.dumps({"format": FORMAT, "table": table}).encode() + b"\n"
+
+
 def create_table(directory: TableDirectory) -> str:
     """Return the id of a table, which is made if there is none.
 
@@ -125,10 +138,12 @@ def create_table(directory: TableDirectory) -> str:
     """
     storage = directory.storage
     storage.make_directory(directory.log)
-    data = json.dumps({"format": FORMAT, "table": new_table_id()}).encode() + b"\n"
-    with suppress(OSError):  # it may have been put all the same; the read decides
-        storage.put_if_absent(directory.id_file, data, durable=True)
     table = read_table_id(directory)
+    if table is None:
+        _check_put_if_absent(directory)
+        with suppress(OSError):  # it may have been put all the same; the read decides
+            storage.put_if_absent(directory.id_file, encode_table_id(new_table_id()), durable=True)
+        table = read_table_id(directory)
     if table is None:
         raise CommitError("the id of the table could not be put; nothing is published", path=directory.id_file)
     # On a disk a directory has to be there before an entry; an object store needs none.
@@ -218,12 +233,42 @@ def read_newer(directory: TableDirectory, state: State) -> State | None:
     return read_state(directory)
 
 
+def read_after(directory: TableDirectory, state: State, last: int, newest: int) -> tuple[Entry, ...]:
+    """Read the entries after a state up to a number, of a log whose newest entry has the number `newest`.
+
+    One request for each, and one for the entry after the last.
+
+    Raises
+    ------
+    NoFilesError
+        One of them is not retained any more, or does not follow the state.
+    CommitError
+        An entry is damaged.
+    """
+    # As in `_read_run`, the entry after the last names it.
+    numbers = range(state.number + 1, min(last + 1, newest) + 1)
+    try:
+        entries = _read_entries(directory, state.table, numbers, state.entry, Listing({}, {}))
+    except _BrokenRun as error:
+        raise NoFilesError(f"{error}: it is no longer retained, or the log was replaced", path=directory.root) from None
+    return entries[: last - state.number]
+
+
 def follow(state: State, change: Entry) -> Entry:
     """Return a change as the entry that follows a state, with an id of its own and a time that never goes back."""
+    if state.number == MAX_NUMBER:  # by a forged checkpoint only
+        raise CommitError(f"no entry can follow number {MAX_NUMBER}; nothing is published")
     now_ms = time.time_ns() // 1_000_000
     return replace(
         change, number=state.number + 1, previous=state.entry, id=new_id(), time=max(state.time, now_ms)
     )  # fmt: skip
+
+
+def _check_put_if_absent(directory: TableDirectory) -> None:
+    """Raise if the store of a table replaces what is there: a table may have been moved to it since a job was planned."""
+    # A request for each process at most. A disk is asked when a job is planned, as its file system does not change.
+    if directory.storage.traits.may_come_late:
+        directory.storage.check_put_if_absent(directory.log)
 
 
 def append(directory: TableDirectory, state: State, entry: Entry) -> bool:
@@ -234,6 +279,7 @@ def append(directory: TableDirectory, state: State, entry: Entry) -> bool:
     """
     assert (entry.number, entry.previous) == (state.number + 1, state.entry)
     storage, path = directory.storage, directory.entry(state.table, entry.number)
+    _check_put_if_absent(directory)
     # An entry that survives a power loss, while the one before it does not, would break the log for ever.
     storage.sync(directory.entries(state.table))
     is_put = storage.put_if_absent(path, entry.to_bytes(), durable=True)
@@ -258,29 +304,37 @@ def write_checkpoint(directory: TableDirectory, state: State) -> None:
     storage.sync(directory.entries(state.table))
 
 
-def prune(directory: TableDirectory, state: State) -> list[str]:
-    """Delete entries and checkpoints that are older than the retention, and return their paths. One listing.
+def retention_ns(state: State) -> int:
+    """Return for how long a table retains entries and, if it retains them at all, removed files."""
+    return (DEFAULT_RETENTION if state.retention is None else state.retention) * 10**9
+
+
+def list_prunable(listing: Listing, state: State) -> list[Status]:
+    """Return the entries and checkpoints that are older than the retention.
 
     The second newest checkpoint and all after it stay, and the newest `LEAST_RETAINED` entries. Ages are those of the
     storage, relative to the youngest entry: no clock of this machine decides.
     """
-    listing = list_log(directory, state.table)
     # With one checkpoint, a damaged one would leave nothing to read.
     if len(listing.checkpoints) < 2:
         return []
     second = sorted(listing.checkpoints)[-2]
-    retention = DEFAULT_RETENTION if state.retention is None else state.retention
-    youngest = max((status.mtime_ns for status in listing.entries.values()), default=0)
-    oldest = youngest - retention * 10**9
+    oldest_ns = listing.time_ns - retention_ns(state)
     old = 0
     for number in sorted(listing.entries):
-        if number > min(second, listing.newest - LEAST_RETAINED) or listing.entries[number].mtime_ns >= oldest:
+        if number > min(second, listing.newest - LEAST_RETAINED) or listing.entries[number].mtime_ns >= oldest_ns:
             break
         old = number
     # The log then begins with a checkpoint: every entry that stays can be reached.
     first = max((number for number in listing.checkpoints if number <= old), default=0)
-    paths = [status.path for number, status in listing.entries.items() if number <= first]
-    paths += [status.path for number, status in listing.checkpoints.items() if number < first]
+    old_entries = [status for number, status in listing.entries.items() if number <= first]
+    return old_entries + [status for number, status in listing.checkpoints.items() if number < first]
+
+
+def prune(directory: TableDirectory, state: State, listing: Listing | None = None) -> list[str]:
+    """Delete entries and checkpoints that are older than the retention, and return their paths."""
+    listing = listing or list_log(directory, state.table)
+    paths = [status.path for status in list_prunable(listing, state)]
     if paths:
         directory.storage.sync(directory.entries(state.table))
         directory.storage.delete_all(paths)

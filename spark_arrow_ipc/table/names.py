@@ -23,14 +23,16 @@ entries: no late request of an old process reaches it.
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
 LOG_DIRECTORY: Final = "_ipc_log"
 STAGING_DIRECTORY: Final = "_ipc_stage"
@@ -42,7 +44,10 @@ STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
 MAX_NUMBER: Final = (1 << 63) - 1
 """Entry numbers are 64-bit integers in checkpoints."""
 
-_NUMBERED: Final = re.compile(r"([0-9]{20})\.(json|checkpoint)")
+NUMBER: Final = re.compile(r"[0-9]{20}")
+"""A number in a name: names sort as the numbers do."""
+
+_NUMBERED: Final = re.compile(rf"({NUMBER.pattern})\.(json|checkpoint)")
 _TABLE_ID: Final = re.compile(r"[0-9a-f]{8}")
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
 _MANAGED: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-([0-9a-f]{8})-([0-9a-f]{32})(?:-[0-9]+)?\.arrows?", re.DOTALL)
@@ -98,6 +103,15 @@ def are_visible(paths: Sequence[str]) -> bool:
     return not paths or (text.count("\0") == len(paths) + 1 and _NOT_VISIBLE.search(text) is None)
 
 
+def is_text(path: str) -> bool:
+    """Return whether UTF-8 can hold a path, as checkpoints do: names of a disk may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # bytes that are not UTF-8 are lone surrogates
+        return False
+    return True
+
+
 def new_table_id() -> str:
     """Return a random id for a table."""
     # It tells the tables that were at one path apart, and is in every name: 32 bits are enough and short.
@@ -131,9 +145,38 @@ class TableDirectory:
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage", self.storage.inside(self.root))
 
+    @classmethod
+    def at(cls, path: str | os.PathLike[str], storage: Storage) -> TableDirectory:
+        """Return the table of a directory; `NoFilesError` if there is no directory."""
+        root = storage.resolve(path)
+        status = storage.status(root)
+        if status is None or status.kind is not Kind.DIRECTORY:
+            raise NoFilesError(
+                expected="the directory of a table", found="nothing" if status is None else "something else", path=root
+            )
+        return cls(storage, root)
+
+    def check(self) -> None:
+        """Raise a `CommitError` if the directory of the log, of staged or of retained files is a link or a file."""
+        # A link could lead out of the table, where nothing may be written or deleted.
+        for status in self.not_directories((self.log, self.all_staging, self.path(REPLACED_DIRECTORY))):
+            raise CommitError(
+                f"expected a directory, found {'a link' if status.is_link else 'a file, a pipe or a device'}: nothing is "
+                "read, written or deleted through it; remove it",
+                path=status.path,
+            )
+
+    def not_directories(self, paths: Iterable[str]) -> Iterator[Status]:
+        """Yield what has the path of a directory and is none; nothing can where directories are prefixes of names."""
+        if self.storage.traits.directories:
+            for path in paths:
+                status = self.storage.status(path, follow_links=False)
+                if status is not None and status.kind is not Kind.DIRECTORY:
+                    yield status
+
     def path(self, relative: str) -> str:
-        """Return the absolute path of a relative one."""
-        return join(self.root, relative)
+        """Return the absolute path of a relative one; the table's own for an empty one."""
+        return join(self.root, relative) if relative else self.root
 
     @property
     def log(self) -> str:
@@ -176,4 +219,8 @@ class TableDirectory:
 
         Its ending keeps it out of other readers' recursive patterns; the number keeps two removed files of one name apart.
         """
-        return join(self.root, REPLACED_DIRECTORY, f"{number:020d}", path + STAGED_SUFFIX)
+        return join(self.all_replaced(number), path + STAGED_SUFFIX)
+
+    def all_replaced(self, number: int) -> str:
+        """Return the directory of the files that an entry removed and that are retained."""
+        return join(self.root, REPLACED_DIRECTORY, f"{number:020d}")

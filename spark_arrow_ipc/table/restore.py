@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
-from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.table.collect import list_replaced
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import read_state
-from spark_arrow_ipc.table.names import REPLACED_DIRECTORY, STAGED_SUFFIX, TableDirectory, data_file_name
+from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import StagedFile, Transaction
 
@@ -53,7 +54,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is restored", path=directory.root)
         live = dict(zip(base.files.paths, base.files.nbytes.tolist(), strict=True))
         gone = then.files.select(np.array([path not in live for path in then.files.paths], np.bool_))
-        numbers = _list_numbers(directory)
+        numbers = list_replaced(directory)
         staged = [_stage(transaction, gone, i, numbers) for i in range(len(gone))]
         transaction.name_files(staged, statistics=gone.statistics)
 
@@ -68,6 +69,9 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
             remove=removes,
             retain=retain and bool(removes),
             restores=number,
+            # A restore in between has forgotten those whose rows come back.
+            tokens=tuple(then.tokens),
+            layout=None if then.layout == base.layout else then.layout,
             queries=tuple((query, *row) for query, row in then.queries.items()),
         )
 
@@ -101,14 +105,6 @@ def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -
         "long removed files are there",
         path=directory.path(path),
     )  # fmt: skip
-
-
-def _list_numbers(directory: TableDirectory) -> list[int]:
-    """Return the numbers of the entries whose removed files are retained, the newest first. One listing."""
-    with suppress(FileNotFoundError):
-        names = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
-        return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
-    return []
 
 
 def _copy(directory: TableDirectory, source: str, target: str, nbytes: int) -> None:

@@ -3,7 +3,7 @@
 How it works
 ------------
 A managed file counts if the log says so. An unmanaged file counts if it is listed, and no removal of it is open: it has no
-tombstone of its path, size and version. So both have to be read, and they change meanwhile:
+tombstone of its path, its size, and its version or digest. So both have to be read, and they change meanwhile:
 
 - log, then listing: an overwrite commits in between and deletes unmanaged files. The old state lacks its rows, and the
   listing no longer has the old ones: rows are missing.
@@ -22,22 +22,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from spark_arrow_ipc.dataset.listing.data_file import sample_version
-from spark_arrow_ipc.dataset.listing.directory import is_hidden
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, sample_version
+from spark_arrow_ipc.dataset.listing.directory import dangling_link_error, is_hidden
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
 from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.entry import Removed
 from spark_arrow_ipc.table.log import read_newer, read_state
-from spark_arrow_ipc.table.names import TableDirectory, managed_name
+from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory
 from spark_arrow_ipc.table.state import State
 
 _ATTEMPTS: Final = 8
 
 Listed = Mapping[str, Status]
 """Data files by their path relative to the table."""
+
+
+_File = TypeVar("_File", Status, DataFile)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +55,14 @@ class Snapshot:
         What its log counts; None without a log.
     unmanaged
         Files of other programs, by relative path.
+    managed
+        Managed files that count.
     """
 
     directory: TableDirectory
     state: State | None
     unmanaged: Listed
+    managed: Listed
 
     @classmethod
     def open(cls, directory: TableDirectory) -> Snapshot:
@@ -72,16 +78,17 @@ class Snapshot:
         # A writer that commits once a second leaves time for one of them.
         for _ in range(_ATTEMPTS):
             first = read_state(directory)
-            listing = list_data_files(directory)
+            listing = list_data_files(directory, check_links=True)
             state = read_state(directory) if first is None else read_newer(directory, first)
-            if not _is_one_table(first, state):
+            if not is_one_table(first, state):
                 continue
             if state is None:
-                return cls(directory, None, listing)
-            unmanaged = _count_unmanaged(directory, first, state, listing)
+                return cls(directory, None, listing, {})
+            strangers = sorted(listing.keys() - set(state.files.paths))
+            unmanaged = Removals(directory, first, state).count({path: listing[path] for path in strangers})
             missing = _missing(directory, state, listing)
             if missing is None:
-                return cls(directory, state, unmanaged)
+                return cls(directory, state, unmanaged, {path: listing[path] for path in state.files.paths})
             again = read_newer(directory, state)
             # A later entry may have removed it: then this snapshot is only an old one.
             if again is not None and again.entry == state.entry:
@@ -91,13 +98,15 @@ class Snapshot:
         )
 
 
-def list_data_files(directory: TableDirectory) -> dict[str, Status]:
+def list_data_files(directory: TableDirectory, *, check_links: bool = False) -> dict[str, Status]:
     """Return all visible files below a table, by relative path. One listing for each directory.
 
     Raises
     ------
     UnsupportedError
-        A directory is a link: what is below it is not in the table.
+        The directory of a partition is a link: what is below it is not in the table.
+    NoFilesError
+        With `check_links`: a link leads to nothing.
     """
     storage = directory.storage
     files: dict[str, Status] = {}
@@ -110,15 +119,22 @@ def list_data_files(directory: TableDirectory) -> dict[str, Status]:
                 for status in storage.list(path):
                     name = relative(status.path, directory.root)
                     # Staged and retained files, the log, and what Spark and others hide.
-                    if is_hidden(name_of(status.path)):
+                    if is_hidden(name_of(status.path)) or name.endswith(STAGED_SUFFIX):
                         continue
                     if status.kind is Kind.DIRECTORY:
                         # Nothing below it is deleted or counted: it may lead anywhere.
-                        if status.is_link:
-                            raise UnsupportedError("a directory of the table is a link", path=status.path)
-                        below.append(status.path)
+                        if not status.is_link:
+                            below.append(status.path)
+                        elif "=" in name:  # readers follow it: some of the rows would not be in the table
+                            raise UnsupportedError(
+                                "a table does not follow links, and this directory of a partition is one; remove it or "
+                                "write elsewhere",
+                                path=status.path,
+                            )
                     elif status.kind is Kind.FILE:
                         files[name] = status
+                    elif check_links and status.kind is Kind.DANGLING:
+                        raise dangling_link_error(status.path)
 
         each(visit, level, waits=storage.traits.waits)
         level = below
@@ -132,10 +148,15 @@ def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
     """
     if status.version:
         return Removed(path, status.nbytes, status.version)
-    return Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, status))
+    removed = Removed(path, status.nbytes, str(status.mtime_ns), _digest(directory, status))
+    # The digest of a file that was written since would stand for rows that the job has not read.
+    now = directory.storage.status(directory.path(path), follow_links=False)
+    if now is None or (now.nbytes, now.mtime_ns) != (status.nbytes, status.mtime_ns):
+        raise ConcurrentWriteError("another writer changed this file meanwhile; write again", path=directory.path(path))
+    return removed
 
 
-def is_removed(directory: TableDirectory, removed: Removed, status: Status) -> bool:
+def is_removed(directory: TableDirectory, removed: Removed, status: Status | DataFile) -> bool:
     """Return whether the file at the path of a removal is the removed one. Reads bytes only if the time differs."""
     # The size is in every listing, so that most files are told apart without a read.
     if removed.nbytes != status.nbytes:
@@ -146,7 +167,7 @@ def is_removed(directory: TableDirectory, removed: Removed, status: Status) -> b
     return bool(removed.digest) and removed.digest == _digest(directory, status)
 
 
-def _is_one_table(first: State | None, second: State | None) -> bool:
+def is_one_table(first: State | None, second: State | None) -> bool:
     """Return whether two states are of one table, and the second remembers all that was closed since the first."""
     if first is None or second is None:
         return first is second
@@ -154,27 +175,27 @@ def _is_one_table(first: State | None, second: State | None) -> bool:
     return first.table == second.table and first.number <= second.number and second.horizon <= first.number + 1
 
 
-def _count_unmanaged(
-    directory: TableDirectory, first: State | None, state: State, listing: Listed
-) -> dict[str, Status]:
-    """Return the files of other programs that count, by the states before and after they were listed."""
-    counted = set(state.files.paths)
-    closed_before = 0 if first is None else first.number
-    hidden: dict[str, list[Removed]] = {}
-    for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
-        hidden.setdefault(removed.path, []).append(removed)
-    unmanaged = {}
-    for path, status in listing.items():
-        # Most files count by the log: their names need not be parsed.
-        if path in counted:
-            continue
-        name = managed_name(path)
-        # It belongs to a job that has not committed, or to a copy.
-        if name is not None and name.table == state.table:
-            continue
-        if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):
-            unmanaged[path] = status
-    return unmanaged
+class Removals:
+    """The removals that hide listed files of other programs, by the states before and after they were listed."""
+
+    def __init__(self, directory: TableDirectory, first: State | None, state: State) -> None:
+        self._directory, self._state = directory, state
+        closed_before = 0 if first is None else first.number
+        self._hidden: dict[str, list[Removed]] = {}
+        for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
+            self._hidden.setdefault(removed.path, []).append(removed)
+
+    def count(self, files: Mapping[str, _File]) -> dict[str, _File]:
+        """Return those of the listed files, which the log does not have, that count."""
+        directory, hidden = self._directory, self._hidden
+        unmanaged = {}
+        for path, status in files.items():
+            # It belongs to a job that has not committed, or to a copy.
+            if self._state.is_managed(path):
+                continue
+            if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):
+                unmanaged[path] = status
+        return unmanaged
 
 
 def missing_file(directory: TableDirectory, state: State, path: str, status: Status | None) -> CommitError:
@@ -188,7 +209,7 @@ def missing_file(directory: TableDirectory, state: State, path: str, status: Sta
     )
 
 
-def _digest(directory: TableDirectory, status: Status) -> str:
+def _digest(directory: TableDirectory, status: Status | DataFile) -> str:
     try:
         with closing(directory.storage.open(status.path)) as source:
             return sample_version(source, status.nbytes)
@@ -196,12 +217,13 @@ def _digest(directory: TableDirectory, status: Status) -> str:
         return ""
 
 
-def _missing(directory: TableDirectory, state: State, listing: Listed) -> tuple[str, Status | None] | None:
-    """Return a file that the log counts and that is not there with its size, and what is; None if all are."""
+def _missing(directory: TableDirectory, state: State, listing: dict[str, Status]) -> tuple[str, Status | None] | None:
+    """Return a file that the log counts and that is not there with its size, and what is; None if all are listed now."""
     for path, nbytes in zip(state.files.paths, state.files.nbytes.tolist(), strict=True):
         status = listing.get(path)
         if status is None:  # named after its directory was listed, by a job that has committed since
             status = directory.storage.status(directory.path(path), follow_links=False)
         if status is None or status.nbytes != nbytes:
             return path, status
+        listing[path] = status
     return None

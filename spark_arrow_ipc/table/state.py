@@ -7,10 +7,10 @@ Rules
 -----
 **Ended jobs.** A job has ended once an entry commits or expires it. An entry of a job that has ended is void: it changes
 nothing but the number. The state remembers the newest `REMEMBERED` ended jobs, and in `horizon` the number from which on
-that list is complete. A job whose planned number is below the horizon cannot tell whether it has ended, and gives up.
+that list is complete. A job that was planned before the entry below the horizon cannot tell whether it has ended, and gives up.
 
 **Tombstones.** A removed file has a tombstone until an entry closes it, after somebody has seen that the file is gone.
-Readers hide unmanaged files that have one, also for those that were closed while they listed: closed tombstones stay in
+Readers hide unmanaged files that have one, also for those that were closed while they listed: these stay in
 the state until the horizon has passed them.
 
 **Tokens and queries follow the files.** When an older entry is restored, the tokens of later jobs are forgotten: their
@@ -26,6 +26,7 @@ import numpy as np
 
 from spark_arrow_ipc.table.entry import Batch, Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, Files, concat_files
+from spark_arrow_ipc.table.names import managed_name
 
 REMEMBERED: Final = 1000
 """Ended jobs, tokens and queries in a state."""
@@ -67,7 +68,7 @@ class State:
     files
         The managed files that count.
     schema
-        Encoded schema of a plain read; empty for that of the newest file.
+        Encoded schema of a plain read; empty if no entry had one: then the newest file has it.
     partition_columns
         Columns in the names of directories.
     retention
@@ -83,7 +84,11 @@ class State:
     queries
         The newest batch of each streaming query.
     tombstones, closed
-        Removed files that may still be in the table, and those that an entry has closed, with the entry's number.
+        Removed files that may still be in the table, and unmanaged ones whose removal an entry has closed, with its number.
+    former
+        Ids that the table had before.
+    layout
+        The layout of the table, of which JSON files name the files that count (`hugging_face.LAYOUT`); empty for none.
     """
 
     table: str
@@ -101,6 +106,24 @@ class State:
     queries: dict[str, QueryBatch] = field(default_factory=dict)
     tombstones: dict[Removed, Tombstone] = field(default_factory=dict)
     closed: dict[Removed, int] = field(default_factory=dict)
+    former: tuple[str, ...] = ()
+    layout: str = ""
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether a job was committed, as far as that is known: only expired jobs make no table of a directory."""
+        # A job that only changes settings is in `ended`, and one that was forgotten there has raised the horizon.
+        return bool(
+            len(self.files)
+            or self.last_removal
+            or self.horizon > 1
+            or any(end.is_committed for end in self.ended.values())
+        )
+
+    def is_managed(self, path: str) -> bool:
+        """Return whether a file has an id of this table in its name: it counts only if `files` has it."""
+        name = managed_name(path)
+        return name is not None and (name.table == self.table or name.table in self.former)
 
     def after(self, *entries: Entry) -> State:
         """Return the state after entries that follow this one. O(files) for all of them together."""
@@ -128,7 +151,7 @@ class Replay:
     """Applies entries to a state. Files are joined once, at the end: a replay of 32 entries costs one copy of them."""
 
     def __init__(self, state: State) -> None:
-        self._before = state
+        self.table = state.table
         self.number, self.entry, self.time = state.number, state.entry, state.time
         self._schema, self._partition_columns = state.schema, state.partition_columns
         self._retention = state.retention
@@ -136,23 +159,27 @@ class Replay:
         self._last_removal = state.last_removal
         self._tokens, self._queries = dict(state.tokens), dict(state.queries)
         self._tombstones, self._closed = dict(state.tombstones), dict(state.closed)
+        self._former = state.former
+        self._layout = state.layout
         self._parts = [state.files]
         self._removed: set[str] = set()
 
-    def apply(self, entry: Entry) -> None:
-        """Apply the next entry."""
+    def apply(self, entry: Entry) -> bool:
+        """Apply the next entry, and return whether it counts: False if it is void."""
         self.number, self.entry, self.time = entry.number, entry.id, entry.time
         for job in entry.expire:
             # A job that committed before stays committed: the fence came too late.
             self._ended.setdefault(job, Ended(entry.number, is_committed=False))
         for removed in entry.close:
-            # Two vacuums may close the same tombstones.
-            if self._tombstones.pop(removed, None) is not None:
+            # Two vacuums may close the same tombstones. A managed file is hidden by its name.
+            if self._tombstones.pop(removed, None) is not None and not removed.is_managed:
                 self._closed[removed] = entry.number
         # An entry of a job that has ended is void; its number is used all the same.
-        if entry.operation.is_of_job and entry.job not in self._ended:
+        is_void = entry.operation.is_of_job and entry.job in self._ended
+        if entry.operation.is_of_job and not is_void:
             self._commit(entry)
         self._forget()
+        return not is_void
 
     def _commit(self, entry: Entry) -> None:
         self._ended[entry.job] = Ended(entry.number, is_committed=True)
@@ -168,7 +195,9 @@ class Replay:
             # By the number of the entry: the state does not know which rows a token stands for.
             self._tokens = {token: n for token, n in self._tokens.items() if n <= entry.restores}
             # The state has only the newest batch of a query; the entry has the one that was the newest then.
-            self._queries = {query: QueryBatch(batch, number) for query, batch, number in entry.queries}
+            self._queries = {}
+        self._queries |= {query: QueryBatch(batch, number) for query, batch, number in entry.queries}
+        self._tokens |= dict.fromkeys(entry.tokens, entry.number)
         if entry.token is not None:
             self._tokens[entry.token] = entry.number
         if entry.batch is not None:
@@ -179,6 +208,9 @@ class Replay:
             self._partition_columns = entry.partition_columns
         if entry.retention is not None:
             self._retention = entry.retention
+        if entry.layout is not None:
+            self._layout = entry.layout
+        self._former = tuple(dict.fromkeys((*self._former, *entry.former)))
 
     def _forget(self) -> None:
         """Keep the newest `REMEMBERED` of what is remembered, by the numbers of entries."""
@@ -201,7 +233,7 @@ class Replay:
         if self._removed:
             files = files.select(np.array([path not in self._removed for path in files.paths], np.bool_))
         return State(
-            self._before.table,
+            self.table,
             self.number,
             self.entry,
             self.time,
@@ -216,4 +248,6 @@ class Replay:
             self._queries,
             self._tombstones,
             self._closed,
+            self._former,
+            self._layout,
         )

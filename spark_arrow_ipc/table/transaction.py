@@ -19,8 +19,8 @@ Rules, in the order in which they act
 1. The id of the table is durable before a file has it in its name: a file with an id that a power loss has taken would
    count as unmanaged. The mark is there before any file of the job: vacuum deletes files of jobs only that the log or a mark
    names, as others may be copies that somebody made.
-2. Between staging and naming the log is read: the table is the same, the job has not ended, and its base is not below the
-   horizon. A task may have staged files after its job was expired.
+2. Between staging and naming the log is read: the table is the same, the job has not ended, and the entry after its base is
+   not below the horizon. A task may have staged files after its job was expired.
 3. All names are proven by a listing, and durable, before the entry is put. A copy without a reply may not have happened.
 4. Conflicts are checked against the state that the entry will follow, each time that another process was faster. Unmanaged
    files that the job removes are looked at again: another program may have replaced or deleted them.
@@ -39,6 +39,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import partial
 from typing import Final, NamedTuple
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -46,7 +47,7 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.collect import collect, fence, list_managed, list_staged, sweep
+from spark_arrow_ipc.table.collect import close_many, collect, delete_old, fence, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import (
@@ -55,7 +56,6 @@ from spark_arrow_ipc.table.log import (
     follow,
     is_checkpoint_due,
     list_log,
-    prune,
     read_state,
     write_checkpoint,
 )
@@ -158,7 +158,7 @@ class Transaction:
         if state is None or state.table != table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
         job = job or new_id()
-        _put_mark(directory, job)
+        put_mark(directory, job)
         return cls(directory, table, state.number, job)
 
     # ---- PLANNED -> NAMED
@@ -189,21 +189,17 @@ class Transaction:
             if not lacking:
                 break
             if attempt == _ATTEMPTS:
+                self._check_alive(self._read_state())  # a vacuum may have expired it, and deleted the files
                 raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
             each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
-        # The directories themselves may be new.
-        new = {up for directory in directories for up in self._above(directory)}
-        for path in sorted(new.union(directories)):
-            storage.sync(path)
+        # The directories themselves may be new, up to the table's own.
+        for up in sorted({up for path in moves for up in above(path) if up.startswith(self.directory.root)}):
+            storage.sync(up)
         rows = [(file.path, file.nbytes, file.rows, file.crc32) for file in staged]
         self._added = Files.of(rows, statistics=statistics)
         failpoint.hit("named.all")
         self._go(Phase.NAMED)
         return self._added
-
-    def _above(self, path: str) -> list[str]:
-        """Return the directories between a path and the table's own, with that."""
-        return [up for up in above(path) if up.startswith(self.directory.root)]
 
     def _move(self, staged: str, path: str) -> None:
         storage = self.directory.storage
@@ -251,16 +247,16 @@ class Transaction:
         """
         self._expect(Phase.NAMED)
         assert self._added is not None
+        root, is_put = self.directory.root, False
         errors: list[OSError] = []
         for _ in range(_RACES):
             state = self._read_state()
-            ended = state.ended.get(self.job)
-            if ended is not None and ended.is_committed:
+            if self._is_committed(state):
                 self._go(Phase.COMMITTED)
                 return state
-            # Before the next check: a vacuum may expire a job that was committed and then forgotten.
-            if self._asked and self._asked < state.horizon:
-                return self._judge_by_files(state)
+            # A listing that is older than the entry.
+            if is_put and state.number < self._asked:
+                continue
             self._check_alive(state)
             # A full disk stays full.
             if len(errors) == _ATTEMPTS:
@@ -269,9 +265,7 @@ class Transaction:
             if changed is None or state.has_committed(changed):
                 if not self._asked:
                     return state
-                raise CommitError(
-                    "a job with this token was committed meanwhile; nothing is published", path=self.directory.root
-                )
+                raise CommitError("a job with this token was committed meanwhile; nothing is published", path=root)
             entry = replace(changed, job=self.job, base=self.base, add=self._added)
             self._check_removes(state, entry)
             numbered = follow(state, entry)
@@ -279,20 +273,22 @@ class Transaction:
             self._asked = numbered.number
             failpoint.hit("committed.asked")
             try:
-                if append(self.directory, state, numbered):
+                if is_put := append(self.directory, state, numbered):
                     failpoint.hit("committed.put")
             except OSError as error:  # the next reading of the log tells whether it is there
                 errors.append(error)
-        raise CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
+        raise (
+            self._unknown("the storage has taken the log entry of the job and does not list it")
+            if is_put
+            else CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
+        )
 
     def _unconfirmed(self, error: OSError) -> CommitError:
         """Return the error of a job whose entry the storage does not take."""
         # A call of a disk has its effect before it returns. A request may still be carried out.
         if self.directory.storage.traits.may_come_late:
-            return UnknownOutcomeError(
-                f"the storage does not confirm the log entry of the job ({error}), which may still come; 'arrowipc history "
-                f"{self.directory.root}' shows whether the job {self.job} is committed",
-                path=self.directory.root,
+            return self._unknown(
+                f"the storage does not confirm the log entry of the job ({error}), which may still come"
             )
         return CommitError(
             f"the log entry of the job cannot be put ({error}); nothing is published, fix that and write again",
@@ -301,24 +297,38 @@ class Transaction:
 
     def _read_state(self) -> State:
         """Return the state of the log, which must still be that of this table."""
-        state = read_state(self.directory)
+        try:
+            state = read_state(self.directory)
+        except (OSError, CommitError) as error:
+            if self.phase is not Phase.NAMED or not self._asked:
+                raise
+            raise self._unknown(f"the outcome of the job is unknown: the log cannot be read ({error})") from error
         if state is not None and state.table == self.table:
             return state
         words = "the table was removed while this job ran"
         if self._asked:
-            raise UnknownOutcomeError(f"{words}; whether it was committed before is unknown", path=self.directory.root)
+            raise self._unknown(words, "whether it was committed before is unknown")
         raise CommitError(f"{words}; nothing is published", path=self.directory.root)
 
-    def _judge_by_files(self, state: State) -> State:
-        assert self._added is not None
-        if len(self._added) and {*self._added.paths} <= {*state.files.paths}:
-            self._go(Phase.COMMITTED)
-            return state
-        raise UnknownOutcomeError(
-            f"so many other jobs ended since entry {self._asked} was put that the log no longer tells whether this job is "
-            "committed; look for its rows before you run it again",
-            path=self.directory.root,
-        )
+    def _unknown(self, why: str, then: str = "") -> UnknownOutcomeError:
+        root = self.directory.root
+        then = then or f"'arrowipc history {root}' shows whether the job {self.job} is committed"
+        return UnknownOutcomeError(f"{why}; {then}", path=root)
+
+    def _is_committed(self, state: State) -> bool:
+        ended = state.ended.get(self.job)
+        if ended is not None and ended.is_committed:
+            return True
+        # Before the job's end is looked at: a vacuum may expire a job that was committed and then forgotten.
+        if self._asked and self._asked < state.horizon:
+            if self._added is not None and len(self._added) and {*self._added.paths} <= {*state.files.paths}:
+                return True
+            raise self._unknown(
+                f"so many other jobs ended since entry {self._asked} was put that the log no longer tells whether this job is "
+                "committed",
+                "look for its rows before you run it again",
+            )
+        return False
 
     def _check_alive(self, state: State) -> None:
         """Raise if the job cannot commit any more."""
@@ -341,7 +351,10 @@ class Transaction:
         managed = {removed.path for removed in entry.remove if removed.is_managed}
         gone = managed - {*state.files.paths}
         unmanaged = [removed for removed in entry.remove if not removed.is_managed]
-        gone |= {removed.path for removed in unmanaged if removed in state.tombstones or removed in state.closed}
+        # The same bytes may be there again, after an entry has closed their removal: then they were listed since.
+        removals = {*state.tombstones, *(removed for removed, number in state.closed.items() if number > self.base)}
+        identities = {removed.identity for removed in removals}
+        gone |= {removed.path for removed in unmanaged if removed.identity in identities}
         for removed in unmanaged:
             status = self.directory.storage.status(self.directory.path(removed.path), follow_links=False)
             if status is None or not is_removed(self.directory, removed, status):
@@ -358,14 +371,18 @@ class Transaction:
         """Delete what the job removed and staged, and keep the log short. After an error, vacuum does what is left."""
         self._expect(Phase.COMMITTED)
         state = self._read_state()
-        collect(self.directory, state)
-        sweep(self.directory, self.job, list)
+        try:
+            collect(self.directory, state)
+        except OSError:  # once more: programs that list the directory see removed files until then
+            collect(self.directory, state)
+        sweep(self.directory, [self.job], None)  # its named files count
         listing = list_log(self.directory, state.table)
         # The job that makes it due writes it; if it dies, the next one does.
         if is_checkpoint_due(listing):
             write_checkpoint(self.directory, state)
         if state.number % _PRUNE_INTERVAL == 0:
-            prune(self.directory, state)
+            delete_old(self.directory, state)
+        close_many(self.directory, state)
         self._go(Phase.COLLECTED)
 
     # ---- -> ABORTED
@@ -391,28 +408,21 @@ class Transaction:
         # for the entry. Where files are copied, they stay until the job has ended.
         if storage.traits.renames:
             with suppress(OSError):
-                storage.delete_all(list_staged(self.directory, self.job))
+                storage.delete_all([*list_staged(self.directory, [self.job])])
         if may_be_committed or storage.traits.may_come_late:
             state = fence(self.directory, self.table, [self.job])
             if state is None and may_be_committed:
-                raise UnknownOutcomeError(
-                    "the table was removed; whether the job was committed is unknown", path=self.directory.root
-                )
+                raise self._unknown("the table was removed", "whether the job was committed is unknown")
             ended = None if state is None else state.ended.get(self.job)
             if ended is not None and ended.is_committed:
                 self.phase = Phase.COMMITTED
                 return False
             newest = self._asked or self.base + 1
             if state is not None and may_be_committed and newest < state.horizon:
-                raise UnknownOutcomeError(
-                    "the log no longer tells whether the job is committed", path=self.directory.root
-                )
-        sweep(self.directory, self.job, self._named)
+                raise self._unknown("the log no longer tells whether the job is committed", "look for its rows")
+        sweep(self.directory, [self.job], partial(list_managed, self.directory, self.table, ()))
         self._go(Phase.ABORTED)
         return True
-
-    def _named(self) -> list[str]:
-        return [self.directory.path(path) for path in list_managed(self.directory, self.table, self.job)]
 
     # ---- phases
 
@@ -424,7 +434,7 @@ class Transaction:
         self.phase = phase
 
 
-def _put_mark(directory: TableDirectory, job: str) -> None:
+def put_mark(directory: TableDirectory, job: str) -> None:
     """Make the staging directory of a job, and put its mark durably."""
     storage, mark = directory.storage, directory.mark(job)
     for _ in range(_ATTEMPTS):

@@ -2,37 +2,38 @@
 
 import itertools
 import uuid
+import zlib
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 from job_plans import plan_job
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.existing_files import live_files
-from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
+from spark_arrow_ipc.dataset.write.staged_file import WrittenFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.paths import parent, relative
+from spark_arrow_ipc.table.log import read_entry, read_state
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.snapshot import list_data_files
 
 APPEND, OVERWRITE, DYNAMIC, REWRITE = WriteMode
 
 
-def dataset(path):
-    return DatasetDirectory(LOCAL, str(path))
+def table(path):
+    return TableDirectory(LOCAL, str(path))
 
 
-def stage(plan, content, directory="", partition_id=0):
+def stage(plan, content, directory="", task=0, suffix=".arrow"):
     """Stand in for a task: the commit never looks into a file."""
-    attempt = uuid.uuid4().hex
-    with plan.staging.storage.create(plan.staging.path(f"{attempt}.staged")) as file:
+    name = f"{uuid.uuid4().hex}.staged"
+    with plan.staging.storage.create(plan.staging.file(name)) as file:
         file.write(content)
-    final = f"{directory}/part-{partition_id:05d}-{attempt}.arrow".lstrip("/")
-    return StagedFile(f"{attempt}.staged", final, len(content), len(content), 0)
+    crc32 = zlib.crc32(content[-(64 << 10) :])
+    return WrittenFile(name, directory, task, suffix, len(content), len(content), crc32, {})
 
 
 def run_tasks(plan, *contents):
@@ -51,53 +52,55 @@ def finish(plan, outputs):
 def planned(path, mode, *contents, **options):
     """Return a job whose tasks are done, and their outputs."""
     plan = plan_job(str(path), mode, **options)
-    return plan, run_tasks(plan, *contents)
+    return plan, [] if plan.skip else run_tasks(plan, *contents)
 
 
 def save(path, mode, *contents, **options):
-    plan = plan_job(str(path), mode, **options)
-    return finish(plan, run_tasks(plan, *(() if plan.skip else contents)))
+    return finish(*planned(path, mode, *contents, **options))
 
 
 def save_files(path, files):
-    """Publish whole files as one job: pairs of a partition's directory (or nothing) and the bytes of a file."""
+    """Publish files as one job: pairs of a partition's directory (or nothing) and the bytes of a file."""
     plan = plan_job(str(path), APPEND)
-    staged = (stage(plan, content, directory, i) for i, (directory, content) in enumerate(files))
-    finish(plan, [TaskOutput(plan.staging.jobid, (file,)) for file in staged])
+    written = (stage(plan, content, directory, i) for i, (directory, content) in enumerate(files))
+    finish(plan, [TaskOutput(plan.staging.jobid, (file,)) for file in written])
 
 
-def last_summary(path):
-    """Return what the newest record says of its job."""
-    return CommitSummary.of(newest_record(dataset(path))[1])
+def newest_entry(path):
+    """Return the newest entry of a table's log."""
+    directory = table(path)
+    state = read_state(directory)
+    return read_entry(directory, state.table, state.number)
 
 
-def texts(root, files):
-    """Return what lies in files, behind the name of its partition."""
-    found = []
-    for path, opened in files:
-        directory = str(Path(path).relative_to(root).parent)
-        found.append(Path(opened).read_text() if directory == "." else f"{directory}:{Path(opened).read_text()}")
-    return sorted(found)
+def ours(root, storage=LOCAL):
+    """Return the texts that a reader of this package sees, each behind its partition."""
+    texts = []
+    for file in list_tree([str(root)], storage=storage).all_files():
+        source = file.open(storage)
+        texts.append((relative(file.path, str(root)), bytes(source.read_at(0, source.nbytes)).decode()))
+    return sorted(f"{parent(path)}:{text}".lstrip(":") for path, text in texts)
 
 
-def ours(root):
-    """Return what a reader of this package sees, which looks into a pending record."""
-    files = list_tree([str(root)]).all_files()
-    there = [(file.path, file.path if Path(file.path).exists() else file.staged) for file in files]
-    return texts(root, there)
-
-
-def foreign(root):
-    """Return what another reader sees, which lists the directory."""
-    return texts(root, [(f"{root}/{file.path}",) * 2 for file in live_files(dataset(root))])
+def foreign(root, storage=LOCAL):
+    """Return the texts in all files that a program lists which knows no log, each behind its partition."""
+    directory = TableDirectory(storage, str(root))
+    paths = list_data_files(directory)
+    return sorted(
+        f"{parent(path)}:{storage.read(directory.path(path), 1 << 20).decode()}".lstrip(":") for path in paths
+    )
 
 
 def leftovers(path):
-    """Return what is there besides data, _SUCCESS and records."""
-    files = [found.relative_to(path) for found in path.rglob("*") if found.is_file()]
-    others = [str(name) for name in files if not name.name.startswith("part-") and str(name) != "_SUCCESS"]
-    staging = ["_ipc_stage"] if (path / "_ipc_stage").exists() else []
-    return sorted([name for name in others if not name.startswith("_ipc_commits/0")] + staging)
+    """Return the files beside data, _SUCCESS, the log and what it retains."""
+    names = [str(name.relative_to(path)) for name in path.rglob("*") if name.is_file()]
+    data = list_data_files(table(path))
+    others = [
+        name
+        for name in names
+        if name not in data and name != "_SUCCESS" and not name.startswith(("_ipc_log/", "_ipc_replaced/"))
+    ]
+    return sorted(others + ["_ipc_stage"] * (path / "_ipc_stage").exists())
 
 
 class Died(BaseException):

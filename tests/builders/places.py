@@ -3,27 +3,26 @@
 `PLACES` has the storages: each entry makes two places that nobody uses, a context manager for those that need a server.
 """
 
-import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
-from copying_storage import CopyingStorage, nobody_waits
+from commit_jobs import foreign, ours, stage
+from copying_storage import CopyingStorage
 from fault_server import fault_server
 from job_plans import plan_job
 from memory_storage import MemoryStorage
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.listing.globs import escape
-from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.copy import copy_dataset
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join, parent, relative
 from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.table.copy import copy_table
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.snapshot import list_data_files
 
 
 @dataclass
@@ -34,13 +33,13 @@ class Place:
     root: str
 
     @property
-    def dataset(self):
-        return DatasetDirectory(self.storage, self.root)
+    def table(self):
+        return TableDirectory(self.storage, self.root)
 
     @property
-    def record(self):
-        """The newest record."""
-        return newest_record(self.dataset)[1]
+    def state(self):
+        """The newest state of the log."""
+        return read_state(self.table)
 
     def planned(self, mode, *texts, **options):
         """Return a job whose tasks are done, and their outputs; ``k=1:text`` goes to the partition ``k=1``."""
@@ -49,16 +48,13 @@ class Place:
 
     def staged(self, plan, number, text):
         directory, _, text = text.rpartition(":")
-        name = uuid.uuid4().hex
-        self.storage.put(plan.staging.path(f"{name}.staged"), text.encode())
-        file = StagedFile(f"{name}.staged", join(directory, f"part-{number:05d}-{name}.arrow"), len(text), len(text), 0)
-        return TaskOutput(plan.staging.jobid, (file,))
+        return TaskOutput(plan.staging.jobid, (stage(plan, text.encode(), directory, number),))
 
     def save(self, mode, *texts, **options):
         return commit(*self.planned(mode, *texts, **options), write_empty=None)
 
     def put(self, name, text):
-        """Write a file as a program does that knows nothing of records."""
+        """Write a file as a program does that knows no log."""
         self.storage.make_directory(parent(join(self.root, name)))
         self.storage.put(join(self.root, name), text.encode())
 
@@ -66,7 +62,7 @@ class Place:
         return self.storage.read(path, 1 << 20).decode()
 
     def copied_to(self, target):
-        return copy_dataset(self.root, target.root, storage=self.storage, target_storage=target.storage)
+        return copy_table(self.table, target.table)
 
     def names(self, directory=None):
         """The relative paths of all files, hidden or not."""
@@ -74,7 +70,7 @@ class Place:
         for status in self.storage.list(self.root if directory is None else directory):
             if status.kind is Kind.DIRECTORY:
                 found += self.names(status.path)
-            elif not status.path.endswith("/_ipc_commits/probe"):  # of stores, made once
+            else:
                 found.append(relative(status.path, self.root))
         return sorted(found)
 
@@ -84,31 +80,20 @@ class Place:
 
     def ours(self):
         """What a reader of this package sees, behind the name of its partition."""
-        return sorted(self._text(file.path, file.current_path(self.storage)) for file in self._tree())
+        return ours(self.root, self.storage)
 
     def plain(self):
         """What a reader sees that only lists."""
-        hidden = ("_ipc_", "_SUCCESS")
-        return sorted(self._text(join(self.root, name)) for name in self.names() if not name.startswith(hidden))
+        return foreign(self.root, self.storage)
 
     def leftovers(self):
-        """What is there besides data, _SUCCESS and records."""
-        known = (
-            "part-",
-            "_SUCCESS",
-            "_ipc_commits/0",
-            "_ipc_commits/log/0",
-            "_ipc_commits/log/retention",
-            "_ipc_commits/probe",
-        )
-        return [name for name in self.names() if not name.startswith(known) and "=" not in name]
-
-    def _tree(self):
-        return list_tree([escape(self.root)], storage=self.storage).all_files()
-
-    def _text(self, path, place=None):
-        directory = parent(relative(path, self.root))
-        return f"{directory}:{self.read(place or path)}".lstrip(":")
+        """What is there beside data, _SUCCESS and the log."""
+        data = list_data_files(self.table)
+        return [
+            name
+            for name in self.names()
+            if name not in data and name != "_SUCCESS" and not name.startswith("_ipc_log/")
+        ]
 
 
 @contextmanager
@@ -118,8 +103,7 @@ def local(folder):
 
 @contextmanager
 def copying(folder):
-    with nobody_waits():
-        yield Place(CopyingStorage(), f"{folder}/source"), Place(CopyingStorage(), f"{folder}/target")
+    yield Place(CopyingStorage(), f"{folder}/source"), Place(CopyingStorage(), f"{folder}/target")
 
 
 @contextmanager
@@ -131,13 +115,12 @@ def memory(_):
 @contextmanager
 def copying_memory(_):
     storage = MemoryStorage(renames=False)
-    with nobody_waits():
-        yield Place(storage, "memory:/source"), Place(storage, "memory:/target")
+    yield Place(storage, "memory:/source"), Place(storage, "memory:/target")
 
 
 @contextmanager
 def s3(_):
-    with fault_server() as server, nobody_waits():
+    with fault_server() as server:
         storage, _ = storage_of(server.url, tuple(server.options.items()))
         yield Place(storage, f"{server.url}/source"), Place(storage, f"{server.url}/target")
 

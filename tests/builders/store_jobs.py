@@ -1,26 +1,25 @@
 """Jobs on a fault server, as Spark runs them: tasks that stage a few bytes, a commit, and an abort where it raises."""
 
 import contextlib
-import uuid
 
+import commit_jobs
 from fault_server import SECRET
 from job_plans import plan_job
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
-from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.snapshot import list_data_files
+from spark_arrow_ipc.table.vacuum import vacuum
 
-__all__ = ["APPEND", "NEW", "OLD", "OVERWRITE", "RECORD", "Place"]
+__all__ = ["APPEND", "LOG", "NEW", "OLD", "OVERWRITE", "Place"]
 
 APPEND, OVERWRITE = WriteMode.APPEND, WriteMode.OVERWRITE
 OLD, NEW = ["old 1", "old 2"], ["new 1", "new 2"]
-RECORD = "_ipc_commits/"
+LOG = "_ipc_log/"
 
 
 class Place:
@@ -44,7 +43,7 @@ class Place:
             return commit(plan, self.tasks(plan, texts), write_empty=None)
         except (ArrowIpcError, OSError) as error:
             with contextlib.suppress(ArrowIpcError, OSError):
-                abort(plan.staging)
+                abort(plan)
             raise error from None
 
     def tasks(self, plan, texts):
@@ -52,32 +51,26 @@ class Place:
         return [TaskOutput(plan.staging.jobid, (self.stage(plan, text),)) for text in texts]
 
     def stage(self, plan, text):
-        name = uuid.uuid4().hex
-        with self.storage.create(plan.staging.path(f"{name}.staged")) as file:
-            file.write(text.encode())
-        return StagedFile(f"{name}.staged", f"part-{name}.arrow", len(text), 1, 0)
+        return commit_jobs.stage(plan, text.encode())
 
     def ours(self):
-        """What a reader of this package sees, in files that are where they will be or still staged."""
-        found = []
-        for file in list_tree([self.root], storage=self.storage).all_files():
-            source = file.open(self.storage)
-            found += bytes(source.read_at(0, source.nbytes)).decode().split("|")
-        return sorted(found)
+        """The rows that a reader of this package sees."""
+        return sorted(row for text in commit_jobs.ours(self.root, self.storage) for row in text.split("|"))
 
     def listed(self):
         """The paths that a reader finds that only lists."""
-        return [f"{self.root}/{file.path}" for file in live_files(DatasetDirectory(self.storage, self.root))]
+        directory = TableDirectory(self.storage, self.root)
+        return [directory.path(path) for path in list_data_files(directory)]
 
     def plain(self):
-        """What a reader sees that only lists."""
+        """The rows that a reader sees that only lists."""
         read = [self.storage.read(path, 1000).decode() for path in self.listed()]
         return sorted(row for text in read for row in text.split("|"))
 
-    def records(self):
-        """What lies in the directory of the records, but for what a store is probed with."""
-        there = self.server.objects.data().items()
-        return {key: data for key, data in there if RECORD in key and not key.endswith("/probe")}
+    def entries(self):
+        """The objects of the table's log, but for what a store is probed with."""
+        objects = self.server.objects.data().items()
+        return {key: data for key, data in objects if LOG in key and not key.endswith("/probe")}
 
     def check(self, mode, error, *, in_place=True):
         """The store is well again: readers see all of the job or nothing, and the next writer leaves it tidy.
@@ -94,6 +87,6 @@ class Place:
             assert SECRET not in f"{error}{error!r}"
         self.save(APPEND, ["next"])
         assert sorted([*seen, "next"]) == self.ours() == self.plain()
-        vacuum(self.root, storage=self.storage, older_than_seconds=0)
+        vacuum(TableDirectory(self.storage, self.root), older_than=0)
         assert not [key for key in self.server.objects.data() if "_ipc_stage" in key]
         assert sorted([*seen, "next"]) == self.ours() == self.plain()

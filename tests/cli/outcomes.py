@@ -31,7 +31,7 @@ COMMANDS = {
     "inspect": "{}", "validate": "{}", "schema": "{}", "count": "{}", "cat": "{}", "head": "-n 2 {}", "tail": "-n 2 {}",
     "sample": "-n 2 --seed 1 {}", "concat": "{} target", "rewrite": "--sort-by id {} target", "split": "--rows 4000 {} target",
     "convert": "{} target.jsonl", "repair": "{} target", "layout": "{} target.svg", "diff": "{} one.arrow",
-    "copy": "{} target", "fsck": "{}", "stream": "{}", "vacuum": "{}",
+    "copy": "{} target", "fsck": "{}", "history": "{}", "stream": "{}", "vacuum": "{}",
 }  # fmt: skip
 
 # Situation: the input.

@@ -1,17 +1,16 @@
 """``arrowipc fsck``: its words, its statuses, and that what it says to do can be done."""
 
 import json
+import re
 import shlex
 import shutil
 
 import pytest
-from commit_jobs import APPEND, OVERWRITE
-from places import Place
+from maintained_tables import content, ids, save, table
 
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.storage.local import LOCAL
-
-OTHER = f"part-00000-{'a' * 32}.arrow"
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.transaction import Transaction
 
 
 def ran(capsys, *arguments):
@@ -20,86 +19,126 @@ def ran(capsys, *arguments):
 
 
 @pytest.fixture
-def place(tmp_path):
-    place = Place(LOCAL, f"{tmp_path}/a lake")
-    place.save(APPEND, "a", "k=1:bc")
-    return place
+def lake(tmp_path):
+    (tmp_path / "a lake").mkdir()
+    directory = table(tmp_path / "a lake")
+    save(directory, (1, 2), (3,), at="k=1")
+    return directory
 
 
-def test_a_sound_data_set_is_one_line(capsys, place):
-    line = f"{place.root}: 2 files, 3 bytes, whole: the state of record 1; 0 faults\n"
-    assert (0, line, "") == ran(capsys, "fsck", place.root) == ran(capsys, "fsck", "--repair", place.root)
+def lose(lake, slot=0):
+    """Delete a file that the log counts, and return its path."""
+    path = read_state(lake).files.paths[slot]
+    lake.storage.delete(lake.path(path))
+    return lake.path(path)
 
 
-def test_a_note_is_no_fault(capsys, place):
-    place.put("b.arrow", "x")
-    status, out, _ = ran(capsys, "fsck", place.root)
-    assert (0, f"{place.root}: note: 1 file of other programs, which readers read: b.arrow") == (
-        status,
-        out.split("\n")[0],
-    )
+def command_in(line, name):
+    """Return the arguments of a command that a line says, as a shell splits them."""
+    return shlex.split(re.search(rf"arrowipc ({name}(?: '[^']*'| [^ ;,']+)*)", line)[1])
 
 
-def test_what_it_says_mends(capsys, place):
-    place.put(f"k=1/{OTHER}", "twice")
-    status, out, err = ran(capsys, "fsck", place.root)
-    first, last, _ = out.split("\n")
+def test_a_sound_table_is_one_line(capsys, lake):
+    nbytes = len(content(1, 2)) + len(content(3))
+    line = f"{lake.root}: entry 1 of the table {read_state(lake).table}: 2 files, 3 rows, {nbytes} bytes; 0 faults\n"
+    assert (0, line, "") == ran(capsys, "fsck", lake.root) == ran(capsys, "fsck", "--deep", lake.root)
+
+
+def test_a_directory_without_a_log(capsys, tmp_path):
+    status, out, _ = ran(capsys, "fsck", tmp_path)
+    assert (0, f"{tmp_path}: no log: 0 files, 0 rows, 0 bytes; 0 faults") == (status, out.splitlines()[-1])
+
+
+def test_a_note_is_no_fault(capsys, lake):
+    lake.storage.put(lake.path("b.arrow"), content(4))
+    status, out, _ = ran(capsys, "fsck", lake.root)
+    words = f"{lake.root}: note: 1 files of other programs, which readers read, such as b.arrow"
+    assert (0, words) == (status, out.splitlines()[0])
+
+
+def test_a_lost_file_is_forgotten_only_when_asked(capsys, lake):
+    path = lose(lake)
+    status, out, err = ran(capsys, "fsck", lake.root)
+    first, last = out.splitlines()
     assert (1, "") == (status, err)
-    assert f"{place.root}: 3 files, 8 bytes, not the state of record 1; 1 fault" == last
-    assert first.endswith(f"it is. arrowipc fsck --repair '{place.root}'")
-    command = shlex.split(first[first.rindex("arrowipc") :])[1:]
-    status, out, err = ran(capsys, *command)
-    assert (0, "") == (status, err)
-    assert out.startswith(f"{place.root}/k=1/{OTHER}: moved to {place.root}/_ipc_aside/k=1/{OTHER}.staged\n")
-    assert ["a", "k=1:bc"] == place.ours()
-
-
-def test_an_older_record(capsys, place):
-    place.save(APPEND, "d")
-    place.storage.delete(f"{place.root}/{place.record.adds[0].final}")
-    _, out, _ = ran(capsys, "fsck", place.root)
-    assert f"arrowipc fsck --back-to 1 '{place.root}'\n" in out
-    assert (1, "does not hold the state of record 2 whole; those that it holds: 1") == (
-        (answer := ran(capsys, "fsck", "--back-to", 2, place.root))[0],
-        answer[2].strip().partition("the directory ")[2],
+    assert first.startswith(
+        f"{path}: entry 1 added this file of 2 rows and {len(content(1, 2))} bytes, and it is missing."
     )
-    status, out, _ = ran(capsys, "fsck", "--back-to", 1, place.root)
-    assert 0 == status
-    assert out.endswith(f"{place.root}: 2 files, 3 bytes, whole: the state of record 1; 0 faults\n")
+    assert last.endswith("; 1 fault")
+    status, out, err = ran(capsys, *command_in(first[first.rindex("arrowipc") :], "fsck"))
+    lines = (f"{path}: removed from the log; 2 rows are lost\n", f"{lake.root}: 2 rows of 1 file are lost\n")
+    assert (0, "", True) == (status, err, out.startswith("".join(lines)))
+    assert [3] == ids(lake)
 
 
-def test_json(capsys, place):
-    place.put(OTHER, "\x1b")
-    status, out, _ = ran(capsys, "fsck", "--json", place.root)
+def test_an_older_entry(capsys, lake):
+    save(lake, (4,))
+    lose(lake, 2)
+    assert "fsck --back-to N" in ran(capsys, "fsck", lake.root)[1]
+    status, out, _ = ran(capsys, "fsck", "--back-to", 1, lake.root)
+    assert (0, f"{lake.root}: entry 3 has the files of entry 1") == (status, out.splitlines()[0])
+    assert [1, 2, 3] == ids(lake)
+
+
+def test_an_entry_whose_files_are_gone(capsys, lake):
+    save(lake, (4,), overwrites=True)
+    status, out, err = ran(capsys, "fsck", "--back-to", 1, lake.root)
+    assert (1, "", True) == (status, out, "this file was removed and is not retained" in err)
+    status, _, err = ran(capsys, "fsck", "--back-to", 9, lake.root)
+    assert (1, True) == (status, "expected an entry 9 in the log of this table, found entries up to 2" in err)
+    assert [4] == ids(lake)
+
+
+def test_a_job_that_may_still_run_and_the_command_that_ends_it(capsys, lake):
+    job = Transaction.begin(lake)
+    status, out, _ = ran(capsys, "fsck", lake.root)
+    line = next(line for line in out.splitlines() if job.job in line)
+    assert (0, True) == (status, "may still run" in line)
+    command = command_in(line, "vacuum")
+    assert 0 == ran(capsys, *command)[0]
+    assert 0 == ran(capsys, *command[:-1], "0")[0]
+    assert 1 == len(ran(capsys, "fsck", lake.root)[1].splitlines())
+
+
+def test_json(capsys, lake):
+    path = lose(lake)
+    status, out, _ = ran(capsys, "fsck", "--json", lake.root)
     report = json.loads(out)
-    assert (1, False, 1, 3, []) == (
-        status, report["is_whole"], report["record"], report["files"], report["done"]
-    )  # fmt: skip
-    assert [(place.root, f"arrowipc fsck --repair '{place.root}'", False)] == [
-        (finding["path"], finding["mend"], finding["is_note"]) for finding in report["findings"]
-    ]
+    assert (1, 1, 2, 3, []) == (status, report["number"], report["files"], report["rows"], report["done"])
+    assert [(path, False)] == [(finding["path"], finding["is_note"]) for finding in report["findings"]]
+    assert "fsck --forget-missing" in report["findings"][0]["fix"]
 
 
-def test_names_are_printed_with_escapes(capsys, place):
-    place.put("k=\x1b[2J/b.arrow", "x")
-    assert "\x1b" not in ran(capsys, "fsck", place.root)[1]
+def test_names_are_printed_with_escapes(capsys, lake):
+    lake.storage.make_directory(lake.path("k=\x1b[2J"))
+    lake.storage.put(lake.path("k=\x1b[2J/b.arrow"), content(5))
+    assert "\x1b" not in ran(capsys, "fsck", lake.root)[1]
 
 
-@pytest.mark.parametrize("arguments", [["--repair", "--back-to", "1"], ["--back-to", "x"]])
-def test_what_is_no_command_line(capsys, place, arguments):
+@pytest.mark.parametrize("arguments", [["--new-id", "--back-to", "1"], ["--back-to", "x"], ["--back-to", "0"]])
+def test_invalid_command_lines(capsys, lake, arguments):
     with pytest.raises(SystemExit) as ended:
-        main(["fsck", *arguments, place.root])
+        main(["fsck", *arguments, lake.root])
     assert 2 == ended.value.code
 
 
-def test_a_backup_of_a_quiet_data_set_and_what_is_put_back(capsys, place, tmp_path):
+def test_a_backup_of_a_quiet_table_that_is_put_back(capsys, lake, tmp_path):
     """As the page on copying tells it."""
     backup = tmp_path / "backup"
-    shutil.copytree(place.root, backup)
-    assert 0 == ran(capsys, "fsck", backup)[0]
-    place.save(OVERWRITE, "lost")
-    shutil.copytree(backup, place.root, dirs_exist_ok=True)
-    status, out, _ = ran(capsys, "fsck", place.root)
-    assert (1, True) == (status, "a record has removed this file" in out)
-    assert 0 == ran(capsys, "fsck", "--repair", place.root)[0]
-    assert ["lost"] == place.ours(), "over a living dataset a backup brings nothing back, and breaks nothing"
+    shutil.copytree(lake.root, backup)
+    assert 0 == ran(capsys, "fsck", "--deep", backup)[0]
+    assert 0 == ran(capsys, "fsck", "--new-id", backup)[0]
+    assert read_state(table(backup)).table != read_state(lake).table
+    save(lake, (9,), overwrites=True)
+    shutil.rmtree(lake.root)
+    shutil.copytree(backup, lake.root)
+    assert 0 == ran(capsys, "fsck", "--deep", lake.root)[0]
+    assert [1, 2, 3] == ids(lake)
+
+
+def test_a_backup_over_a_table_that_has_changed_brings_no_rows_back(capsys, lake, tmp_path):
+    shutil.copytree(lake.root, tmp_path / "backup")
+    save(lake, (9,), overwrites=True)
+    shutil.copytree(tmp_path / "backup", lake.root, dirs_exist_ok=True)
+    assert 0 == ran(capsys, "fsck", lake.root)[0]
+    assert [9] == ids(lake)

@@ -39,7 +39,7 @@ def written(tmp_path_factory):
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.arrow").write_bytes(content(1, 2, 3, 4)[:-9])
     (tmp_path / "lost.arrow").write_bytes(b"no Arrow file at all")
-    assert {"_SUCCESS", "_ipc_commits"} < {path.name for path in (tmp_path / "lake").iterdir()}
+    assert {"_SUCCESS", "_ipc_log"} < {path.name for path in (tmp_path / "lake").iterdir()}
     return tmp_path
 
 
@@ -146,11 +146,13 @@ STATUSES = [
     ("copy", ["one.arrow", "target"], 1),
     ("copy", ["lake"], 2),
     ("fsck", ["lake"], 0),
-    ("fsck", ["--repair", "lake"], 0),
-    ("fsck", ["--back-to", "1", "lake"], 0),
-    ("fsck", ["--back-to", "2", "lake"], 1),
+    ("fsck", ["--deep", "plain"], 1),
+    ("fsck", ["--back-to", "99", "lake"], 1),
     ("fsck", ["one.arrow"], 1),
-    ("fsck", ["--back-to", "1", "--repair", "lake"], 2),
+    ("fsck", ["--back-to", "1", "--new-id", "lake"], 2),
+    ("history", ["lake"], 0),
+    ("history", ["empty"], 1),
+    ("history", ["-n", "0", "lake"], 2),
     ("stream", ["lake"], 1),
     ("stream", ["one.arrow"], 1),
     ("stream", [], 2),

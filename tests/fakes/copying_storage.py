@@ -11,8 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from spark_arrow_ipc.dataset.listing import tree
-from spark_arrow_ipc.dataset.write import job_plan, vacuum
-from spark_arrow_ipc.dataset.write.publisher import TIMING
+from spark_arrow_ipc.dataset.write import job_plan
 from spark_arrow_ipc.storage.local import LocalStorage
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Traits
@@ -110,17 +109,10 @@ def versioned(status):
 
 @contextmanager
 def local_paths_are_copied(storage):
-    """Let every dataset of this process lie in a storage that copies; nobody waits for anybody."""
+    """Let every dataset of this process lie in a storage that copies."""
     with (
         mock.patch.object(job_plan, "storage_of", lambda path: (storage, storage.resolve(path))),
-        mock.patch.object(vacuum, "storage_of", lambda path: (storage, storage.resolve(path))),
         mock.patch.object(tree, "storage_of", lambda path: (storage, storage.resolve(path))),
         mock.patch("commit_jobs.LOCAL", storage),
-        nobody_waits(),
     ):
         yield
-
-
-def nobody_waits():
-    """Let a process that finds another one's job, or copies that it began, go on at once."""
-    return mock.patch.multiple(TIMING, patience_seconds=0.0, grace_seconds=0.0)

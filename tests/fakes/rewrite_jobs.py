@@ -67,9 +67,8 @@ class Tasks:
 
 
 def files_of(root):
-    """Return the relative paths of the files that a reader of this package sees, and where each lies."""
-    files = list_tree([str(root)]).all_files()
-    return {str(Path(f.path).relative_to(root)): f.path if Path(f.path).exists() else f.staged for f in files}
+    """Return the paths of the files that a reader of this package sees, by their relative paths."""
+    return {str(Path(file.path).relative_to(root)): file.path for file in list_tree([str(root)]).all_files()}
 
 
 def tables(root):
@@ -96,7 +95,11 @@ def values(root, column="id"):
 
 
 def leftovers(root):
-    """Return what lies in a dataset beside its files and the newest records."""
-    visible = {"_SUCCESS", "_ipc_commits", *files_of(root)}
+    """Return the files of a table beside its data, its log, and what it retains."""
+    data = files_of(root)
     names = (str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file())
-    return [name for name in names if name not in visible and not name.startswith("_ipc_commits/")]
+    return [
+        name
+        for name in names
+        if name not in data and name != "_SUCCESS" and not name.startswith(("_ipc_log/", "_ipc_replaced/"))
+    ]

@@ -1,22 +1,20 @@
-"""Copy a dataset while four writers work on it: by `arrowipc copy`, by `cp -r`, `cp -a`, and slowly in any order.
+"""Copy a table while writers work on it: by `copy_table`, by `cp -r`, `cp -a`, and slowly in any order.
 
-    python tests/faults/copies.py --copies 500 [--seed 1] [--minutes 30]
+    python tests/faults/copies.py --count 500 [--seed 1] [--seconds 1800]
 
-Copies of the first kind must be whole, also where the process is killed and begins again. The others are whole, or `fsck`
-says that they are not, and the commands that it names lead to one committed state, or it says that nothing does. What a
-state is, is known from all records that the writers made. A copy that reads as one state goes on as a dataset: a job
-appends to it, and vacuum clears it.
+Copies of the first kind have the rows of one state, also if the process was killed and began again. The others are sound by
+`check_table`, and have the rows of the entry that they end with; or it says that they are not: then a reader gets an error, and
+where files are missing, what is left without them can be read. What a state is, the entries of the source say, read as JSON. A
+copy that is sound goes on as a table: a job appends to it, and a vacuum clears it.
 
-Prints what it counted and exits with 0, or raises with what is wrong.
+Prints a line of JSON and exits with 0, or raises with what is wrong.
 """
 
 import argparse
-import contextlib
 import json
 import logging
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -24,247 +22,211 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, planned, save
+from table_jobs import (
+    APPEND,
+    DYNAMIC,
+    OVERWRITE,
+    REWRITE,
+    History,
+    after,
+    foreign,
+    forked,
+    ids_of,
+    is_killed,
+    number_of,
+    see,
+    write,
+)
 
-from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.stored_record import read_kept
-from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.copy import copy_dataset
-from spark_arrow_ipc.dataset.write.fsck import fsck, go_back, repair
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.paths import parent
+from spark_arrow_ipc.table.copy import copy_table
+from spark_arrow_ipc.table.fsck import check_table
+from spark_arrow_ipc.table.names import REPLACED_DIRECTORY, STAGED_SUFFIX, TableDirectory
+from spark_arrow_ipc.table.repair import forget_missing
+from spark_arrow_ipc.table.vacuum import vacuum
 
-WRITERS = 4
-PARTITIONS = 4
-BY = (t.field("k", t.int32),)
-KEPT_SECONDS = 24 * 3600
+WRITERS, PARTITIONS = 4, 4
 PAUSES_SECONDS = [0.01, 0.1, 0.5]
 """Between two jobs of a writer."""
 
-ROUND = 25
-"""Copies of one dataset; after that another is made."""
+ROUND = 8
+"""Copies of one table; after that another is made."""
 
 P_KILLED = 0.4
-"""Of an `arrowipc copy`."""
+"""Of a `copy_table`."""
 
-WAYS = ["arrowipc copy", "cp -r", "cp -a", "slowly"]
-CANNOT = "cannot be mended from here"
-
-
-# The writers
+WAYS = ["copy_table", "cp -r", "cp -a", "slowly"]
 
 
-def texts(rng, name):
-    return [f"k={rng.randrange(PARTITIONS)}:{name}.{i}" for i in range(rng.randint(1, 4))]
-
-
-def job(source, rng, name):
-    mode = rng.choice([APPEND] * 6 + [DYNAMIC] * 2 + [REWRITE] * 2 + [OVERWRITE])
-    options = {"durable": False, "partition_by": BY, "commit_retention": KEPT_SECONDS}
-    if mode is REWRITE:
-        options["choose"] = lambda files: rng.sample(files, min(len(files), 5))
-    plan, outputs = planned(source, mode, *texts(rng, name), **options)
-    if not plan.skip:
-        commit(plan, outputs, write_empty=None, fits=lambda _: True)
-
-
-def write(source, seed, pause_seconds):
+def write_jobs(directory, seed, pause_seconds):
     rng = random.Random(seed)
-    for number in range(1_000_000):
-        with contextlib.suppress(ArrowIpcError, OSError):  # another writer was faster
-            job(source, rng, f"{seed}.{number}")
+    for number in count():
+        mode = rng.choice([APPEND] * 6 + [DYNAMIC] * 2 + [REWRITE] * 2 + [OVERWRITE])
+        ids = range(seed * 10_000 + 10 * number, seed * 10_000 + 10 * number + rng.randint(1, 4))
+        options = {"choose": lambda files: rng.sample(files, min(len(files), 5))} if mode is REWRITE else {}
+        write(directory, mode, [(f"k={rng.randrange(PARTITIONS)}", [id_]) for id_ in ids], **options)
         time.sleep(rng.random() * 2 * pause_seconds)
 
 
-def forked(work):
-    """Return the id of a process that does something, and ends."""
-    pid = os.fork()
-    if not pid:
-        try:
-            logging.disable(logging.CRITICAL)
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return pid
+# ---- the copies
 
 
-def ended(pid):
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-# The copies
-
-
-def copied(source, target, rng, count):
-    """Copy by the command, killed at times; return whether a run said that the copy is whole."""
-    for attempt in range(10):
-        pid = forked(lambda: copy_dataset(source, target, storage=LOCAL, target_storage=LOCAL))
-        if attempt < 3 and rng.random() < P_KILLED:
-            time.sleep(rng.random() ** 2 * 0.2)
+def copy_by_us(source, target, rng, counts):
+    """Copy by the command, in processes that are killed at times."""
+    for _ in range(2):
+        if rng.random() < P_KILLED:
+            pid = forked(lambda: copy_table(source, target))
+            time.sleep(rng.random() ** 2 * 0.3)
             os.kill(pid, signal.SIGKILL)
-        status = ended(pid)
-        if not status:
-            return True
-        count[
-            "arrowipc copy: killed" if status == -signal.SIGKILL else "arrowipc copy: begun again after an error"
-        ] += 1
-        with contextlib.suppress(ArrowIpcError):
-            if newest_record(dataset(target))[1] is not None and status != -signal.SIGKILL:
-                shutil.rmtree(target)  # it holds the state of a record that the source has left: the error says so
-    return False
+            counts["copy_table: killed"] += is_killed(pid)
+    if not number_of(target) or not see(target):
+        copy_table(source, target)
 
 
-def copied_slowly(source, target, rng):
-    """Copy as a program does that goes through directories in any order; return whether it found all that it listed."""
-    is_well = True
+def copy_slowly(source, target, rng):
+    """Copy as a program does that goes through directories in any order, and passes over what is gone."""
     target.mkdir()
     paths = list(source.iterdir())
     rng.shuffle(paths)
     for path in paths:
         if rng.random() < 0.1:
             time.sleep(rng.random() * 0.2)
-        try:
+        with suppress(FileNotFoundError):
             if path.is_dir():
-                is_well &= copied_slowly(path, target / path.name, rng)
+                copy_slowly(path, target / path.name, rng)
             else:
                 shutil.copyfile(path, target / path.name)
-        except OSError:
-            is_well = False
-    return is_well
 
 
-def copied_by(way, source, target, rng, count):
-    if way == "arrowipc copy":
-        return copied(source, target, rng, count)
-    if way == "slowly":
-        return copied_slowly(source, target, rng)
-    return not subprocess.run([*way.split(), str(source), str(target)], capture_output=True, check=False).returncode
+def copy_by(way, source, target, rng, counts):
+    if way == "copy_table":
+        copy_by_us(source, target, rng, counts)
+    elif way == "slowly":
+        copy_slowly(Path(source.root), Path(target.root), rng)
+    else:
+        subprocess.run([*way.split(), source.root, target.root], capture_output=True, check=False)
 
 
-# What is in them
-
-
-def seen(root):
-    """The files that a reader of this package sees, and their sizes; None if it gets an error."""
-    try:
-        files = list_tree([str(root)]).all_files()
-        return {str(Path(file.path).relative_to(root)): len(Path(file.current_path()).read_bytes()) for file in files}
-    except (ArrowIpcError, OSError):
-        return None
+# ---- what must hold
 
 
 class States:
-    """The states of the source by the numbers of its records, from all of them."""
+    """The rows of each state of the source, which retains the files that it removes."""
 
     def __init__(self, source):
-        self.source, self.by_number = dataset(source), {0: {}}
+        self.source, self.history, self.ids = source, History(source), {}
 
-    def of(self, number):
-        for n in range(max(self.by_number) + 1, number + 1):
-            while (record := read_kept(self.source, n)) is None:  # its job is being put in place
-                time.sleep(0.01)
-            files = dict(self.by_number[n - 1])
-            for file in record.removes:
-                del files[file.path]
-            self.by_number[n] = files | {add.final: add.nbytes for add in record.adds}
-            if n > 3000:
-                self.by_number.pop(n - 3000)
-        return self.by_number[number]
+    def of(self, number, *, without=()):
+        rows = {}
+        for path in self.history.states[number]:
+            if path not in without:
+                rows.setdefault(parent(path), []).extend(self._read(path))
+        return {partition: sorted(ids) for partition, ids in rows.items()}
 
-
-def number_of(root, way):
-    """The number of the record whose state a copy says that it is."""
-    record = newest_record(dataset(root))[1]
-    return 0 if record is None else record.seq - (way == "arrowipc copy")
+    def _read(self, path):
+        if path not in self.ids:
+            root = Path(self.source.root)
+            places = [root / path, *root.glob(f"{REPLACED_DIRECTORY}/*/{path}{STAGED_SUFFIX}")]
+            self.ids[path] = ids_of(self.source, str(next(place for place in places if place.exists())))
+        return self.ids[path]
 
 
-def check_goes_on(root, before):
-    save(root, APPEND, "k=9:new", partition_by=BY, durable=False)
-    vacuum(root, older_than_seconds=0)
-    report = fsck(str(root), LOCAL)
-    assert (True, True) == (report.is_sound, report.is_whole), report
-    assert before.items() < seen(root).items(), "an append and a vacuum lose nothing"
+def check_goes_on(table, rows):
+    assert rows == see(table)
+    assert ("committed", None) == write(table, APPEND, [("k=9", [-1])])
+    vacuum(table, older_than=-1e10)
+    expected = after(rows, APPEND, [("k=9", [-1])])
+    assert expected == see(table) == foreign_of_ours(table, expected), "an append and a vacuum lose nothing"
+    assert check_table(table, deep=True).is_sound
 
 
-def check(way, root, states, is_well):
-    """Return what became of a copy, mended or not."""
-    first = fsck(str(root), LOCAL)
-    if first.is_sound:
-        number = number_of(root, way)
-        assert seen(root) == states.of(number), f"{way}: fsck finds nothing, and this is not the state {number}"
-        assert first.is_whole
-        check_goes_on(root, states.of(number))
-        return "whole" if is_well else "whole, with an error of the copy"
-    assert way != "arrowipc copy", first.findings
-    before = seen(root)
-    report = repair(str(root), LOCAL)
-    named = [re.search(r"fsck --back-to (\d+) ", finding.mend) for finding in report.findings]
-    if not report.is_sound and any(named):
-        report = go_back(str(root), int(next(filter(None, named))[1]), LOCAL)
+def foreign_of_ours(table, expected):
+    """Return what pyarrow lists; files of jobs that the log of the copy does not know stay, as a vacuum says."""
+    return expected if vacuum(table, older_than=-1e10, dry_run=True).unknown else foreign(table)
+
+
+def check(way, table, states, numbers):
+    """Return what became of a copy."""
+    report = check_table(table, deep=True)
+    if way == "copy_table":
+        assert report.is_sound, report.findings
+        rows = see(table)
+        assert any(rows == states.of(number) for number in range(numbers[0], numbers[1] + 1)), "it is no state"
+        check_goes_on(table, rows)
+        return "sound"
     if report.is_sound:
-        number = number_of(root, way)
-        assert seen(root) == states.of(number), f"{way}: mended, and this is not the state {number}: {first.findings}"
-        check_goes_on(root, states.of(number))
-        return "mended to its newest record" if not any(named) else "mended to an older record"
-    assert any(CANNOT in finding.mend for finding in report.findings), report.findings
-    assert before is None or before != states.of(number_of(root, way)), f"whole, and fsck does not see it: {report}"
-    return "not one state, and fsck says so"
+        check_goes_on(table, states.of(report.number) if report.table else {})
+        return "sound" if report.table else "nothing of it"
+    try:
+        seen = see(table)
+    except ArrowIpcError:
+        seen = None
+    faults = [finding for finding in report.findings if not finding.is_note]
+    missing = {os.path.relpath(finding.path, table.root) for finding in faults if "entry " in finding.what}
+    assert seen is None or len(missing) < len(faults), f"a reader sees {seen}, and {report.findings}"
+    if len(missing) < len(faults):
+        return "not sound, and its log is incomplete"
+    forget_missing(table)
+    check_goes_on(table, states.of(report.number, without=missing))
+    return "not sound, and without what is missing it goes on"
 
 
-def copy_some(folder, copies, end, rng, count):
-    """Let writers make a dataset, and copy it some times."""
-    source, target = folder / "source", folder / "target"
-    save(source, APPEND, *(f"k={k}:first" for k in range(PARTITIONS)), partition_by=BY, commit_retention=KEPT_SECONDS)
+def copy_some(folder, copies, end, rng, counts):
+    """Let writers make a table, and copy it some times."""
+    source, made = TableDirectory(LOCAL, str(folder / "source")), []
+    files = [(f"k={k}", [-10 - k]) for k in range(PARTITIONS)]
+    assert ("committed", None) == write(source, APPEND, files, retention=24 * 3600)
     pause, seed = rng.choice(PAUSES_SECONDS), rng.randrange(1 << 30)
-    writers = [forked(lambda i=i: write(source, seed + i, pause)) for i in range(WRITERS)]
-    states = States(source)
+    writers = [forked(lambda i=i: write_jobs(source, seed + i, pause)) for i in range(WRITERS)]
     try:
         for number in range(copies):
             if time.monotonic() > end:
                 break
-            way = WAYS[number % len(WAYS)]
-            is_well = copied_by(way, source, target, rng, count)
-            assert is_well or way != "arrowipc copy", "arrowipc copy did not succeed"
-            try:
-                count[f"{way}: {check(way, target, states, is_well)}"] += 1
-            except BaseException:
-                shutil.copytree(target, Path(tempfile.mkdtemp(prefix="copies-failed-")) / "target")
-                raise
-            count["copies"] += 1
-            shutil.rmtree(target)
+            time.sleep(rng.random() * 0.3)
+            way, target = WAYS[number % len(WAYS)], TableDirectory(LOCAL, str(folder / f"copy-{number}"))
+            first = number_of(source)
+            copy_by(way, source, target, rng, counts)
+            made.append((way, target, (first, number_of(source))))
     finally:
         for pid in writers:
             os.kill(pid, signal.SIGKILL)
-            ended(pid)
-    count["records"] += newest_record(dataset(source))[1].seq
+            is_killed(pid)
+    states = States(source)
+    for way, target, numbers in made:
+        try:
+            counts[f"{way}: {check(way, target, states, numbers)}"] += 1
+        except BaseException:
+            print(f"{way}, in {shutil.copytree(folder, tempfile.mkdtemp() + '/copies')}", file=sys.stderr)
+            raise
+    counts.update(copies=len(made), entries=len(states.history.entries))
 
 
-def run(copies, seed, minutes=60.0):
+def run(copies, seed, seconds=3600.0):
     """Make copies until there are enough; return what was counted."""
-    rng, count = random.Random(seed), Counter()
-    end = time.monotonic() + 60 * minutes
-    while count["copies"] < copies and time.monotonic() < end:
+    rng, counts = random.Random(seed), Counter()
+    end = time.monotonic() + seconds
+    while counts["copies"] < copies and time.monotonic() < end:
         with tempfile.TemporaryDirectory(prefix="copies-") as folder:
-            copy_some(Path(folder), min(ROUND, copies - count["copies"]), end, rng, count)
-    return count
+            copy_some(Path(folder), min(ROUND, copies - counts["copies"]), end, rng, counts)
+    return counts
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--copies", type=int, default=100)
+    parser.add_argument("--count", type=int, default=100, help="copies to make (default 100)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="begin none after so long")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    print(json.dumps(run(arguments.copies, arguments.seed, arguments.minutes), indent=1, sort_keys=True))
+    print(json.dumps(run(arguments.count, arguments.seed, arguments.seconds), sort_keys=True))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""Let a proxy before a store carry out PUT and COPY late and twice, while jobs run, die and are given up.
+"""Let a proxy before a store carry out PUT, COPY and DELETE late and twice, while jobs run, die and are aborted.
 
     python tests/faults/late_requests.py --runs 1000 [--seed 1]
-    python tests/faults/late_requests.py --runs 100 --staged    finds the fault that ADR 22 says remains
+    python tests/faults/late_requests.py --runs 100 --staged    finds what ADR 44 says remains
 
-Each PUT and COPY may be carried out once more after later requests and jobs, or only then, its client told of a broken
-connection. What readers see is compared with what jobs were told. One thing is left out, unless `--staged` asks for it:
-that the proxy repeats the upload of a staged file which was deleted, and then its copy.
+Each request may be carried out once more after later requests and jobs, or only then, its client told of a broken connection.
+What readers see is compared with what jobs were told. One thing is left out, unless `--staged` asks for it: that the proxy
+repeats the upload of a staged file which was deleted, and then its copy. That makes a file which counts for nobody, and which
+programs that list see until the next vacuum.
 
 Prints what it counted and exits with 0, or raises with the run's seed.
 """
 
 import argparse
-import contextlib
 import json
 import logging
 import random
@@ -19,38 +19,46 @@ import sys
 import time
 import urllib.parse
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 import s3_requests
-from commit_jobs import Died
 from fault_server import LATE, TWICE, FaultServer, Request, fault_server
-from job_plans import plan_job
-from store_jobs import Place
+from table_jobs import (
+    APPEND,
+    DYNAMIC,
+    OVERWRITE,
+    RESTORE,
+    REWRITE,
+    Died,
+    History,
+    after,
+    at,
+    die,
+    left,
+    see,
+    write,
+)
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import read_pending
-from spark_arrow_ipc.dataset.write import WriteMode
-from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.publisher import TIMING
-from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
-from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.storage.failpoint import POINTS
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import parent
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.snapshot import list_data_files
+from spark_arrow_ipc.table.vacuum import vacuum
 
 ACTIONS = 10
 """Of a run."""
 
+CHANGES = {Request.PUT, Request.COPY, Request.DELETE, Request.DELETE_MANY}
 P_TWICE, P_LATE, P_DELIVERED = 0.3, (0.02, 0.02, 0.9), (0.1, 0.001)
-"""Of a PUT or COPY to be repeated; to be carried out late, during a job; of a late request to come before another, in a run."""
+"""Of a change to be repeated; to be carried out late, during a job; of a late one to come before another request, in a run."""
 
 P_DEATH = 0.4
 """Of a job."""
-
-POINTS = [point for point in failpoint.POINTS if point.startswith(("C", "H")) and "torn" not in point]
-"""Steps of a commit."""
 
 
 class Proxy(FaultServer):
@@ -70,7 +78,7 @@ class Proxy(FaultServer):
             self._late.remove(late)
             self.carry_out(*late)
         told = super()._take_fault(request, key)
-        if self.p_late and request in {Request.PUT, Request.COPY}:
+        if self.p_late and request in CHANGES:
             number = self.rng.random()
             told = LATE if number < self.p_late else TWICE if number < self.p_late + P_TWICE else told
         return told
@@ -92,152 +100,78 @@ class Proxy(FaultServer):
 
 
 class Run:
-    """A dataset, and what its readers may see: several states as long as a job that died may still be committed."""
+    """A table, and what its readers may see: several states as long as a job may still be committed that died."""
 
-    def __init__(self, place, rng, count):
-        self.place, self.rng, self.count = place, rng, count
-        self.may_see = [place.ours()]
-        self.is_open = False
-        self.number = 0
+    def __init__(self, server, rng, count):
+        self.server, self.rng, self.count, self.number = server, rng, count, 0
+        options = server.options | {"max_retries": "0"}
+        self.directory = TableDirectory(*storage_of(f"{server.url}/t", tuple(options.items())))
+        write(self.directory, APPEND, self.files(), retention=3600)
+        self.first = see(self.directory)
+        self.may_see = [self.first]
+
+    def files(self):
+        self.number += 1
+        return [(f"k={self.rng.randrange(3)}", [10 * self.number + i]) for i in range(self.rng.randint(1, 3))]
 
     def look(self, what):
-        seen = self.place.ours()
+        seen = see(self.directory)
         assert seen in self.may_see, f"{what}: readers see {seen}, and not one of {self.may_see}"
-        if not self.is_open:
-            self.may_see = [seen]
+        self.check_by_log(seen)
 
-    def decided(self):
-        """Another record has the number that a dead job asked for."""
-        self.is_open = False
+    def check_by_log(self, seen):
+        """What readers see is what the entries say, read as JSON."""
+        rows = Counter(parent(path) for path, rows in History(self.directory).states[-1].items() for _ in range(rows))
+        assert rows == {partition: len(ids) for partition, ids in seen.items()}
 
     def job(self):
-        mode = self.rng.choice([WriteMode.APPEND, WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.REWRITE])
-        kept = self.rng.choice([0, 3600])
-        self.number += 1
-        texts = [f"{self.number}.{i}" for i in range(self.rng.randint(1, 3))]
-        point = self.rng.choice(POINTS) if self.rng.random() < P_DEATH else None
-        passed = self.rng.randint(1, 3)
-        changes = {WriteMode.APPEND: lambda rows: sorted(rows + texts), WriteMode.OVERWRITE: lambda _: texts}
-        after = [changes.get(mode, list)(rows) for rows in self.may_see]
-        what = f"{mode.value} of {texts}, dead at {point}"
-        staging = None
-        self.place.server.p_late = self.rng.choice(P_LATE)
+        mode = self.rng.choice([APPEND, APPEND, OVERWRITE, DYNAMIC, REWRITE, RESTORE])
+        files, point = self.files(), self.rng.choice(list(POINTS)) if self.rng.random() < P_DEATH else None
+        new = [after(view, mode, files, restored=self.first) for view in self.may_see]
+        self.server.p_late = self.rng.choice(P_LATE)
         try:
-            with dying_at(point, passed):
-                plan = plan_job(self.place.root, mode, storage=self.place.storage, keep_replaced=kept)
-                staging = plan.staging
-                if mode is WriteMode.REWRITE:
-                    texts = ["|".join(self.read(file) for file in plan.intent.snapshot)]
-                outputs = [
-                    TaskOutput(staging.jobid, (self.place.stage(plan, text),)) for text in texts if not plan.skip
-                ]
-                commit(plan, outputs, write_empty=None)
+            with at(point, die, self.rng.randint(1, 3)):
+                outcome, error = write(self.directory, mode, files)
         except Died:
-            self.count["died"] += 1
-            self.may_see += after
-            self.is_open = True
-        except (CommitError, OSError) as error:
-            self.failed(staging, after, str(error))
-        else:
-            self.count[f"{mode.value} published"] += 1
-            self.may_see = after
-            self.decided()
-        self.look(what)
-
-    def read(self, file):
-        return self.place.storage.read(f"{self.place.root}/{file.path}", 1000).decode()
-
-    def failed(self, staging, after, told):
-        """Go on as Spark does, and as the error says."""
-        unknown = "unknown" in told
-        self.count["unknown" if unknown else "failed"] += 1
-        if staging is None:
-            return
-        if not abort(staging):
-            with contextlib.suppress(CommitError, OSError):
-                give_up(staging.root, staging.jobid, storage=staging.storage)
-                self.decided()
-                return
-            if unknown or "the job is committed" in told:
-                self.may_see += after
-                self.is_open = True
-            return
-        self.decided()
+            outcome, error = "died", None
+        self.server.p_late = 0.0
+        self.count[f"{mode.value} {outcome}"] += 1
+        told = f"{mode.value} of {files}, {outcome} at {point}: {error}"
+        if outcome == "committed":
+            self.may_see = new
+        elif outcome != "nothing":
+            self.may_see = [*self.may_see, *new]
+        self.look(told)
 
     def clean(self):
+        """All jobs that died have ended then: what is seen stays."""
         self.count["vacuums"] += 1
-        with contextlib.suppress(CommitError, OSError):
-            vacuum(self.place.root, storage=self.place.storage, older_than_seconds=0)
-            self.decided()
+        with suppress(ArrowIpcError, OSError):
+            vacuum(self.directory, older_than=-1e10)
+            self.may_see = [see(self.directory)] if see(self.directory) in self.may_see else []
         self.look("vacuum")
-
-    def take_back(self):
-        dataset = DatasetDirectory(self.place.storage, self.place.root)
-        pending = read_pending(dataset)
-        if pending is None or not pending.record.is_of_job:
-            return
-        before = self.before(pending)
-        try:
-            give_up(self.place.root, pending.record.jobid, older_than_seconds=0, storage=self.place.storage)
-        except (CommitError, OSError):  # an old file is gone already; or the store did not confirm it, or its end
-            self.may_see.append(before)
-            self.is_open = True
-            return
-        self.count["given up"] += 1
-        self.decided()
-        assert self.place.ours() == before, (self.place.ours(), before)
-        self.may_see = [before]
-
-    def before(self, pending):
-        """What readers saw before a pending job."""
-        own = {pending.dataset.path(add.final) for add in pending.record.adds}
-        found = [file for file in self.place.listed() if file not in own]
-        return sorted(row for path in found for row in self.place.storage.read(path, 1000).decode().split("|"))
-
-
-@contextlib.contextmanager
-def dying_at(point, passed):
-    """Let what runs inside die when it passes a failpoint for so many-th time, if it gets there."""
-    left = [passed]
-
-    def hit(name):
-        if name == point:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Died
-
-    with mock.patch.object(failpoint, "hit", hit):
-        yield
 
 
 def run(seed, count, *, staged=False):
-    """Run some jobs and vacuums over one dataset; raise if a reader sees what nobody was told of."""
+    """Run some jobs and vacuums over one table; raise if a reader sees what nobody was told of."""
     rng = random.Random(seed)
-    passed = [0.0]
-
-    def sleep(seconds):
-        passed[0] += seconds
-
-    with (
-        fault_server(Proxy(random.Random(seed), staged=staged)) as server,
-        mock.patch.multiple(TIMING, sleep=sleep, clock=lambda: passed[0]),
-    ):
-        place = Place(server, max_retries="0")
-        one = Run(place, rng, count)
+    with fault_server(Proxy(random.Random(seed), staged=staged)) as server:
+        one = Run(server, rng, count)
         try:
             for _ in range(ACTIONS):
-                rng.choice([one.job, one.job, one.job, one.job, one.clean, one.take_back])()
-            server.p_late = 0.0
+                rng.choice([one.job, one.job, one.job, one.job, one.clean])()
             one.clean()
             server.deliver_all()
             one.look("the last requests")
-            expected = one.may_see[0]
-            for text in ("y", "z"):
-                place.save(WriteMode.APPEND, [text])
-                expected = sorted([*expected, text])
-            vacuum(place.root, storage=place.storage, older_than_seconds=0)
-            assert expected == place.ours() == place.plain(), (expected, place.ours(), place.plain())
-            assert not [key for key in server.objects.data() if "_ipc_stage" in key]
+            files = one.files()
+            expected = after(one.may_see[0], APPEND, files)
+            assert ("committed", None) == write(one.directory, APPEND, files)
+            vacuum(one.directory, older_than=-1e10)
+            assert expected == see(one.directory), (expected, see(one.directory))
+            listed = {*list_data_files(one.directory)}
+            counted = {*History(one.directory).states[-1]}
+            assert listed == counted, f"too many {listed - counted}, too few {counted - listed}"
+            assert [] == left(one.directory), left(one.directory)
         except BaseException as error:
             error.add_note(f"the run of the seed {seed}")
             raise
@@ -252,8 +186,7 @@ def main():
     parser.add_argument("--staged", action="store_true", help="repeat uploads of staged files before their copies, too")
     chosen = parser.parse_args()
     logging.disable(logging.WARNING)  # of aborts and jobs that died
-    begun = time.monotonic()
-    count = Counter()
+    begun, count = time.monotonic(), Counter()
     for number in range(chosen.runs):
         run(chosen.seed + number, count, staged=chosen.staged)
     print(json.dumps({**dict(sorted(count.items())), "seconds": round(time.monotonic() - begun)}))

@@ -30,12 +30,10 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
-from kill_loop import COMMITTED, LOOPS, PARTITIONS, ROWS, WRITTEN, after, check, check_recovery, see, seed, write
+from kill_loop import COMMITTED, PARTITIONS, ROWS, WRITTEN, Disk, check, check_rest, files_of
+from table_jobs import APPEND, DYNAMIC, OVERWRITE, after, left, see, write
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import read_pending
 from spark_arrow_ipc.dataset.write import WriteMode
-from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
 
@@ -43,10 +41,11 @@ HERE = Path(__file__).resolve()
 SECONDS = 300
 """After so long without a word Spark hangs."""
 
-MODES = [mode for mode in WriteMode if mode is not WriteMode.REWRITE]
+MODES = (APPEND, OVERWRITE, DYNAMIC)
 """The modes of Spark's writers."""
 
-PROCESSES = {"P0": "pyspark.sql.worker.write_into_data_source", "T1": "pyspark.worker", "T2": "pyspark.worker"}
+POINTS = (*failpoint.TASK_POINTS, *failpoint.TABLE_POINTS)
+PROCESSES = {"planned": "pyspark.sql.worker.write_into_data_source", "T1": "pyspark.worker", "T2": "pyspark.worker"}
 COMMIT = "pyspark.sql.worker.commit_data_source_write"
 """The module that Spark runs for a step; this one for all others, of an abort, too."""
 
@@ -121,21 +120,15 @@ def drive(answers):
             answer(answers, error=f"{type(error).__name__}: {error}")
 
 
-def do(spark, f, root, mode, first=0, *, partitioned=False, fails=False):
+def do(spark, f, root, mode, first=0, *, fails=False):
     if mode == "read":
         return sorted(row.id for row in spark.read.format("arrowipc").load(root).select("id").collect())
     frame = spark.range(first, first + ROWS, 1, 2)
-    columns = ["id"]
-    if partitioned:
-        keys = f.array(*[f.lit(int(name.partition("=")[2])) for name in WRITTEN])
-        columns.append(keys[(f.col("id") - first) % 3].alias("k"))
+    keys = f.array(*[f.lit(int(name.partition("=")[2])) for name in WRITTEN])
+    columns = ["id", keys[(f.col("id") - first) % 3].alias("k")]
     if fails:
         columns[0] = f.expr(f"if(id < {first + ROWS - 1}, id, raise_error('no'))").alias("id")
-    writer = (
-        frame.select(*columns).write.format("arrowipc").option("recordBatchRows", 4).option("commitRetention", "1h")
-    )
-    if partitioned:
-        writer = writer.option("partitionBy", "k")
+    writer = frame.select(*columns).write.format("arrowipc").option("recordBatchRows", 4).option("partitionBy", "k")
     if mode == "dynamic":
         writer, mode = writer.option("partitionOverwriteMode", "dynamic"), "overwrite"
     writer.mode(mode).save(root)
@@ -254,91 +247,79 @@ def kill(pid):
 
 
 def step_cases():
-    for point in failpoint.POINTS:
+    for point in POINTS:
         for mode in MODES:
-            given_up = point.startswith("G.")  # by a person, without Spark
-            if not given_up and not (point.startswith("C5.") and mode is WriteMode.APPEND):
+            if point != "collected.removed" or mode is not APPEND:
                 yield point, mode
 
 
 def order(folder, point, victim):
-    (folder / PROCESSES.get(point[:2], COMMIT)).write_text(f"{point} {LOOPS.get(point, 1)} {victim}")
+    (folder / module_of(point)).write_text(f"{point} 1 {victim}")
 
 
-def run_step(driver, folder, root, point, mode, victim):
-    """Kill at one step of a job on a new dataset, and return what a reader must see then."""
-    partitioned = mode is WriteMode.DYNAMIC
-    old = {}
+def module_of(point):
+    return PROCESSES.get(point.partition(".")[0], COMMIT)
+
+
+def run_step(driver, folder, directory, point, mode, victim):
+    """Kill at one step of a job on a new table, and return what a reader must see then."""
     for number in range(2):
-        rows = list(range(number * ROWS, number * ROWS + ROWS))
-        if partitioned:
-            seed(root, rows)
-            old = {directory: sorted([*old.get(directory, []), *rows[i::3]]) for i, directory in enumerate(PARTITIONS)}
-        else:
-            write(root, WriteMode.APPEND, rows, partitioned=False)
-            old = after(old, WriteMode.APPEND, rows, partitioned=False)
-    check(old == see(root), "the old data", root)
-    new = after(old, mode, list(range(1000, 1000 + ROWS)), partitioned=partitioned)
+        assert ("committed", None) == write(directory, APPEND, files_of(number * ROWS, PARTITIONS))
+    old = see(directory)
+    new = after(old, mode, files_of(1000))
     order(folder, point, victim)
-    driver.ask(root, mode, first=1000, partitioned=partitioned, fails=point.startswith("A."))
+    driver.ask(directory.root, mode, first=1000, fails=point.startswith("aborted."))
     said = driver.answer()
     if victim == "jvm":
-        check(died(driver.jvm), f"the JVM lives, and said {said}", root)
+        check(died(driver.jvm), f"the JVM lives, and said {said}", directory)
         driver.end()
     else:
-        check("exited unexpectedly (crashed)" in said.get("error", ""), f"Spark said {said}", root)
-    check(not (folder / PROCESSES.get(point[:2], COMMIT)).exists(), "the order was not obeyed", root)
+        check("exited unexpectedly (crashed)" in said.get("error", ""), f"Spark said {said}", directory)
+    check(not (folder / module_of(point)).exists(), "the order was not obeyed", directory)
     expected = new if point.startswith(COMMITTED) else old
-    found = see(root)
-    check(found == expected, f"expected the {'new' if expected is new else 'old'} data, found {found}; {said}", root)
-    if victim == "process" and point[0] in "TC":
-        # Spark has aborted in another process: what was committed is in place, what was not has left nothing.
-        check(read_pending(DatasetDirectory(LOCAL, root)) is None, "the abort left the job pending", root)
-        check(not (Path(root) / "_ipc_stage").exists(), "the abort left the staging", root)
-        listed = {file.path for file in live_files(DatasetDirectory(LOCAL, root))}
-        check(len(listed) == sum(1 for _ in Path(root).rglob("*.arrow")), "more files than a reader sees", root)
+    seen = see(directory)
+    check(seen == expected, f"expected the {'new' if expected is new else 'old'} data, found {seen}; {said}", directory)
+    if victim == "process" and point.startswith(("T", "named", "committed.asked")):
+        check([] == left(directory), f"Spark has aborted in another process, which left {left(directory)}", directory)
     return expected
 
 
-def recover(root, expected, rng, driver, *, partitioned, by_append):
+def recover(place, directory, expected, rng, driver, *, by_append):
     """Let an append come first, or Spark read and vacuum; then nothing is left, and nothing changes any more."""
     if driver is not None and not by_append:
-        driver.ask(root, "read")
+        driver.ask(directory.root, "read")
         said = driver.answer()
-        check(said == {"ids": sorted(i for ids in expected.values() for i in ids)}, f"Spark read {said}", root)
+        check(said == {"ids": sorted(i for ids in expected.values() for i in ids)}, f"Spark read {said}", directory)
     if by_append:
-        rows = list(range(2000, 2000 + ROWS))
         if driver is None:
-            write(root, WriteMode.APPEND, rows, partitioned=partitioned)
+            write(directory, APPEND, files_of(2000))
         else:
-            driver.ask(root, WriteMode.APPEND, first=2000, partitioned=partitioned)
+            driver.ask(directory.root, APPEND, first=2000)
             said = driver.answer()
-            check("error" not in said, f"the next append: {said}", root)
-        expected = after(expected, WriteMode.APPEND, rows, partitioned=partitioned)
-        check(see(root) == expected, f"the next append made {see(root)}", root)
-    check_recovery(root, expected, rng)
-    rows = list(range(3000, 3000 + ROWS))
-    write(root, WriteMode.OVERWRITE, rows, partitioned=partitioned)
-    check(see(root) == after({}, WriteMode.OVERWRITE, rows, partitioned=partitioned), "the next overwrite", root)
+            check("error" not in said, f"the next append: {said}", directory)
+        expected = after(expected, APPEND, files_of(2000))
+        check(see(directory) == expected, f"the next append made {see(directory)}", directory)
+    check_rest(place, directory, expected, rng)
+    write(directory, OVERWRITE, files_of(3000))
+    check(see(directory) == after({}, OVERWRITE, files_of(3000)), "the next overwrite", directory)
 
 
 def steps(folder, victim, rng, points):
-    count = Counter()
+    count, place = Counter(), Disk(folder, LOCAL)
     driver = Driver(folder)
     try:
         for number, (point, mode) in enumerate(step_cases()):
             if points and not point.startswith(points):
                 continue
-            root = tempfile.mkdtemp(dir=folder)
-            print(f"{point} {mode.value} in {root}", file=sys.stderr, flush=True)
-            partitioned = mode is WriteMode.DYNAMIC
-            expected = run_step(driver, folder, root, point, mode, victim)
+            directory = place.table()
+            print(f"{point} {mode.value} in {directory.root}", file=sys.stderr, flush=True)
+            expected = run_step(driver, folder, directory, point, mode, victim)
             count["kills"] += 1
             other = None
             if victim == "jvm":
                 driver = other = Driver(folder)
-            recover(root, expected, rng, other, partitioned=partitioned, by_append=number % 2 == 1)
-            shutil.rmtree(root)
+            recover(place, directory, expected, rng, other, by_append=number % 2 == 1)
+            place.remove(directory)
     finally:
         driver.end()
     return count
@@ -349,49 +330,50 @@ def steps(folder, victim, rng, points):
 
 def randomly(folder, jobs, rng):
     """Kill the JVM or a Python process at a random moment of each job, of half of them one of the commit."""
-    root = tempfile.mkdtemp(dir=folder)
-    seed(root, list(range(ROWS)))
-    view = see(root)
-    count = Counter()
+    place, count = Disk(folder, LOCAL), Counter()
+    directory = place.table()
+    write(directory, APPEND, files_of(0, PARTITIONS))
+    view = see(directory)
     for name in ("here", "go"):
         os.mkfifo(folder / name)
     ends = [os.open(folder / name, os.O_RDWR) for name in ("here", "go")]  # for both ends: no opening ever waits
     driver = looked_up(folder)
     try:
-        whole, commit = durations(driver, folder, ends)
+        job_seconds, commit_seconds = durations(driver, folder, ends, place)
         for number in range(1, jobs + 1):
             mode = rng.choice(MODES)
-            rows = list(range(number * 1000, number * 1000 + ROWS))
-            new = after(view, mode, rows, partitioned=True)
+            new = after(view, mode, files_of(number * 1000))
             late, victim = rng.random() < 0.5, rng.choice(("jvm", "process"))
-            pause = rng.uniform(0, commit if late else whole)
+            pause = rng.uniform(0, commit_seconds if late else job_seconds)
             print(f"job {number}: {mode.value} late={late} {victim} after {pause:.3f} s", file=sys.stderr, flush=True)
-            killed, said = strike(driver, folder, ends, root, mode, rows[0], late=late, victim=victim, pause=pause)
+            killed, said = strike(
+                driver, folder, ends, directory, mode, number * 1000, late=late, victim=victim, pause=pause
+            )
             count["killed" if killed else "survived"] += 1
             count[f"{victim} killed"] += killed
-            first = see(root)
-            check(first in (view, new), f"job {number} ({mode.value}): neither old nor new: {first}", root)
+            first = see(directory)
+            check(first in (view, new), f"job {number} ({mode.value}): neither old nor new: {first}", directory)
             if killed and victim == "jvm":
                 driver.end()  # a commit without a JVM goes on to its end
                 driver = None
-            found = see(root)
-            check(found in (first, new), f"job {number} ({mode.value}): went from {first} to {found}", root)
-            check(found == new or "error" in said, f"job {number}: Spark said that it is done: {said}", root)
-            count["new" if found == new else "old"] += 1
-            view = found
+            seen = see(directory)
+            check(seen in (first, new), f"job {number} ({mode.value}): went from {first} to {seen}", directory)
+            check(seen == new or "error" in said, f"job {number}: Spark said that it is done: {said}", directory)
+            count["new" if seen == new else "old"] += 1
+            view = seen
             if rng.random() < 0.3:
-                check_recovery(root, view, rng)
-                count["recovered"] += 1
+                check_rest(place, directory, view, rng)
+                count["vacuums"] += 1
             driver = driver or looked_up(folder)
-        driver.ask(root, "read")
+        driver.ask(directory.root, "read")
         said = driver.answer()
-        check(said == {"ids": sorted(i for ids in view.values() for i in ids)}, f"Spark read {said}", root)
+        check(said == {"ids": sorted(i for ids in view.values() for i in ids)}, f"Spark read {said}", directory)
     finally:
         if driver is not None:
             driver.end()
         for end in ends:
             os.close(end)
-    check_recovery(root, view)
+    check_rest(place, directory, view, rng)
     return count
 
 
@@ -403,11 +385,11 @@ def looked_up(folder):
     return driver
 
 
-def strike(driver, folder, ends, root, mode, first, *, late, victim, pause):
+def strike(driver, folder, ends, directory, mode, first, *, late, victim, pause):
     """Run a job, kill in it, and return whether anything was killed and what Spark said."""
     if late:
-        order(folder, "C1.checked", "nobody")
-    driver.ask(root, mode, first=first, partitioned=True)
+        order(folder, "named.file", "nobody")
+    driver.ask(directory.root, mode, first=first)
     if late:
         pid = let_commit(driver, ends)
         time.sleep(pause)
@@ -424,7 +406,7 @@ def strike(driver, folder, ends, root, mode, first, *, late, victim, pause):
 
 
 def let_commit(driver, ends):
-    """Wait until the commit is at C1, let it go on, and return its process id."""
+    """Wait until the commit has named a file, let it go on, and return its process id."""
     here, go = ends
     ready = select.select([here, driver.answers], [], [], SECONDS)[0]
     assert ready == [here], driver.answer() if ready else "Spark hangs"
@@ -435,21 +417,21 @@ def let_commit(driver, ends):
     return pid
 
 
-def durations(driver, folder, ends):
-    """Return the seconds that a job takes, and its commit from C1 to the answer of Spark, at best."""
-    root = tempfile.mkdtemp(dir=folder)
+def durations(driver, folder, ends, place):
+    """Return the seconds that a job takes, and its commit from there to the answer of Spark, at best."""
+    directory = place.table()
     jobs, commits = [], []
     for _ in range(3):
         begun = time.perf_counter()
-        order(folder, "C1.checked", "nobody")
-        driver.ask(root, WriteMode.APPEND, partitioned=True)
+        order(folder, "named.file", "nobody")
+        driver.ask(directory.root, APPEND)
         let_commit(driver, ends)
         staged = time.perf_counter()
         said = driver.answer()
         assert "error" not in said, said
         jobs.append(time.perf_counter() - begun)
         commits.append(time.perf_counter() - staged)
-    shutil.rmtree(root)
+    place.remove(directory)
     return min(jobs), min(commits)
 
 

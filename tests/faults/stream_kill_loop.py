@@ -33,6 +33,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -42,12 +43,14 @@ import pyarrow as pa
 import pyarrow.ipc
 from object_stores import BUCKET, SERVERS, boto_client
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
+from spark_arrow_ipc.dataset.write.staged_file import WrittenFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.vacuum import vacuum
 
 HERE = Path(__file__).resolve()
 FILES, ROWS = 40, 3
@@ -201,12 +204,12 @@ class Drops:
 
     def _commit(self, whole):
         storage, path = storage_of(f"{self.root}/in", self.options)
-        intent = CommitIntent(WriteMode.APPEND, commit_retention=3600)
-        plan = plan_job(path, intent, durable=False, storage=storage)
-        data = whole.read_bytes()
-        with storage.create(plan.staging.path(f"{whole.name}.staged")) as staged:
+        plan = plan_job(path, CommitIntent(WriteMode.APPEND), storage=storage)
+        data, name = whole.read_bytes(), f"{whole.name}.staged"
+        with storage.create(plan.staging.file(name)) as staged:
             staged.write(data)
-        file = StagedFile(f"{whole.name}.staged", whole.name, len(data), ROWS, 0)
+        crc32 = zlib.crc32(data[-(64 << 10) :])
+        file = WrittenFile(name, "", len(self.ages), ".arrow", len(data), ROWS, crc32, {})
         commit(plan, [TaskOutput(plan.staging.jobid, (file,))], write_empty=None)
 
     def _put(self, whole, final, way, age):
@@ -231,6 +234,9 @@ class Drops:
 
     def seen(self):
         """Count how often the sink has each file's rows, by the file's name."""
+        # Programs that list see files of a job that died before its entry, until the next vacuum.
+        storage, path = storage_of(f"{self.root}/out", self.options)
+        vacuum(TableDirectory(storage, path), older_than=-1e10)
         rows = Counter()
         for data in self._published():
             rows.update(pa.ipc.open_file(data).read_all()["id"].to_pylist())

@@ -21,4 +21,4 @@ def test_readers_see_what_jobs_were_told(runs):
     for seed in range(runs):
         late_requests.run(seed, count)
     assert runs == count["runs"]
-    assert min(count["PUT late: 200"], count["COPY late: 404"], count["append published"], count["vacuums"]) > runs
+    assert min(count["PUT late: 200"], count["COPY late: 404"], count["append committed"], count["vacuums"]) > runs

@@ -14,7 +14,7 @@ import pauses
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("what", [(), ("--copies",), ("--recreate",), ("--recreate", "--copies")], ids=" ".join)
 @pytest.mark.parametrize("runs", [10, pytest.param(200, marks=pytest.mark.nightly)])
-def test_whoever_stands_still_loses_nothing(tmp_path, capsys, monkeypatch, what, runs):
+def test_a_process_that_stands_still_loses_nothing(tmp_path, capsys, monkeypatch, what, runs):
     monkeypatch.setattr(sys, "argv", ["pauses.py", "--runs", str(runs), "--folder", str(tmp_path), *what])
     pauses.main()
     assert runs == json.loads(capsys.readouterr().out)["runs"]

@@ -12,8 +12,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("victim", "point"), [("jvm", "C3.linked"), ("process", "C4.renamed")])
-def test_a_driver_that_is_killed_between_record_and_publishing_loses_and_doubles_nothing(tmp_path, victim, point):
+@pytest.mark.parametrize(("victim", "point"), [("jvm", "committed.put"), ("process", "named.file")])
+def test_a_driver_that_is_killed_around_its_entry_loses_and_doubles_nothing(tmp_path, victim, point):
     answer = subprocess.run(
         [sys.executable, str(HERE / "spark_kill_loop.py"), "--steps", victim, "--points", point, "--folder", str(tmp_path)],
         capture_output=True, text=True, timeout=1800, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},

@@ -1,4 +1,4 @@
-"""Mutants of JSON: what files, logs, records and checkpoints say, with another structure.
+"""Mutants of JSON: what files, logs and checkpoints say, with another structure.
 
     python tests/fuzz/json_mutants.py --count 100000        mutants 0 to 99,999
     python tests/fuzz/json_mutants.py --show NUMBER         one mutant: what was read, and what was said of it
@@ -26,15 +26,15 @@ import warnings
 import zlib
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
 from pyspark.sql import types as s
 from statistics_cases import batch_of, gathered, with_dropped
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile, StagedFile
-from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.dataset.stream import checkpoint, log, table, tail, window
@@ -48,6 +48,13 @@ from spark_arrow_ipc.spark.types import field_metadata
 from spark_arrow_ipc.spark.types.extension_columns import parse_spatial
 from spark_arrow_ipc.spark.types.tensor_columns import parse_tensor
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table import checkpoint as checkpoint_module
+from spark_arrow_ipc.table.checkpoint import KEY, decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.entry import Batch, Entry, Operation, Removed
+from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.log import encode_table_id, read_table_id
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.state import State
 
 MOST_SECONDS = 2
 MOST_MEMORY = 512 << 20
@@ -56,7 +63,7 @@ MOST_MEMORY = 512 << 20
 JOB = "0123456789abcdef" * 2
 SCALARS = (
     None, True, False, 0, -1, 1, 7, 1 << 31, 1 << 63, -(1 << 63) - 1, 1 << 70, 10**400, 1.5, -0.0, 1e308, float("nan"), float("inf"),
-    "", "a", "0", "../x", "/etc/passwd", "a/../../b", ".", "_ipc_commits/00000000000000000001.json", "\0", "\ud800", "\u202e", "x" * 100_000,
+    "", "a", "0", "../x", "/etc/passwd", "a/../../b", ".", "_ipc_log/0123abcd/00000000000000000001.json", "\0", "\ud800", "\u202e", "x" * 100_000,
     [], {}, [[]], [{}], [None], ["a", 1], {"": ""}, {"a": {"a": []}},
 )  # fmt: skip
 
@@ -115,18 +122,47 @@ def changed(choose, document):
 
 # ---- what is read, by its name: a sound document, and a function that reads the text of a changed one
 
-RECORD = Record(
-    7, JOB, "append", (StagedFile("a.staged", "x.arrow", 5, 1, 1),), (RemovedFile("old.arrow", 5, 7),), jobs=(JOB,), tokens=("s",),
-    query=Batch("q", 4), queries=(Batch("q", 4),),
+TABLE = "0123abcd"
+ENTRY = Entry(
+    7, JOB, Operation.OVERWRITE, job=JOB, base=6, time=5, application="app", user="me", partition_columns=("k",), add=Files.of([("k=1/x.arrow", 5, 1, 2)]),
+    remove=(Removed("old.arrow", 5), Removed("k=1/b.arrow", 4, "9", "sample-1")), retain=True, retention=60, token="s", batch=Batch("q", 4), expire=(JOB[::-1],),
+    close=(Removed("older.arrow", 5),), restores=3, queries=(("q", 3, 2),), tokens=("t",), former=("abcd0123",),
 )  # fmt: skip
-FILES = StreamBatch((DataFile("/data/a.arrow", 5, 7, (), None, ""),), ("/data",))
+STATE = State(TABLE, 6).after(ENTRY)
+FILES = StreamBatch((DataFile("/data/a.arrow", 5, 7),), ("/data",))
 BATCH = batch_of(t.int32, 1, 2)
 FIELD = t.field("x", t.int32)
 
 
-def read_record(text):
+def parsed(data):
+    """Return a log entry as JSON, without its checksum."""
+    return {name: value for name, value in json.loads(data).items() if name != "crc32"}
+
+
+def read_table_entry(text):
     body = text.encode("utf-8", "surrogatepass").rstrip()[:-1]
-    Record.from_bytes(b'%s,"crc32":%d}\n' % (body, zlib.crc32(body)))
+    entry = Entry.from_bytes(b'%s,"crc32":%d}\n' % (body, zlib.crc32(body)), 7)
+    STATE.after(entry).after(entry)
+
+
+def read_id(text):
+    with tempfile.TemporaryDirectory() as root:
+        directory = TableDirectory(LOCAL, root)
+        Path(directory.log).mkdir()
+        Path(directory.id_file).write_text(text, errors="surrogatepass")
+        read_table_id(directory)
+
+
+def state_of(data):
+    with ipc.open_file(data) as reader:
+        return json.loads(dict(reader.custom_metadata)[KEY])
+
+
+def read_state(text):
+    text = text.encode("utf-8", "replace").decode()
+    with mock.patch.object(checkpoint_module.json, "dumps", return_value=text):
+        data = encode_checkpoint(STATE)
+    decode_checkpoint(data, TABLE, 7).after(ENTRY)
 
 
 def read_dropped(text):
@@ -201,7 +237,9 @@ def read_row_counts(text):
 
 TARGETS = {
     "row counts of polars": ({"record_batch_cum_len": [1, 3, 7]}, read_row_counts),
-    "a commit record": ({k: v for k, v in json.loads(RECORD.to_bytes()).items() if k != "crc32"}, read_record),
+    "an entry of a table": (parsed(ENTRY.to_bytes()), read_table_entry),
+    "the id of a table": (parsed(encode_table_id(TABLE)), read_id),
+    "the state in a checkpoint of a table": (state_of(encode_checkpoint(STATE)), read_state),
     "statistics": ([["a"], ["b", "c"]], read_dropped),
     "a note of an Arrow type": (
         json.loads(field_metadata.annotation_of(t.list_(t.struct([("a", t.int32)])))),
@@ -228,7 +266,7 @@ TARGETS = {
     ),
     "a checkpoint": (WINDOW, read_checkpoint),
     "an offset of a window": (WINDOW, read_offset(window._State.of)),
-    "an offset of a table": (table._State(3, "", JOB).to_offset(), read_offset(table._State.of)),
+    "an offset of a table": (table._Position(TABLE, 3, JOB).to_offset(), read_offset(table._Position.of)),
     "an offset of a log": ({"v": 1, "mode": "log", "log": 3}, read_offset(log.read_number)),
     "an offset of a tail": (tail._State(1, 2, 3).to_offset(), read_offset(tail._State.of)),
 }

@@ -317,7 +317,7 @@ def by_rewrite(r, root, options):
 
 
 def by_compact(_r, root, _options):
-    compact(Tasks(), root, keepReplaced=0)
+    compact(Tasks(), root, retention=0)
 
 
 def by_frames(_r, root, options):

@@ -257,7 +257,7 @@ def general(text, folder):
     text = text.replace(str(folder), "/data").replace(str(folder.parent), "/")
     text = re.sub(r"at \d{4}-\d\d-\d\d [\d:]+ \w+", "at 2026-06-01 13:00:00 UTC", text)
     text = re.sub(r"byte offset [1-9][\d,]*", "byte offset 640", text)
-    return re.sub(r"part-(\d+)-[0-9a-f]+", r"part-\1-5f2f61e1", text.replace("arrowipcc", "arrowipc"))
+    return re.sub(r"part-(\d+)-[0-9a-f-]+", r"part-\1-5f2f61e1", text.replace("arrowipcc", "arrowipc"))
 
 
 def row(name, ways, folder):

@@ -134,10 +134,12 @@ def test_the_cache_of_load_dataset_is_read_without_results_of_map(spark, tmp_pat
 
 
 KILLS = [
-    *((point, 1) for point in ("P0.begin", "P0.snapshot", "P0.staging", "C1.checked", "C2.synced", "C3.checked")),
-    *((point, 1) for point in ("C3.written", "C3.linked", "C3.synced", "C4.directories", "C4.synced")),
-    *(("C4.renamed", passage) for passage in (1, 2, 3, 4)),
-    *((point, 1) for point in ("C5.unlinked", "C5.synced", "C6.success", "C6.done", "C6.cleaned")),
+    *(
+        (point, 1)
+        for point in ("planned.id", "planned.mark", "T2.proven", "named.all", "committed.asked", "committed.put")
+    ),
+    *(("named.file", passage) for passage in (1, 2)),
+    *((point, 1) for point in ("collected.removed", "collected.files", "collected.mark")),
 ]
 
 
@@ -156,10 +158,10 @@ def test_a_killed_job_leaves_what_load_from_disk_opens(tmp_path, point, passage)
         return list(dataset["label"]), dataset.features["label"].names
 
     found = opened()
-    is_new = point.startswith(("C5", "C6")) or passage == 4
+    is_new = point.startswith("collected")
     assert (new if is_new else old) == found
     assert 0 == main(["vacuum", "--older-than", "0", str(tmp_path / "x")])
-    is_committed = is_new or point.startswith("C4") or point in {"C3.linked", "C3.synced"}
+    is_committed = is_new or point == "committed.put"
     assert (new if is_committed else old) == opened()
     write(tmp_path / "x", ["m"], (0,))
     assert ([0], ["m"]) == opened()

@@ -93,8 +93,8 @@ def test_a_nightly_job_that_runs_twice_adds_its_rows_once(spark, tmp_path):
 
 # The step at which the process that commits is killed, and whether the job is committed then.
 DEATHS = [
-    pytest.param("C3.written:kill", False, marks=pytest.mark.nightly),
-    pytest.param("C3.linked:kill", True, marks=pytest.mark.nightly),
+    pytest.param("committed.asked:kill", False, marks=pytest.mark.nightly),
+    pytest.param("committed.put:kill", True, marks=pytest.mark.nightly),
 ]
 
 

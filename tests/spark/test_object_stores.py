@@ -23,8 +23,9 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.vacuum import vacuum
 
 pytestmark = pytest.mark.exhaustive
 
@@ -56,10 +57,10 @@ class Bucket:
         self.client.put_object(Bucket=BUCKET, Key=f"{self.prefix}/{key}", Body=sink.getvalue().to_pybytes())
 
     def files(self, path=""):
-        """The keys below a path, but those that are ours: commit records and the sign of success."""
+        """The keys below a path, but those of the log and the sign of success."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{self.prefix}/{path}")
         found = [entry["Key"].removeprefix(f"{self.prefix}/") for page in pages for entry in page.get("Contents", ())]
-        return sorted(key for key in found if "_ipc_commits/" not in key and not key.endswith("_SUCCESS"))
+        return sorted(key for key in found if "_ipc_log/" not in key and not key.endswith("_SUCCESS"))
 
     def arrow(self, path):
         """All rows, as pyarrow's dataset reads a directory."""
@@ -252,7 +253,7 @@ def test_nothing_is_left_of_a_job_that_fails(spark, bucket):
     while left := [key for key in bucket.files() if "part-" not in key]:
         assert time.monotonic() < end, left
         assert all("_ipc_stage" in key for key in left)
-        vacuum(f"{bucket.url}/out", older_than_seconds=0, storage=storage)
+        vacuum(TableDirectory(storage, f"{bucket.url}/out"), older_than=0)
 
 
 def test_files_are_cut(spark, bucket):

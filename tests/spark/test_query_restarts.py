@@ -1,5 +1,6 @@
 """Each error of docs/howto/query_does_not_start.md is made, and what the page says about it is done: the query goes on."""
 
+import io
 import json
 import os
 import re
@@ -12,18 +13,16 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+import table_commits
 from pyspark import TaskContext
 from pyspark.sql import types as s
 from stream_queries import Query, drop
 
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
-from spark_arrow_ipc.storage.local import LOCAL
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 
@@ -268,7 +267,7 @@ def damaged_note(tmp_path, says):
 
 
 def save(path, *values, overwrite=False, **options):
-    options = {"path": str(path), "commitRetention": "1h", **options}
+    options = {"path": str(path), **options}
     writer = ArrowIpcDataSource(options).writer(N, overwrite=overwrite)
     writer.commit([writer.write(iter([pa.record_batch({"n": pa.array(values, pa.int64())})]))])
 
@@ -290,7 +289,7 @@ def overwritten(tmp_path, says):
     assert [(3,)] == query.next()
 
 
-@case("and its rows are gone")
+@case("was deleted before the stream had read it")
 def not_kept(tmp_path, says):
     save(tmp_path / "in", 0)
     query = Query(tmp_path / "in", readChangeFeed="true")
@@ -301,21 +300,19 @@ def not_kept(tmp_path, says):
     query.restart(failOnDataLoss="false")
     assert [(1, "insert", 2)] == query.next()
     query.restart(failOnDataLoss="true")
-    save(tmp_path / "in", 2, overwrite=True, keepReplaced="1h")
+    save(tmp_path / "in", 2, overwrite=True, retention="1h")
     assert [(1, "delete", 3), (2, "insert", 3)] == query.next()
 
 
-@case("is not kept any more")
+@case("and cannot go on from there")
 def pruned(tmp_path, says):
     save(tmp_path / "in", 0)
     query = Query(tmp_path / "in", N)
     assert [(0,)] == query.next()
     for n in (1, 2, 3):
         save(tmp_path / "in", n)
-    dataset = DatasetDirectory(LOCAL, str(tmp_path / "in"))
-    for path in (record_path(dataset, 1), record_path(dataset, 2), dataset.record(1), dataset.record(2)):
-        Path(path).unlink(missing_ok=True)
-    with pytest.raises(ArrowIpcError, match=rf"{says}; the oldest that is kept is 3"):
+    table_commits.prune(tmp_path / "in", 1, 2)
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
         query.next()
     anew = Query(tmp_path / "in", N, startingFrom="3")
     assert [(2,), (3,)] == anew.next()
@@ -324,6 +321,62 @@ def pruned(tmp_path, says):
     query.restart(failOnDataLoss="true")
     save(tmp_path / "in", 4)
     assert [(4,)] == query.next()
+
+
+def begin_table(path, *values):
+    """Commit a file, whatever else is in the directory."""
+    path.mkdir(exist_ok=True)
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, pa.schema([("n", pa.int64())])) as file:
+        file.write_batch(pa.record_batch({"n": pa.array(values, pa.int64())}))
+    table_commits.save(path, table_commits.APPEND, ("", sink.getvalue()))
+
+
+@case("and its source is a table by now")
+def became_a_table(tmp_path, says):
+    query = planned(tmp_path)
+    begin_table(tmp_path / "in", 3)
+    query.restart()
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        query.next()
+    anew = Query(tmp_path / "in", N, startingFrom="latest")
+    assert [] == anew.next()
+    begin_table(tmp_path / "in", 4)
+    assert [(4,)] == anew.next()
+
+
+@case("is a table of this package, and a stream that lists its files")
+def becomes_a_table(tmp_path, says):
+    query = planned(tmp_path)
+    begin_table(tmp_path / "in", 3)
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        query.next()
+
+
+@case("and the directory has no log any more")
+def was_a_table(tmp_path, says):
+    begin_table(tmp_path / "in", 1)
+    query = Query(tmp_path / "in", N)
+    assert [(1,)] == query.next()
+    (tmp_path / "in").rename(tmp_path / "moved")
+    drop(tmp_path / "in" / "0.arrow", 2)
+    query.restart()
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        query.next()
+    shutil.rmtree(tmp_path / "in")
+    (tmp_path / "moved").rename(tmp_path / "in")
+    begin_table(tmp_path / "in", 3)
+    query.restart()
+    assert [(3,)] == query.next()
+
+
+@case("files of other programs, such as")
+def foreign(tmp_path, says):
+    begin_table(tmp_path / "in", 1)
+    drop(tmp_path / "in" / "0.arrow", 2)
+    with pytest.raises(ArrowIpcError, match=re.escape(says)):
+        Query(tmp_path / "in", N).next()
+    assert [] == Query(tmp_path / "in", N, startingFrom="latest").next()
 
 
 @pytest.mark.slow

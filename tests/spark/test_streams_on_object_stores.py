@@ -39,7 +39,7 @@ def put(client, url, number):
 
 def append(spark, store, url, number):
     frame = spark.range(number * ROWS, (number + 1) * ROWS, 1, 1)
-    options = store.spark_options | {"commitRetention": "1d"}
+    options = store.spark_options | {"retention": "1d"}
     frame.write.format("arrowipc").mode("append").options(**options).save(url)
 
 

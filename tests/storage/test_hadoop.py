@@ -9,7 +9,6 @@ from job_plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.job_plan import make_staging
 from spark_arrow_ipc.dataset.write.staged_file import Staging
@@ -17,6 +16,7 @@ from spark_arrow_ipc.errors import FileChangedError, OptionError, UnsupportedErr
 from spark_arrow_ipc.storage import hadoop
 from spark_arrow_ipc.storage.hadoop import HadoopStorage
 from spark_arrow_ipc.storage.storage import Kind
+from spark_arrow_ipc.table.names import TableDirectory
 
 SECRET = "hunter2-very-secret"
 ROOT = "hdfs://namenode:8020/data"
@@ -131,7 +131,7 @@ CHANGES = {
     "delete_tree": lambda storage: storage.delete_tree(RECORD),
     "make_directory": lambda storage: storage.make_directory(RECORD),
     "plan a job": lambda storage: plan_job(RECORD, WriteMode.APPEND, storage=storage),
-    "stage a batch of a query": lambda storage: make_staging(Staging(DatasetDirectory(storage, RECORD), "job")),
+    "stage a batch of a query": lambda storage: make_staging(Staging(TableDirectory(storage, RECORD), "job")),
     "a job by its path": lambda _: plan_job(RECORD, WriteMode.OVERWRITE),
     "a file by its path": lambda _: ipc.write(RECORD, [], Schema(())),
 }

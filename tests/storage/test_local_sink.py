@@ -65,16 +65,17 @@ def test_an_error_of_write_has_the_name_of_the_file(tmp_path):
 @pytest.mark.parametrize("write", [by_task, by_partitions])
 def test_a_task_without_room_says_that_nothing_is_lost(tmp_path, monkeypatch, write):
     monkeypatch.setattr(partitioned_task, "_BUFFER_NBYTES", 1 << 10)  # each batch is spilled
-    staging = plan_job(tmp_path / "t", WriteMode.APPEND).staging
+    plan = plan_job(tmp_path / "t", WriteMode.APPEND)
+    staging = plan.staging
     words = (
         r"^\[Errno 27\] File too large after 65,536 bytes of this file, with [\d,]+ bytes free; what this task has written is "
         r"removed, nothing of the job is visible, and no file that was there is changed: write smaller files .*"
-        rf", and write again: '{staging.directory}.*'$"
+        rf", and write again: '{staging.path}.*'$"
     )
     with files_of_at_most(1 << 16), pytest.raises(OSError, match=words):
         write(staging)
-    assert [] == list(Path(staging.directory).iterdir())
-    assert abort(staging)
+    assert [staging.directory.mark(staging.jobid)] == list(map(str, Path(staging.path).iterdir()))
+    assert abort(plan)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.state import State
 
@@ -62,3 +62,16 @@ def test_every_cut_of_a_checkpoint_is_refused_or_is_the_state():
     for stop in range(0, len(data), 61):
         with pytest.raises(CommitError):
             decode_checkpoint(data[:stop], log_cases.TABLE, 5)
+
+
+def test_every_byte_of_a_checkpoint_that_is_another_is_refused_or_means_nothing():
+    after = State(log_cases.TABLE).after(*log_cases.random_entries(2, 5)[0])
+    data, refused = encode_checkpoint(after), 0
+    for i in range(len(data)):
+        try:
+            read = decode_checkpoint(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :], log_cases.TABLE, 5)
+        except (CommitError, UnsupportedError):
+            refused += 1
+        else:
+            assert facts_of(after) == facts_of(read), i
+    assert refused > len(data) // 2

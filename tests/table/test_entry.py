@@ -45,6 +45,9 @@ def files(**columns):
 HOSTILE = {
     "a path out of the table": files(path=["../a.arrow"]),
     "an absolute path": files(path=["/etc/passwd"]),
+    "a path with half of a surrogate pair": files(path=["k=\ud800/a.arrow"]),
+    "a path that is not UTF-8, which no checkpoint holds": files(path=["k=\udcff/a.arrow"]),
+    "removes a path with half of a surrogate pair": changed(remove={"path": ["k=\ud800/b"], "bytes": [1]}),
     "a hidden path": files(path=["_ipc_log/table"]),
     "a path twice": files(path=["a", "a"], bytes=[1, 1], rows=[1, 1], crc32=[0, 0]),
     "a negative size": files(bytes=[-1]),

@@ -7,6 +7,7 @@ from table_jobs import (
     APPEND,
     MODES,
     OVERWRITE,
+    RESTORE,
     REWRITE,
     Died,
     Job,
@@ -21,7 +22,7 @@ from table_jobs import (
     write,
 )
 
-from spark_arrow_ipc.storage.failpoint import TABLE_POINTS
+from spark_arrow_ipc.storage.failpoint import TABLE_POINTS, TASK_POINTS
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.vacuum import vacuum
 
@@ -30,14 +31,18 @@ FILES = [("k=2", [10, 11]), ("k=4", [12])]
 COMMITTED = ("committed.put", "collected.")
 """Points that a job passes which is committed."""
 
-NOT_REACHED = {(APPEND, "collected.removed"): "it removes nothing"}
+NOT_REACHED = {
+    (APPEND, "collected.removed"): "it removes nothing",
+    **{(RESTORE, point): "no task runs" for point in TASK_POINTS},
+}
+POINTS = (*TASK_POINTS, *TABLE_POINTS)
 
 
 def prepared(directory):
     """Return what readers see of a table after its first job, which a restore brings back, and after its second."""
     write(directory, APPEND, FIRST)
     first = see(directory)
-    write(directory, OVERWRITE, [("k=2", [4]), ("k=3", [5])], retain=True)
+    write(directory, OVERWRITE, [("k=2", [4]), ("k=3", [5])], retention=3600)
     vacuum(directory, older_than=-1e10)
     return first, see(directory)
 
@@ -52,7 +57,8 @@ def expected(view, first, mode):
 
 
 def run(directory, mode):
-    return write(directory, mode, FILES, retain=mode is OVERWRITE)
+    options = {OVERWRITE: {"retention": 0}}.get(mode, {})
+    return write(directory, mode, FILES, **options)[0]
 
 
 def check_at_rest(directory, view):
@@ -63,12 +69,13 @@ def check_at_rest(directory, view):
     number = number_of(directory)
     vacuum(directory, older_than=-1e10)
     assert number == number_of(directory), "a second vacuum finds nothing to do"
-    assert "committed" == write(directory, OVERWRITE, FILES)
+    assert ("committed", None) == write(directory, OVERWRITE, FILES)
     assert after({}, OVERWRITE, FILES) == see(directory) == foreign(directory)
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-@pytest.mark.parametrize("point", [point for point in TABLE_POINTS if point != "aborted.expired"])
+@pytest.mark.parametrize("point", [point for point in POINTS if point != "aborted.expired"])
 def test_a_process_dies(directory, point, mode):
     first, before = prepared(directory)
     jobs_before = jobs(directory)
@@ -82,8 +89,9 @@ def test_a_process_dies(directory, point, mode):
     check_at_rest(directory, view)
 
 
+@pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-@pytest.mark.parametrize("point", TABLE_POINTS)
+@pytest.mark.parametrize("point", POINTS)
 def test_a_call_fails(directory, point, mode):
     """The job is aborted as Spark does it, and what it is told of its outcome is so."""
     first, before = prepared(directory)
@@ -93,10 +101,7 @@ def test_a_call_fails(directory, point, mode):
         raise OSError(5, "Input/output error")
 
     with at(point, fail) as reached:
-        try:
-            outcome = run(directory, mode)
-        except OSError:  # of a restore, which has no abort from outside
-            outcome = "nothing"
+        outcome = run(directory, mode)
     is_committed = jobs_before != jobs(directory)
     assert ("committed" if is_committed else "nothing") == outcome
     assert is_committed is (point.startswith((*COMMITTED, "aborted.")) or not reached)
@@ -108,11 +113,11 @@ def test_a_call_fails(directory, point, mode):
 def test_a_process_dies_that_ends_a_job(directory, point, how):
     _, before = prepared(directory)
     job = Job(directory, OVERWRITE, FILES)
-    job.transaction.name_files(job.staged)
+    with at("named.all", die), suppress(Died):
+        job.commit()
     with at(point, die, nth=2 if point == "collected.files" else 1) as reached, suppress(Died):
         job.abort() if how == "abort" else vacuum(directory, older_than=-1e10)
-    # Where a storage renames, no request comes late: an abort needs no entry.
-    assert bool(reached) is not (how == "abort" and point == "aborted.expired" and directory.storage.traits.renames)
+    assert reached
     assert before == see(directory)
     check_at_rest(directory, before)
 

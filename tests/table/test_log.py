@@ -1,11 +1,14 @@
 """The log of a table: what entries add up to, whose entry counts, what a broken log says, and what is pruned."""
 
 import logging
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import log_cases
+import maintained_tables
 import pytest
-import read_log
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
@@ -15,6 +18,8 @@ from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.log import list_log
 from spark_arrow_ipc.table.names import TableDirectory, new_id
 from spark_arrow_ipc.table.state import State
+
+READER = Path(__file__).parents[2] / "examples" / "read_log.py"
 
 
 def written(directory, entries, checkpoints=()):
@@ -67,12 +72,38 @@ def test_a_newer_state_of_a_log_that_was_replaced_is_that_of_the_log(directory):
     assert (3, models[-1].files) == (newest.number, log_cases.files_of(newest))
 
 
+def read_by_log(*arguments):
+    """Return the lines that examples/read_log.py prints, in a process that finds nothing of this package."""
+    program = [sys.executable, "-P", str(READER), *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, check=True, cwd="/").stdout.splitlines()
+
+
+def test_the_reader_of_the_log_is_short_and_imports_nothing_of_this_package():
+    lines = READER.read_text().splitlines()
+    assert len(lines) <= 60
+    assert {"json", "pyarrow", "sys", "zlib", "pathlib", "typing"} == {
+        line.split()[1] for line in lines if line.startswith(("import ", "from "))
+    }
+
+
+def test_a_table_of_transactions_is_read_by_another_program(tmp_path):
+    lake = maintained_tables.table(tmp_path)
+    for number in range(40):
+        maintained_tables.save(lake, (number,), overwrites=number % 7 == 3, retain=True)
+    assert list_log(lake, log.read_table_id(lake)).checkpoints
+    files = log.read_state(lake).files
+    expected = sorted(zip(files.paths, files.nbytes.tolist(), files.rows.tolist(), strict=True))
+    assert [" ".join(map(str, row)) for row in expected] == read_by_log(tmp_path)
+    assert len(maintained_tables.ids(lake)) == len(expected)
+
+
 def test_a_program_without_this_package_reads_the_same_files(tmp_path):
     directory = TableDirectory(LOCAL, str(tmp_path))
     entries, models = log_cases.random_entries(3, 30)
     written(directory, entries, checkpoints=(8, 20))
     for number in (1, 7, 8, 9, 20, 21, 30):
-        assert models[number - 1].files == read_log.read_snapshot(tmp_path, number)
+        lines = [f"{path} {nbytes} {rows}" for path, (nbytes, rows) in sorted(models[number - 1].files.items())]
+        assert lines == read_by_log(tmp_path, number)
 
 
 def test_one_of_two_gets_a_number(directory):

@@ -35,6 +35,14 @@ def test_a_closed_tombstone_stays_until_the_horizon_has_passed_it(monkeypatch):
     assert [set(), {removed}, {removed}, {removed}, set()] == [set(step.closed) for step in steps]
 
 
+def test_a_closed_tombstone_of_a_managed_file_is_forgotten():
+    """Its name hides it; a thousand overwrites of a large table would make each state as large as all of their files."""
+    removed = Removed("a.arrow", 5)
+    before = State(log_cases.TABLE).after(Entry(1, "", Operation.OVERWRITE, job=new_id(), remove=(removed,)))
+    after = before.after(Entry(2, before.entry, Operation.CLOSE, close=(removed,)))
+    assert ({}, {}) == (after.tombstones, after.closed)
+
+
 def test_a_restored_table_forgets_the_tokens_of_later_jobs():
     entries = [
         Entry(1, "", Operation.APPEND, job=new_id(), token="a"),

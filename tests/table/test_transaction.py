@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 import table_machine
+from table_jobs import at
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.local import LOCAL
@@ -167,6 +168,15 @@ def test_a_job_that_vacuum_expired_is_refused_before_its_files_get_names(directo
     fence(directory, job.table, [job.job])
     with pytest.raises(CommitError, match=r"the job was expired, .*nothing is published, run it again"):
         job.name_files(staged(job, "a"))
+    assert job.abort()
+    assert [] == everything(directory)
+
+
+def test_a_job_that_vacuum_expires_while_its_files_get_names_is_told_so(directory):
+    job = Transaction.begin(directory)
+    files = staged(job, "a", "b")
+    with at("named.file", lambda: vacuum(directory, older_than=-1e10)), pytest.raises(CommitError, match="was expired"):
+        job.name_files(files)
     assert job.abort()
     assert [] == everything(directory)
 
@@ -371,7 +381,7 @@ def test_an_overwrite_while_a_snapshot_is_read_is_seen_completely(directory, mon
     directory.storage.put(directory.path("other.arrow"), b"old")
     calls = []
 
-    def list_between(where):
+    def list_between(where, **_):
         calls.append(None)
         if len(calls) > 1:
             return list_data_files(where)
@@ -432,7 +442,19 @@ def test_an_older_entry_is_restored_from_what_is_retained(directory, retain):
     assert {"one", "two"} == set(after.tokens)
     assert {"one"} == set(restore(directory, 1).tokens), "the rows of the later job are gone: it may run again"
     assert ["a", "b"] == texts(directory)
+    assert {"one", "two"} == set(restore(directory, 2).tokens), "its rows are back, and would be doubled"
     restore(directory, 3)
     assert ["d"] == texts(directory)
     names = [path for path in everything(directory) if not path.startswith("_")]
     assert 1 == len(names)
+
+
+def test_tombstones_are_closed_before_they_are_more_than_the_tables_files(directory, monkeypatch):
+    """Each job deletes again what has a tombstone."""
+    monkeypatch.setattr("spark_arrow_ipc.table.collect._MOST_TOMBSTONES", 3)
+    save(directory, "1", "2")
+    counts = []
+    for _ in range(4):
+        save(directory, "3", "4", operation=Operation.OVERWRITE)
+        counts.append(len(log.read_state(directory).tombstones))
+    assert [2, 0, 2, 0] == counts

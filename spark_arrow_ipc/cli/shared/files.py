@@ -1,8 +1,8 @@
 """The files that a command reads, and the one that it writes.
 
 The package's own listing lists paths, so that a command reads the same files as Spark's reader: directories, patterns,
-``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin. ``--recursive``
-adds the files of all subdirectories, with the columns of their partitions.
+``key=value`` partitions as columns, files that a table's log does not count and hidden names left out. ``-`` is stdin.
+``--recursive`` adds the files of all subdirectories, with the columns of their partitions.
 
 A file is written under another name in its directory, and gets its name when it is complete. Commands write new files;
 ``--force`` replaces one, but never a file that is read. The format of a file follows from its name by default.
@@ -214,7 +214,7 @@ def _list_path(path: str, *, recursive: bool, columns: bool, storage: Sequence[t
         # A file in the root of a partitioned table has no values.
         values = file.partition or (None,) * len(partitioning.fields)
         # Messages repeat the path of the argument if the codec can open it: people search for what they typed.
-        shown = path if is_named and file.staged is None and not path.lower().startswith("file:") else None
+        shown = path if is_named and not path.lower().startswith("file:") else None
         if shown is not None and tree.storage is LOCAL:
             yield Input(shown, partitioning.fields, values, below)
         else:

@@ -1,1 +1,1 @@
-"""List the files of a read: paths, globs, hive partitions, pending commits."""
+"""List the files of a read: paths, globs, hive partitions, and the files that tables count."""

@@ -5,7 +5,6 @@ Executors import this module without the listing.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from spark_arrow_ipc.dataset.time_zones import epoch_ns, parse_timestamp, zone
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.paths import above, name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
+from spark_arrow_ipc.table.names import NUMBER, REPLACED_DIRECTORY, TableDirectory, managed_name
 
 _SAMPLED: Final = "sample-"
 """The prefix of a version that is a digest of samples of a file's bytes; versions of storages never begin with it."""
@@ -29,15 +29,11 @@ _SAMPLE_NBYTES: Final = 4 << 10
 
 
 class Located(Protocol):
-    """A committed file: at its path, or still at its staged path."""
+    """A file of a plan."""
 
     @property
     def path(self) -> str:
-        """Final path, which may not exist until the commit has renamed the file."""
-
-    @property
-    def staged(self) -> str | None:
-        """Path of a committed file until it is renamed; None for all others."""
+        """Where it was listed."""
 
     @property
     def nbytes(self) -> int:
@@ -60,35 +56,20 @@ class DataFile(NamedTuple):
     nbytes: int
     mtime_ns: int  # time of its last modification, nanoseconds since 1970
     partition: tuple[object, ...] = ()  # values of the hive partition columns; one tuple for all files of a directory
-    # Absolute path in the staging directory, if the file was committed and not yet published. Where a storage copies
-    # (`Traits.renames`), time and version of such a file may change once more; its size does not.
-    staged: str | None = None
     # text that differs whenever the bytes do (`Status.version`); empty where a storage has no versions
     version: str = ""
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
-        """Open the file at its path or staged path; the caller closes the source."""
+        """Open the file; the caller closes the source."""
         return open_at_current_path(
             self, lambda path: storage.open(path, listed=status_from_listing(self, path, storage)), storage
         )
-
-    def current_path(self, storage: Storage = LOCAL) -> str:
-        """Return the path of the file at this moment; no call of the storage unless it was listed at a staged path."""
-        if self.staged is None:
-            return self.path
-
-        def check(path: str) -> str:
-            if storage.status(path) is None:
-                raise FileNotFoundError(errno.ENOENT, "No such file", path)
-            return path
-
-        return open_at_current_path(self, check, storage)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
         # Without the defaults at its end, as the plan of an overwrite has all files of a table.
         if self.version:
             return DataFile, self[:]
-        return DataFile, self[:5] if self.staged is not None else self[:4] if self.partition else self[:3]
+        return DataFile, self[:4] if self.partition else self[:3]
 
 
 def sample_version(source: ByteSource, nbytes: int) -> str:
@@ -122,7 +103,7 @@ def time_text(mtime_ns: int) -> str:
 def status_from_listing(file: Located, path: str, storage: Storage) -> Status | None:
     """Return the listed state of a file; None where using it would not save a request, or would hide a change."""
     # A file at another path than the listed one is a copy, with a state of its own.
-    if not storage.traits.waits or not file.version or file.staged is not None or path != file.path:
+    if not storage.traits.waits or not file.version or path != file.path:
         return None
     return Status(path, Kind.FILE, file.nbytes, file.mtime_ns, version=file.version)
 
@@ -131,22 +112,57 @@ _Opened = TypeVar("_Opened")
 
 
 def open_at_current_path(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
-    """Open a file at its path, at its staged path until it is renamed, or where a replaced file is retained."""
-    if file.staged is not None:
-        for path in (file.path, file.staged):
-            with suppress(FileNotFoundError):
-                return open_at(path)
+    """Open a file at its path, or where a removed file of a table is retained."""
     try:
-        # Again for a staged file, as it may have been renamed between the two attempts.
         return open_at(file.path)
     except FileNotFoundError:
-        # Imported only here, as most files are still at the listed path.
-        from spark_arrow_ipc.dataset.commit_log.dataset_directory import kept_places
-
-        for path in kept_places(storage, file.path, file.version):
+        for path in retained_paths(storage, file):
             with suppress(FileNotFoundError):
                 return open_at(path)
         raise
+
+
+def retained_paths(storage: Storage, file: Located) -> Iterator[str]:
+    """Yield where a removed file of a table may be retained, the newest removal first.
+
+    Costs a look for a table in each directory up to that of the table, a listing, and the log entry of each removal for
+    a name that is not managed, which may be of several files.
+    """
+    # Imported late: most reads find their files.
+    from spark_arrow_ipc.table.log import read_table_id
+
+    for root in above(file.path):
+        directory, table = TableDirectory(storage, root), None
+        with suppress(OSError):  # a directory above may be closed to this user
+            table = read_table_id(directory)
+        if table is None:
+            continue
+        names: list[str] = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names += (name_of(status.path) for status in storage.list(directory.path(REPLACED_DIRECTORY)))
+        path = relative(file.path, root)
+        for number in sorted((int(name) for name in names if NUMBER.fullmatch(name)), reverse=True):
+            if managed_name(path) is not None or _is_removed_by(directory, table, number, path, file):
+                yield directory.replaced(number, path)
+        return  # others may write into the directories above
+
+
+def _is_removed_by(directory: TableDirectory, table: str, number: int, path: str, file: Located) -> bool:
+    """Return whether a log entry removes a file of another program as it was listed."""
+    from spark_arrow_ipc.table.log import read_entry
+
+    try:
+        entry = read_entry(directory, table, number)
+    except FileNotFoundError:
+        return False
+    return any(
+        (removed.path, removed.nbytes) == (path, file.nbytes)
+        and (
+            removed.version in (file.version, str(file.mtime_ns))
+            or bool(removed.digest and removed.digest == file.version)
+        )
+        for removed in entry.remove
+    )
 
 
 def newest_first(files: Sequence[DataFile]) -> Iterator[DataFile]:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, STAGED_SUFFIX, STAGING_DIRECTORY
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage, each
+from spark_arrow_ipc.table.names import LOG_DIRECTORY, STAGED_SUFFIX, STAGING_DIRECTORY
 
 _COPYING: Final = "._COPYING_"
 """Suffix that Hadoop's shell gives to a file until it is complete."""
@@ -28,7 +28,7 @@ class Listing:
     hidden: int = 0
     special: int = 0  # number of pipes, sockets and devices
     staging: bool = False  # whether it contains a staging directory
-    committed: bool = False  # whether it contains a log: it is a table that this package wrote
+    is_table: bool = False  # whether it contains a log: it is a table that this package wrote
     links: frozenset[str] = frozenset()  # names of the subdirectories that are links
     dangling: tuple[str, ...] = ()  # names of links to missing files
 
@@ -49,10 +49,12 @@ class Listing:
     def check_links(self, directory: str) -> None:
         """Raise for a dangling link."""
         if self.dangling:  # skipping it would lose rows in silence
-            raise NoFilesError(
-                "the link leads to nothing; remove it or restore its target",
-                path=join(directory, self.dangling[0]),
-            )
+            raise dangling_link_error(join(directory, self.dangling[0]))
+
+
+def dangling_link_error(path: str) -> NoFilesError:
+    """Return the error of a link that leads to nothing."""
+    return NoFilesError("the link leads to nothing; remove it or restore its target", path=path)
 
 
 def count_noun(number: int, noun: str) -> str:
@@ -76,7 +78,7 @@ def read_directory(storage: Storage, directory: str) -> Listing:
     links: list[str] = []
     dangling: list[str] = []
     hidden = special = 0
-    staging = committed = False
+    staging = is_table = False
     # Unpacked, with positional arguments and local names, as a directory may have 100,000 files.
     file_kind, before_name = Kind.FILE, len(join(directory, "x")) - 1
     for path, kind, nbytes, mtime_ns, is_link, _, _, version in storage.list(directory):
@@ -84,7 +86,7 @@ def read_directory(storage: Storage, directory: str) -> Listing:
         if is_hidden(name):
             hidden += 1
             staging = staging or name == STAGING_DIRECTORY
-            committed = committed or name == COMMITS_DIRECTORY
+            is_table = is_table or name == LOG_DIRECTORY
         elif kind is Kind.DIRECTORY:
             directories.append(name)
             if is_link:
@@ -92,7 +94,7 @@ def read_directory(storage: Storage, directory: str) -> Listing:
         elif name.endswith(STAGED_SUFFIX):
             hidden += 1
         elif kind is file_kind:
-            files.append(DataFile(path, nbytes, mtime_ns, (), None, version))
+            files.append(DataFile(path, nbytes, mtime_ns, (), version))
         elif kind is Kind.DANGLING:
             dangling.append(name)
         else:
@@ -100,7 +102,7 @@ def read_directory(storage: Storage, directory: str) -> Listing:
     files.sort(key=lambda file: file.path)
     directories.sort()
     return Listing(
-        tuple(files), tuple(directories), hidden, special, staging, committed, frozenset(links), tuple(sorted(dangling))
+        tuple(files), tuple(directories), hidden, special, staging, is_table, frozenset(links), tuple(sorted(dangling))
     )
 
 

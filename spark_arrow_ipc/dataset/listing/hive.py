@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hugging_face import SPLIT_COLUMN
 from spark_arrow_ipc.dataset.listing.partition_values import (
@@ -33,6 +32,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchErr
 from spark_arrow_ipc.ipc.columns.projection import select_known_columns
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
+from spark_arrow_ipc.table.state import State
 
 _SHOWN: Final = 5
 """Maximum number of directories in an error message."""
@@ -52,8 +52,8 @@ class Partitioning:
     strings: tuple[Strings, ...] = ()
     unread: tuple[DataFile, ...] = ()  # files in the root of a partitioned table, which Spark does not read, either
     time_zone: str | None = None
-    # the log entry of each table whose directories are read (`Tree.heads`); empty where files are named one by one
-    heads: Mapping[str, ListedEntry] = dataclasses.field(default_factory=dict)
+    # the state of each table whose directories are read (`Tree.states`); empty where files are named one by one
+    states: Mapping[str, State] = dataclasses.field(default_factory=dict)
 
     def warning(self) -> str | None:
         """Return a warning about the files in the root of a partitioned table, or None."""
@@ -150,7 +150,7 @@ def with_constants(
         file._replace(partition=(*file.partition, *row)) for file, row in zip(partitioning.files, values, strict=True)
     )
     rows = tuple((*row, *map(str, more)) for row, more in zip(strings, values, strict=True))
-    return Partitioning((*partitioning.fields, *fields), files, rows, partitioning.unread, partitioning.time_zone)
+    return dataclasses.replace(partitioning, fields=(*partitioning.fields, *fields), files=files, strings=rows)
 
 
 def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Partitioning:
@@ -166,7 +166,7 @@ def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Parti
     directories = {row: parent(file.path) for file, row in zip(partitioning.files, partitioning.strings, strict=True)}
     values = _cast(fields, directories, partitioning.time_zone)
     files = tuple(map(_with_values, partitioning.files, map(values.__getitem__, partitioning.strings)))
-    return Partitioning(fields, files, partitioning.strings, partitioning.unread, partitioning.time_zone)
+    return dataclasses.replace(partitioning, fields=fields, files=files)
 
 
 class _Named(Protocol):

@@ -7,8 +7,8 @@ Its JSON files show one of three forms:
 - the cache of ``load_dataset``: only ``dataset_info.json``, whose ``splits`` determine the names of the files. Other files
   in such a directory (``cache-*.arrow``) are results of ``map``, and not data.
 
-The JSON is not trusted: its size is bounded, and a name in it is an error unless the listing has it. While a job of this
-package replaces a dataset, its pending log entry has the coming ``state.json`` (`CommittedView.document`).
+The JSON is not trusted: its size is bounded, and a name in it is an error unless the listing has it. In a table with this
+layout the log decides (`files_of_table`), because ``state.json`` is put after the entry.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from typing import Any, Final
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.errors import NoFilesError, UnsupportedError, cut_repr, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError, UnsupportedError, cut_repr, error_context
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
+from spark_arrow_ipc.table.state import State
+
+LAYOUT: Final = "huggingface"
+"""The name of the first form as the layout of a table."""
 
 INFO_FILE: Final = "dataset_info.json"
 STATE_FILE: Final = "state.json"
@@ -85,9 +89,31 @@ def splits_in(
     return None
 
 
+def files_of_table(directory: str, files: Sequence[DataFile], state: State, read: Read) -> tuple[DataFile, ...] | None:
+    """Return the files of a table with this layout, or None if ``state.json`` names a file of another program."""
+    by_name = {name_of(file.path): file for file in files}
+    counted = set(state.files.paths)
+    if STATE_FILE in by_name:
+        names = names_in_state(directory, read)
+        # `save_to_disk` has written into the directory since.
+        if any(name in by_name and name not in counted for name in names or ()):
+            return None
+    return tuple(file for name, file in by_name.items() if name in counted)
+
+
+def names_in_state(directory: str, read: Read) -> list[str] | None:
+    """Return the names of files in a ``state.json``; None if it is missing or is none."""
+    try:
+        named = read_object(join(directory, STATE_FILE), read)["_data_files"]
+        names = [one["filename"] for one in named]
+    except (ArrowIpcError, FileNotFoundError, LookupError, TypeError):
+        return None
+    return names if all(isinstance(name, str) for name in names) else None
+
+
 def _files_of_state(directory: str, by_name: Mapping[str, DataFile], read: Read) -> tuple[DataFile, ...]:
     path = join(directory, STATE_FILE)
-    state = _object(path, read)
+    state = read_object(path, read)
     for key in _INDICES:
         if state.get(key):
             raise UnsupportedError(
@@ -103,7 +129,7 @@ def _files_of_state(directory: str, by_name: Mapping[str, DataFile], read: Read)
 
 def _splits_of_dict(directory: str, leaves: Mapping[str, Sequence[DataFile]], read: Read) -> Iterator[Split]:
     path = join(directory, DICT_FILE)
-    names = _object(path, read).get("splits")
+    names = read_object(path, read).get("splits")
     if not isinstance(names, list) or not all(map(_is_split, names)) or len(set(names)) < len(names) or not names:
         raise _wrong(path, 'a list "splits" of different names of splits', names)
     for name in names:
@@ -116,7 +142,7 @@ def _splits_of_dict(directory: str, leaves: Mapping[str, Sequence[DataFile]], re
 
 def _splits_of_cache(directory: str, by_name: Mapping[str, DataFile], read: Read) -> tuple[Split, ...] | None:
     path = join(directory, INFO_FILE)
-    splits = _object(path, read).get("splits")
+    splits = read_object(path, read).get("splits")
     if not isinstance(splits, dict) or not splits:
         return None  # not a cache: the JSON file itself is refused, as other files that are not Arrow
     result = []
@@ -153,7 +179,8 @@ def _file(path: str, name: object, directory: str, by_name: Mapping[str, DataFil
     return by_name[name]
 
 
-def _object(path: str, read: Read) -> dict[str, Any]:
+def read_object(path: str, read: Read) -> dict[str, Any]:
+    """Return the object in a JSON file; `NoFilesError` if it holds something else."""
     with error_context(path=path):
         data = read(path, MAX_JSON_NBYTES)
     try:

@@ -7,7 +7,7 @@ tried as a plain path. A directory is listed with all its subdirectories, becaus
 - Names that begin with ``_`` or ``.`` are skipped; a pattern matches them only if it begins with that character. A file whose
   path is named explicitly is read with any name.
 - Paths keep their order, the files of one path are sorted by name, and a path that is named twice is read twice.
-- Pending jobs are seen as if they were done (`committed_view`).
+- In a table, the files are those that count (`table_view`), now or in an older version (`table_version`).
 - With `hugging_face`, a directory that HuggingFace's `datasets` wrote has the files that its JSON files name, in their order
   (`hugging_face`), and a DatasetDict stands for its splits.
 - Links are followed, except links to a directory that contains them. No file is opened.
@@ -21,14 +21,16 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing import globs, hugging_face
-from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, ListedEntry, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import Listing, count_noun, is_hidden, is_staging, list_directory
+from spark_arrow_ipc.dataset.listing.table_version import Version, list_version
+from spark_arrow_ipc.dataset.listing.table_view import Progress, TableView
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.table.state import State
 
 _LISTINGS: Final = 5
 """Attempts to list a tree that changes meanwhile."""
@@ -57,8 +59,8 @@ class Tree:
     filter: FileFilter = field(default_factory=FileFilter)  # which files are read
     dangling: tuple[tuple[str, Listing], ...] = ()  # directories that contain dangling links, and their listings
     storage: Storage = LOCAL
-    # the log entry whose state is listed, by the path of each table in or around the trees
-    heads: Mapping[str, ListedEntry] = field(default_factory=dict)
+    # the state that is listed, by the path of each table in or around the trees
+    states: Mapping[str, State] = field(default_factory=dict)
     # the split of each file of a DatasetDict, by its path; empty where no root has several splits
     splits: Mapping[str, str] = field(default_factory=dict)
 
@@ -103,24 +105,29 @@ def list_tree(
     file_filter: FileFilter | None = None,
     storage: Storage | None = None,
     hugging_face: bool = False,
+    version: Version | None = None,
 ) -> Tree:
-    """List the files and directories under paths and patterns."""
+    """List the files and directories under paths and patterns, or the files of a version of one table."""
     # A file or directory that vanishes while it is listed is left out. A path that does not exist is an error, as in Spark
     # even with ignoreMissingFiles.
     if not paths:
         raise NoFilesError("no path was given; give a file, a directory or a pattern such as /data/*.arrow")
     storage = storage_of(paths[0])[0] if storage is None else storage
+    if version is not None:
+        table, state, files = list_version(storage, paths, version)
+        accepts = file_filter or FileFilter()
+        return Tree((table.root,), files, recursive, accepts, storage=storage, states={table.root: state})
     resolved = [storage.resolve(path) for path in paths]
     for _ in range(_LISTINGS):
-        view = CommittedView(storage)
+        view = TableView(storage)
         listing = _list(view, resolved, hugging_face=hugging_face)
         if listing is not None:
             roots, leaves, dangling, splits = listing
-            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage, view.heads, splits)
+            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage, view.states, splits)
     raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=resolved[0])
 
 
-def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _Listed | None:
+def _list(view: TableView, paths: Sequence[str], *, hugging_face: bool) -> _Listed | None:
     """Return the files and directories under paths at one moment; None if the listings do not show one moment."""
     progress = Progress.SAME
     for _ in range(_CORRECTIONS):
@@ -150,7 +157,7 @@ def _list(view: CommittedView, paths: Sequence[str], *, hugging_face: bool) -> _
 
 
 def _files_of_json(
-    view: CommittedView, roots: Sequence[DataFile | str], leaves: Mapping[str, tuple[DataFile, ...]]
+    view: TableView, roots: Sequence[DataFile | str], leaves: Mapping[str, tuple[DataFile, ...]]
 ) -> tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], dict[str, str]]:
     """Return roots, leaves and splits; in directories of HuggingFace's datasets, only the files that their JSON files name."""
     # A user who names single files in a directory reads these, whatever its JSON files name.
@@ -158,8 +165,7 @@ def _files_of_json(
     by_directory = {
         directory: splits
         for directory, files in leaves.items()
-        if directory not in named_directories
-        and (splits := hugging_face.splits_in(directory, files, leaves, view.document)) is not None
+        if directory not in named_directories and (splits := _splits_in(view, directory, files, leaves)) is not None
     }
     selected, split_names, parts = dict(leaves), dict[str, str](), list[DataFile | str]()
     for directory, splits in by_directory.items():
@@ -173,7 +179,19 @@ def _files_of_json(
     return tuple(parts), {path: files for path, files in selected.items() if files}, split_names
 
 
-def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
+def _splits_in(
+    view: TableView, directory: str, files: tuple[DataFile, ...], leaves: Mapping[str, tuple[DataFile, ...]]
+) -> tuple[hugging_face.Split, ...] | None:
+    """Return the splits of a directory, by the log of a table with this layout; None without JSON files."""
+    state = view.states.get(directory)
+    if state is not None and state.layout == hugging_face.LAYOUT:
+        counted = hugging_face.files_of_table(directory, files, state, view.storage.read)
+        if counted is not None:
+            return (hugging_face.Split("", directory, counted),)
+    return hugging_face.splits_in(directory, files, leaves, view.storage.read)
+
+
+def _roots(view: TableView, path: str) -> Iterator[DataFile | str]:
     """Yield the files and directories that a path or pattern names."""
     if globs.is_pattern(path):
         yield from _matches(view, path)
@@ -181,17 +199,16 @@ def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
         yield _root(view, path)
 
 
-def _root(view: CommittedView, path: str) -> DataFile | str:
+def _root(view: TableView, path: str) -> DataFile | str:
     if any(map(is_staging, path.split(SEPARATOR))):
         raise NoFilesError("this is a staged file of a write that has not committed; it is never read", path=path)
     status = view.status(path)
     if status is None:
-        pending = view.file(path)
-        if pending is None and not view.has_directory(path):
+        if not view.has_directory(path):
             raise _missing(view.storage, path)
-        return pending or path
+        return path
     if status.kind is Kind.DIRECTORY:
-        return view.check_link(path)
+        return path
     if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
     return DataFile(path, status.nbytes, status.mtime_ns, version=status.version)
@@ -207,7 +224,7 @@ def _missing(storage: Storage, path: str) -> NoFilesError:
     return NoFilesError(f"the path does not exist; the nearest directory that does is {nearest}", path=path)
 
 
-def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
+def _matches(view: TableView, pattern: str) -> list[DataFile | str]:
     """Return the matches of a pattern, each once, sorted by path."""
 
     def path_of(match: DataFile | str) -> str:
@@ -238,7 +255,7 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
     raise NoFilesError("no file or directory matches the pattern", path=pattern)
 
 
-def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> list[DataFile | str]:
+def _matches_of_parts(view: TableView, root: str, parts: Sequence[str]) -> list[DataFile | str]:
     matched: list[DataFile | str] = [root]
     for i, part in enumerate(parts):
         directories = [match for match in matched if isinstance(match, str)]
@@ -249,9 +266,7 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
             paths = [join(directory, name) for directory in directories]
             if i < len(parts) - 1 or len(paths) > 1:  # the status of a single last one is read once, by `_root`
                 view.read_statuses(paths)
-            matched = [
-                path for path in paths if _exists(view, path) or view.has_directory(path) or view.file(path) is not None
-            ]
+            matched = [path for path in paths if _exists(view, path) or view.has_directory(path)]
         elif part == globs.ANY_DIRECTORIES:
             seen: set[str] = set()
             matched = [inner for directory in directories for inner, _ in view.walk(directory, seen)]
@@ -263,12 +278,12 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
     return matched
 
 
-def _exists(view: CommittedView, path: str) -> bool:
+def _exists(view: TableView, path: str) -> bool:
     """Return whether a path exists, even as a dangling link, which is an error of its own."""
     return view.status(path, follow_links=False) is not None
 
 
-def _is_name(view: CommittedView, pattern: str) -> bool:
+def _is_name(view: TableView, pattern: str) -> bool:
     """Return whether a pattern is the path of a file or directory."""
     try:
         return _exists(view, pattern)
@@ -279,7 +294,7 @@ def _is_name(view: CommittedView, pattern: str) -> bool:
 
 
 def _names(
-    view: CommittedView, directory: str, part: str, matches: Callable[[str], object], is_last: bool
+    view: TableView, directory: str, part: str, matches: Callable[[str], object], is_last: bool
 ) -> Iterator[DataFile | str]:
     listing = view.listing(directory)
     for name in listing.directories:

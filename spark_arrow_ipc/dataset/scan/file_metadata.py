@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from spark_arrow_ipc import ipc
@@ -27,7 +28,9 @@ from spark_arrow_ipc.ipc.recovery import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Storage, each
+from spark_arrow_ipc.table.state import State
 
 _UNREADABLE: Final = (ArrowIpcError, OSError)
 """Errors of a file. Where the plan does not raise them, the task that reads the file does."""
@@ -223,12 +226,26 @@ class _NotCountedError(Exception):
 
 
 def count_rows(
-    files: Sequence[DataFile], storage: Storage, *, limits: ipc.Limits, verify_checksums: bool = True
+    files: Sequence[DataFile],
+    storage: Storage,
+    *,
+    limits: ipc.Limits,
+    verify_checksums: bool = True,
+    states: Mapping[str, State] = MappingProxyType({}),
 ) -> int | None:
-    """Return the number of rows of files; None if they are too many, or streams, or change meanwhile."""
+    """Return the number of rows of files; None if they are too many, or streams, or change meanwhile.
+
+    Files that the logs of tables count, whose `states` are given by path, are not opened.
+    """
+    logged = {
+        join(root, path): rows
+        for root, state in states.items()
+        for path, rows in zip(state.files.paths, state.files.rows.tolist(), strict=True)
+    }
+    rows: list[int] = [logged[file.path] for file in files if file.path in logged]
+    files = [file for file in files if file.path not in logged]
     if len(files) > _MOST_FILES:
         return None
-    rows: list[int] = []
     headers_left = _MOST_WAITING_HEADERS if storage.traits.waits else _MOST_HEADERS
     nbytes_left = _MOST_HEADER_NBYTES
 
@@ -255,7 +272,7 @@ def count_rows(
 
 def _is_as_listed(file: DataFile, storage: Storage) -> bool:
     """Return whether a file that was read is the listed one; False if it is gone by now."""
-    if file.version or file.staged is not None:  # each read named the version; a staged file may be renamed by now
+    if file.version:  # each read named the version
         return True
     status = storage.status(file.path)
     return status is not None and (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns)

@@ -51,7 +51,6 @@ class FileRange(NamedTuple):
     start: int | None = None
     stop: int | None = None
     partition: tuple[object, ...] = ()  # values of the hive partition columns
-    staged: str | None = None  # path of a published file before it is renamed to `path`; None for all others
     # position in a stream at which the range starts; None for a file, and for a stream that is not cut
     stream_start: StreamStart | None = None
     rows: tuple[int, int] | None = None  # start and stop of the rows, in a range of one record batch; None for all rows

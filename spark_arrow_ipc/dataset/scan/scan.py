@@ -157,7 +157,7 @@ class _OtherFileError(FileNotFoundError):
 
 
 def _open_planned(part: FileRange, options: ScanOptions) -> _Opened | None:
-    """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
+    """Open the planned file, or where it is retained; FileNotFoundError if it is gone."""
 
     def open_at(path: str) -> _Opened | None:
         status = status_from_listing(part, path, options.storage) or options.storage.status(path)
@@ -327,7 +327,7 @@ def _find_change(part: FileRange, status: Status, storage: Storage) -> str | Non
         return None if status.nbytes >= part.nbytes else f"it was cut to {status.nbytes:,} bytes from {part.nbytes:,}"
     if status.nbytes != part.nbytes:
         return f"it has {status.nbytes:,} bytes, it had {part.nbytes:,}"
-    if (part.staged is not None or status.path != part.path) and not storage.traits.renames:
+    if status.path != part.path and not storage.traits.renames:
         return None  # it is a copy at this path, with a time and a version of its own
     if part.version and status.version:
         return None if status.version == part.version else "another version is there now"

@@ -10,8 +10,6 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import own_names_below
-from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, add_advice
 from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata, MetadataCache
@@ -19,29 +17,33 @@ from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError, NotArrowError
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import ENDINGS, Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
 from spark_arrow_ipc.table.encoded_schema import decode_schema
+from spark_arrow_ipc.table.state import State
 
 
 def read_schemas(
     files: Sequence[DataFile],
-    heads: Mapping[str, ListedEntry],
+    states: Mapping[str, State],
     cache: MetadataCache,
     policy: ErrorPolicy = STRICT,
 ) -> list[tuple[str, Schema]]:
     """Return the schemas whose columns together a plain read has, each with a path for errors; opens at most one file."""
     # If the newest file is in a table with files of our writers: the schema of its newest log entry, and the schema of its
     # newest unmanaged file, which no entry has. Otherwise: the schema of the newest file.
-    for root in sorted(filter(lambda root: heads[root].schema, heads), key=len, reverse=True):  # an inner one first
-        inside, is_managed = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch
-        rest = [file for file in files if is_managed(file.path) is None]
-        unmanaged = [file for file in rest if file.path.startswith(inside)]
+    counted = {root: {join(root, path) for path in state.files.paths} for root, state in states.items()}
+    managed = set().union(*counted.values())
+    for root in sorted(filter(lambda root: states[root].schema, states), key=len, reverse=True):  # an inner one first
+        inside = root.rstrip(SEPARATOR) + SEPARATOR
+        rest = [file for file in files if file.path not in counted[root]]
+        # A table inside of this one has files of its own.
+        unmanaged = [file for file in rest if file.path not in managed and file.path.startswith(inside)]
         if len(rest) == len(files):
             continue
         # Files outside of this table are read as well: the newest file decides among the tables.
         if len(unmanaged) < len(rest) and not next(newest_first(files)).path.startswith(inside):
             continue
-        recorded = decode_schema(heads[root].schema, root)
+        recorded = decode_schema(states[root].schema, root)
         if recorded is None:
             continue
         schemas = [(root, recorded)]

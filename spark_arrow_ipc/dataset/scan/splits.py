@@ -183,8 +183,8 @@ _UNKNOWN: Final = FileMetadata()
 
 def _range_of(file: DataFile) -> FileRange:
     # By position, which costs less than keywords for each of 100,000 files.
-    path, nbytes, mtime_ns, partition, staged, version = file
-    return FileRange(path, nbytes, mtime_ns, None, None, partition, staged, None, None, version)
+    path, nbytes, mtime_ns, partition, version = file
+    return FileRange(path, nbytes, mtime_ns, None, None, partition, None, None, version)
 
 
 def _sizes(metadata: FileMetadata, *, skips_broken: bool) -> Sequence[int] | None:

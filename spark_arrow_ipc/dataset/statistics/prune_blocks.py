@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
@@ -66,7 +66,7 @@ def block_truths(
         summaries[column] = (
             _constant(UNKNOWN)
             if statistics is None or of_column is None
-            else _summaries(of_column, statistics.row_counts, column)
+            else summaries_of(of_column, statistics.row_counts, column)
         )
     return lambda i: truths(bound, lambda column: summaries[column](i))
 
@@ -92,9 +92,10 @@ def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(field.name for field in fields_along(schema.fields, positions[0]))
 
 
-def _summaries(
-    statistics: ColumnStatistics, row_counts: tuple[int, ...], column: BoundColumn
+def summaries_of(
+    statistics: ColumnStatistics, row_counts: Sequence[int], column: BoundColumn
 ) -> Callable[[int], Summary]:
+    """Return the function from the position of statistics to what a predicate may know of the column."""
     type_ = column.base.type
     make = _CONVERSIONS.get((type(statistics.type), type(type_)))
     convert = make(statistics.type, type_) if make is not None else None

@@ -45,7 +45,6 @@ from spark_arrow_ipc.dataset.statistics.format import (
     NULL_COUNT,
     PATH_KEY,
     ROW_COUNT,
-    Leaf,
     Path,
     array_of,
     leaves,
@@ -161,7 +160,7 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
     columns: dict[Path, ColumnStatistics] = {}
     nbytes = 0
     for field_, column in zip(stored.fields[1:], batch.columns[1:], strict=True):
-        path = _path(parse_json(dict(field_.custom_metadata)[PATH_KEY]))
+        path = path_of(field_)
         leaf = by_path.get(path)
         if leaf is None:
             continue
@@ -172,10 +171,21 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
             raise ValueError("their values take too much memory")
         if path in columns or field_.type != leaf.field().type or column.count_nulls():
             raise ValueError(f"those of the column {'.'.join(path)} are not of its type")
-        columns[path] = _column(column, leaf, row_counts)
+        columns[path] = column_statistics(column, path, leaf.type, row_counts)
     pairs = dict(stored.custom_metadata)
     dropped = tuple(map(_path, parse_json(pairs.get(DROPPED_KEY, "[]"))))
     return BlockStatistics(row_counts, columns, dropped, pairs.get(FINGERPRINT_KEY))
+
+
+def path_of(field_: t.Field) -> Path:
+    """Return the path of the column that a struct of statistics belongs to.
+
+    Raises
+    ------
+    ValueError, KeyError
+        The field has none.
+    """
+    return _path(parse_json(dict(field_.custom_metadata)[PATH_KEY]))
 
 
 def _path(value: object) -> Path:
@@ -191,7 +201,14 @@ def _counts(array: Array) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _column(column: Array, leaf: Leaf, row_counts: tuple[int, ...]) -> ColumnStatistics:
+def column_statistics(column: Array, path: Path, type_: t.DataType, row_counts: Sequence[int]) -> ColumnStatistics:
+    """Decode the structs of a column, which has no null slots.
+
+    Raises
+    ------
+    ValueError
+        They contradict each other, or the numbers of rows.
+    """
     children = dict(zip((child.name for child in column.type.children), column.children, strict=True))
     null_counts = _counts(children[NULL_COUNT])
     nan_counts: tuple[int | None, ...] = (None,) * len(null_counts)
@@ -199,13 +216,13 @@ def _column(column: Array, leaf: Leaf, row_counts: tuple[int, ...]) -> ColumnSta
         nan_counts = tuple(int(count) if count is not None else None for count in raws_of(children[NAN_COUNT]))
     for rows, nulls, nans in zip(row_counts, null_counts, nan_counts, strict=True):
         if not 0 <= nulls + (nans or 0) <= rows or (nans or 0) < 0:
-            raise ValueError(f"there are more nulls than rows in {'.'.join(leaf.path)}")
+            raise ValueError(f"there are more nulls than rows in {'.'.join(path)}")
     least, least_exact = _bounds(children, MIN)
     greatest, greatest_exact = _bounds(children, MAX)
     for low, high in zip(least, greatest, strict=True):
         if low is not None and high is not None and order_key(low) > order_key(high):
-            raise ValueError(f"the least value of {'.'.join(leaf.path)} is above the greatest")
-    return ColumnStatistics(leaf.type, null_counts, nan_counts, least, greatest, least_exact, greatest_exact)
+            raise ValueError(f"the least value of {'.'.join(path)} is above the greatest")
+    return ColumnStatistics(type_, null_counts, nan_counts, least, greatest, least_exact, greatest_exact)
 
 
 def _bounds(children: Mapping[str, Array], names: tuple[str, str]) -> tuple[tuple[Raw | None, ...], tuple[bool, ...]]:

@@ -20,9 +20,9 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataOptions, read_metadata
 from spark_arrow_ipc.dataset.stream.bad_files import BadFile
 from spark_arrow_ipc.dataset.stream.log import LOG, LogMode, owner_of, read_number
-from spark_arrow_ipc.dataset.stream.mode import Offset, StreamBatch, mode_of_offset
+from spark_arrow_ipc.dataset.stream.mode import TABLE, Offset, StreamBatch, mode_of_offset
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
-from spark_arrow_ipc.dataset.stream.table import TABLE, TableMode
+from spark_arrow_ipc.dataset.stream.table import TableMode
 from spark_arrow_ipc.dataset.stream.tail import TAIL, TailMode
 from spark_arrow_ipc.dataset.stream.window import WINDOW, WindowMode, batch_of
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, OptionError, StreamOffsetError, cut_repr
@@ -52,7 +52,7 @@ _BROKEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
-    """The part that one source has in a batch; its files are unknown (None) where only the source's records say them."""
+    """The part that one source has in a batch; its files are unknown (None) where only the source says them."""
 
     source: int  # number of the source in the query
     mode: str | None  # of its offset; None for another source than this one, or one without data

@@ -6,7 +6,7 @@ alone: it was never read. Failures are warnings: the next batches must not wait 
 
 A listing follows links, and what it finds may lie anywhere. So files are only taken out of the directories that the
 user named, in storages `inside` them: a file that is a link, or is reached through one, stays where it is, and so does
-a file of a dataset that this package commits, whose records name it.
+a file of a table, whose log or whose readers count it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.table_entries import table_around
 from spark_arrow_ipc.errors import ArrowIpcError, printable
-from spark_arrow_ipc.storage.paths import join, parent, relative
+from spark_arrow_ipc.storage.paths import parent, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage, each
 
 _LOG: Final = logging.getLogger(__name__)
@@ -35,18 +35,18 @@ class Cleaner:
 
     def clean(self, batch: StreamBatch) -> None:
         """Delete the files of a batch, and warn of those that stay."""
-        committed: dict[str, bool] = {}
-        each(lambda file: self._clean(file, committed), batch.files, waits=self.storage.traits.waits)
+        tables: dict[str, str | None] = {}
+        each(lambda file: self._clean(file, tables), batch.files, waits=self.storage.traits.waits)
 
-    def _clean(self, file: DataFile, committed: dict[str, bool]) -> None:
+    def _clean(self, file: DataFile, tables: dict[str, str | None]) -> None:
         try:
-            why = self._take_out(file, committed)
+            why = self._take_out(file, tables)
         except (OSError, ArrowIpcError) as error:
             why = str(error)
         if why is not None:
             _LOG.warning("%s: not cleaned: %s", printable(file.path), printable(why))
 
-    def _take_out(self, file: DataFile, committed: dict[str, bool]) -> str | None:
+    def _take_out(self, file: DataFile, tables: dict[str, str | None]) -> str | None:
         """Delete a file; return the reason if it stays though it is there."""
         root = max((root for root in self.roots if relative(file.path, root) != file.path), key=len, default=None)
         if root is None:
@@ -60,18 +60,13 @@ class Cleaner:
             return "it is a link, and what it leads to is not of this directory"
         if status.kind is not Kind.FILE or not _is_same(status, file, storage):
             return "it has changed since it was read"
-        if self._is_committed(storage, parent(file.path), root, committed):
-            return "it is in a dataset that this package commits, whose records name it"
+        directory = parent(file.path)
+        if directory not in tables:
+            tables[directory] = table_around(self.storage, directory)
+        if tables[directory] is not None:
+            return f"it is in the table {tables[directory]}"
         storage.delete(file.path)
         return None
-
-    def _is_committed(self, storage: Storage, directory: str, root: str, committed: dict[str, bool]) -> bool:
-        """Return whether a directory, or one above it up to the root, has commit records."""
-        if directory not in committed:
-            has_records = storage.status(join(directory, COMMITS_DIRECTORY), follow_links=False) is not None
-            above = len(directory) > len(root) and self._is_committed(storage, parent(directory), root, committed)
-            committed[directory] = has_records or above
-        return committed[directory]
 
 
 def _is_same(status: Status, file: DataFile, storage: Storage) -> bool:

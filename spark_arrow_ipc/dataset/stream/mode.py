@@ -115,9 +115,9 @@ CHANGE_COLUMNS: Final = ("_change_type", "_commit")
 class StreamBatch:
     """The files of one batch: whole files, or parts of files that the mode has cut itself."""
 
-    # Files that are read whole, with the state in which the mode saw them: path, size, modification time, version,
-    # and the staged path of a file that has not got its name yet. Their partition values are not set: the plan finds
-    # them by the paths, as in a batch read, and cuts and packs the files for the tasks.
+    # Files that are read whole, with the state in which the mode saw them: path, size, modification time and version. Their
+    # partition values are not set: the plan finds them by the paths, as in a batch read, and cuts and packs the files for
+    # the tasks.
     files: tuple[DataFile, ...] = ()
     # for each of `files` the directory at or above it below which ``key=value`` directories are columns
     roots: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ class OnBadFile(StrEnum):
 
 
 class OnOverwrite(StrEnum):
-    """The answer of a stream to a record that removed rows of earlier ones."""
+    """The answer of a stream to a log entry that removed rows of earlier ones."""
 
     FAIL = "fail"
     """Raise an error."""
@@ -203,6 +203,9 @@ MAX_OFFSET_CHARS: Final = 1 << 20
 """Most characters of a string of an offset: Spark keeps a hundred offsets, and writes one for each batch."""
 
 _MOST: Final = (1 << 63) - 1
+
+TABLE: Final = "table"
+"""The mode that reads a table by its log."""
 
 _COMMON: Final = ("v", "mode")
 
@@ -242,6 +245,26 @@ def refuse_change(option: str, before: str, now: str, why: str, *, path: str | N
     )
 
 
+def _another_mode(made_by: str, mode: str) -> str:
+    """Return what it means that a checkpoint is of another mode than its query has now."""
+    # Only a table is followed by what is in the directory; the options choose between the other modes.
+    if mode == TABLE:
+        return (
+            f"this query began in the mode {cut_repr(made_by)}, and its source is a table by now: a job of this package has "
+            "committed there. A table is read by its log, so that rows that jobs rewrite are not read twice; begin with a new "
+            "checkpoint, with startingFrom=latest if the sink has all rows that are there"
+        )
+    if made_by == TABLE:
+        return (
+            "this query has read a table by its log, and the directory has no log any more: it was deleted or replaced; put "
+            "the table back, or begin with a new checkpoint"
+        )
+    return (
+        f"the checkpoint of this query was made in the mode {cut_repr(made_by)}, and its options now ask for the mode {mode!r}; "
+        "give the options of its first start again, or a new checkpoint"
+    )
+
+
 class OffsetValues:
     """The checked values of an offset, nothing of which is trusted; `optional` are names that earlier releases lack."""
 
@@ -249,10 +272,7 @@ class OffsetValues:
         made_by = mode_of_offset(offset)
         assert isinstance(offset, Mapping)
         if made_by != mode:
-            raise StreamOffsetError(
-                f"the checkpoint of this query was made in the mode {cut_repr(made_by)}, and its options now ask for the "
-                f"mode {mode!r}; give the options of its first start again, or a new checkpoint"
-            )
+            raise StreamOffsetError(_another_mode(made_by, mode))
         if set(offset).difference(optional) != {*_COMMON, *names}:
             raise StreamOffsetError(
                 expected=f"an offset with {', '.join([*_COMMON, *names])}",

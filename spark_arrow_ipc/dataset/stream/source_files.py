@@ -1,8 +1,8 @@
 """`SourceFiles`: list the files under the paths of a stream as a batch read lists them; and files as JSON, for offsets and logs.
 
 It differs from a batch read where a stream begins before its data: a directory may be empty, and so may a pattern or a
-prefix of an object store. Files that a pending job has committed and that have not got their names yet come with a later
-look. `SeenFiles` remembers, in few bytes, which files a query has read.
+prefix of an object store. It never lists a table's own files, which the table's log has: rows that a job rewrites would
+come twice. `SeenFiles` remembers, in few bytes, which files a query has read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
@@ -27,9 +27,12 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.table_entries import table_around
 from spark_arrow_ipc.errors import NoFilesError, StreamOffsetError, UnsupportedError, cut_repr, printable
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.table.log import read_table_id
+from spark_arrow_ipc.table.names import TableDirectory, managed_name
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -62,6 +65,8 @@ class SourceFiles:
     file_filter: FileFilter | None = None
     base_path: str | None = None  # as for `discover`
     _has_warned: bool = False
+    _strangers: set[tuple[str, str]] = field(default_factory=set)
+    """Directories, and tables that copies in them are from."""
 
     def look(self) -> tuple[tuple[DataFile, ...], Roots]:
         """Return the files that are there, each once, in no order; and their roots.
@@ -86,8 +91,26 @@ class SourceFiles:
         if warning is not None and not self._has_warned:
             self._has_warned = True
             _LOG.warning("%s", printable(warning))
-        files = {file.path: file for file in partitioning.files if file.staged is None}
+        self._refuse_tables(partitioning.files)
+        files = {file.path: file for file in partitioning.files}
         return tuple(files.values()), self._roots(tree)
+
+    def _refuse_tables(self, files: Iterable[DataFile]) -> None:
+        """Raise if a file is one of a table at or above its directory. No request where no file has such a name."""
+        managed = ((parent(file.path), name.table) for file in files if (name := managed_name(name_of(file.path))))
+        for directory, table in dict.fromkeys(managed):
+            if (directory, table) in self._strangers:
+                continue
+            root = table_around(self.storage, directory)
+            if root is not None and read_table_id(TableDirectory(self.storage, root)) == table:
+                raise StreamOffsetError(
+                    f"{root} is a table of this package, and a stream that lists its files would read rows twice that a job "
+                    f"rewrites; begin a query of the table, .load({cut_repr(root)}), with a new checkpoint, and with "
+                    "startingFrom=latest if the sink has all rows that are there",
+                    path=directory,
+                )
+            # A copy of another table's file is a file like any other.
+            self._strangers.add((directory, table))
 
     def _roots(self, tree: Tree) -> Roots:
         if self.base_path is not None:
@@ -160,7 +183,7 @@ def _file(row: object, roots: list[str]) -> DataFile:
         _refuse("the size and the time of a file", row)
     if not isinstance(version, str):
         _refuse("the version of a file", row)
-    return DataFile(join(roots[root], path), nbytes, mtime_ns, (), None, version)
+    return DataFile(join(roots[root], path), nbytes, mtime_ns, version=version)
 
 
 def files_to_text(batch: StreamBatch) -> str:

@@ -1,4 +1,4 @@
-"""Write files: plan a job, stage and commit files, finish or withdraw jobs.
+"""Write files: plan a job, stage its files, and commit or abort it.
 
 The words of options are here: each planner of Spark's starts with the table of options.
 """

@@ -1,176 +1,229 @@
 """Commit a job: publish all files of its tasks, or none.
 
-The steps are in an order that makes a crash between any two of them harmless:
+1. The reports of the tasks are checked: one job, staged files that are there with the reported size, names that readers see
+   and that no file has.
+2. `Transaction.name_files` gives the files their final names, and `Transaction.commit` puts the entry, after `conflicts` has
+   compared the job with each state that the entry may follow. **The entry is the commit.**
+3. What remains is deleted (`Transaction.collect`). An error of that is a warning: the job is committed, and the next one or
+   vacuum deletes the rest.
 
-==== ===================================================================================================
-P0   plan a job (`job_plan`): make the directory and its staging; note the files that are to be replaced
-T1   a task creates a staged file (`task`)
-T2   it writes the file, makes it durable, closes it, reads it back to verify it, and reports it
-C1   check every task's output: one job, unique names, staged files present with the size that was reported
-C2   make the names of the staged files durable
-C3   finish a pending job of others; check that nothing changed that this job relies on; append a record of all its
-     changes to the chain (`conflicts`, `record_chain`). **This is the commit.**
-C4   (`roll_forward`) publish: give each staged file its final name, make the names durable
-C5   delete the files that the job replaces
-C6   write ``_SUCCESS``, mark the record as done, delete the staging directory
-A    abort (`roll_forward.withdraw`): append a record that withdraws the job; if the job is committed, do C4 to C6
-==== ===================================================================================================
-
-Before the record nothing is visible and nothing is changed. After it readers of this package see the job's result, in
-the staging directory if need be (`CommittedView`), and the next writer or a vacuum finishes the remaining steps. Only
-files that tasks reported are published: the file of a second attempt is deleted with the staging directory.
-
-A record's name can be taken only once, on network storage too: of two jobs that both checked against record *n* only
-one becomes *n + 1*, and the other checks again. The record *n + 1* is made only when *n* is done, so that removed files
-never come back. Old records are removed, so a job that paused before C3 may take a number below the head. It reads the head
-after C3: its record counts only if the head's record names the job, and is removed otherwise.
+Only files that tasks reported get names: the file of a second attempt is deleted with the staging directory.
 """
 
 from __future__ import annotations
 
+import getpass
 import logging
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from math import ceil
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile, all_replaced, check_names, entries_of
-from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
-from spark_arrow_ipc.dataset.commit_log.stored_record import begin_to_keep
 from spark_arrow_ipc.dataset.write import WriteMode
-from spark_arrow_ipc.dataset.write.conflicts import (
-    Fits,
-    NewSchema,
-    check_removes,
-    check_unchanged,
-    is_left_out,
-    is_only_added,
-    look_beside,
-)
-from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
-from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
+from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema, is_left_out, look_beside, removed_files
+from spark_arrow_ipc.dataset.write.existing_files import existing_file
 from spark_arrow_ipc.dataset.write.hugging_face_layout import check_none_named
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.nested import check_alone
-from spark_arrow_ipc.dataset.write.publisher import publisher_of
-from spark_arrow_ipc.dataset.write.record_chain import append_record
-from spark_arrow_ipc.dataset.write.roll_forward import (
-    CommitSummary,
-    check_directories,
-    delete_staging,
-    latest,
-    roll_forward,
-    was_taken_back,
-    withdraw,
+from spark_arrow_ipc.dataset.write.staged_file import (
+    MAX_COPIED_NBYTES,
+    Staging,
+    WrittenFile,
+    advised,
 )
-from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, with_room
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import (
-    CommitError,
-    FileChangedError,
-    UnsupportedError,
-    error_context,
-    printable,
-)
-from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.paths import name_of, parent
+from spark_arrow_ipc.errors import CommitError, UnsupportedError, cut_repr, printable
+from spark_arrow_ipc.storage.paths import above, name_of, split_url
+from spark_arrow_ipc.storage.storage import each
+from spark_arrow_ipc.table.bounds import bounds_batch
+from spark_arrow_ipc.table.entry import Entry, Operation
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory, data_file_name, is_text, is_visible
+from spark_arrow_ipc.table.state import State
+from spark_arrow_ipc.table.transaction import Phase, StagedFile, Transaction
+
+SUCCESS_FILE: Final = "_SUCCESS"
+"""Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""
+
+OPERATIONS: Final = {
+    WriteMode.APPEND: Operation.APPEND,
+    WriteMode.OVERWRITE: Operation.OVERWRITE,
+    WriteMode.DYNAMIC: Operation.OVERWRITE_PARTITIONS,
+    WriteMode.REWRITE: Operation.REWRITE,
+}
+
+_MAX_KEY_NBYTES: Final = 1024
+"""Longest name of an object, its directories included, in S3, Azure and Google Cloud Storage."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """Summary of a commit."""
+
+    jobid: str
+    mode: str
+    # Totals of the published files.
+    files: int = 0
+    rows: int = 0
+    nbytes: int = 0
+    removed: int = 0  # files that ceased to count
+    # False if the job had nothing to do: its token was committed before, or ``ifExists=ignore`` and files exist.
+    published: bool = True
 
 
 def commit(
     job: JobPlan,
     outputs: Sequence[TaskOutput | None],
     *,
-    write_empty: Callable[[], StagedFile] | None,
+    write_empty: Callable[[], WrittenFile] | None,
     fits: Fits | None = None,
     schema: NewSchema | None = None,
 ) -> CommitSummary:
     """Publish the files of all tasks and return a summary; an output is None if a task reported nothing.
 
-    `write_empty` stages a file with the schema and no rows in the dataset's directory; it is called if no task had rows
-    and no file would be there, so that the dataset can be read. None if it may be left without files. `fits` compares
+    `write_empty` stages a file with the schema and no rows in the table's directory; it is called if no task had rows
+    and no file would be there, so that the table can be read. None if it may be left without files. `fits` compares
     the schema of a file with that of the new ones: files of the same schema that others add while a static overwrite
-    runs stay; without it, they are a conflict. `schema` is that of the new files, for the record; None if that does not
+    runs stay; without it, they are a conflict. `schema` is that of the new files, for the log; None if that does not
     change.
 
-    CommitError if nothing is published; or the job is committed and its rows may be lost; or the storage did not
-    confirm the record, and which of these is unknown. The message says which. Other faults after the record are
-    warnings. ConcurrentWriteError if another writer changed files that an overwrite replaces, or made files although
-    ifExists is error, or made some beside which the new ones do not fit; nothing is published.
+    CommitError if nothing is published, or the storage did not confirm the entry, and whether it is there is unknown. The
+    message says which. Faults after the entry are warnings. ConcurrentWriteError if another writer changed files that an
+    overwrite replaces, or made files although ifExists is error, or made some beside which the new ones do not fit; nothing
+    is published.
 
-    Cost: about five calls of the storage per file; 32 at once if they are slow.
+    Cost: about three calls of the storage per file; 64 at once if they are slow.
     """
-    staging, mode = job.staging, job.intent.record_mode
+    staging, mode = job.staging, job.intent.mode.value
     if job.skip:
         return CommitSummary(staging.jobid, mode, published=False)
+    transaction = job.transaction()
     with _nothing_published(staging):
-        adds = _check_outputs(staging, outputs)
-        is_placeholder = not adds and write_empty is not None and _is_left_empty(job)
+        files = _check_outputs(staging, outputs)
+        is_placeholder = not files and write_empty is not None and _is_left_empty(job)
         if is_placeholder and write_empty is not None:
-            adds = _checked_files(staging, (write_empty(),))
-        if job.intent.keep_replaced:
-            staging.storage.make_directory(all_replaced(staging.dataset))
-        begin_to_keep(staging.dataset, job.intent.commit_retention, durable=staging.durable)
-        documents = () if job.intent.layout is None else job.intent.layout.stage(staging, adds)
-        failpoint.hit("C1.checked")
-        _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
-        failpoint.hit("C2.synced")
-        record = _append(job, adds, documents, fits, schema, is_placeholder=is_placeholder)
-    if record is None:
-        delete_staging(staging.dataset, [staging.jobid])
+            files = _check_files(staging, (write_empty(),))
+        named = name_files(job.table, staging.jobid, files)
+        check_names(staging, named)
+        transaction.name_files(named, statistics=bounds_batch([file.bounds for file in files]))
+    change = _Change(job, named, fits, schema, is_placeholder=is_placeholder)
+    with _nothing_published(staging):
+        transaction.commit(change.follow)
+    if transaction.phase is not Phase.COMMITTED:
+        with suppress(OSError, CommitError):
+            transaction.abort()
         return CommitSummary(staging.jobid, mode, published=False)
-    _put_in_place(staging, record)
-    return CommitSummary.of(record)
+    _finish(job, transaction)
+    rows, nbytes = sum(file.rows for file in files), sum(file.nbytes for file in files)
+    return CommitSummary(staging.jobid, mode, len(files), rows, nbytes, change.removed)
 
 
-def _put_in_place(staging: Staging, record: Record) -> None:
-    """Apply the job's record; where that fails and all rows are safe, only warn: the job is committed."""
-    for is_last in (False, True):
-        try:
-            put = partial(roll_forward, staging.dataset, record, alone=not is_last)
-            with_room(staging.dataset, [staging.jobid], put)
-        except (OSError, CommitError) as error:
-            if not is_last:  # a second attempt does what is left
-                continue
-            if not was_taken_back(staging.dataset, record):
-                _report_unfinished(staging, record, error)
-                return
-        break
-    if was_taken_back(staging.dataset, record):
-        raise CommitError("the job was given up while it was put in place; nothing is published", path=staging.root)
+def name_files(table: str, job: str, files: Sequence[WrittenFile]) -> list[StagedFile]:
+    """Return written files with their final names, which are unique."""
+    counts: Counter[tuple[str, int]] = Counter()
+    named = []
+    for file in files:
+        key = file.directory, file.task
+        name = data_file_name(file.task, table, job, counts[key], file.suffix)
+        counts[key] += 1
+        named.append(StagedFile(file.staged, file.directory, name, file.nbytes, file.rows, file.crc32))
+    return named
 
 
-def _report_unfinished(staging: Staging, record: Record, error: Exception) -> None:
-    """Raise if rows may be lost, and warn if not."""
-    words = _unfinished(staging, record, error)
-    if not _are_rows_safe(staging, record):
-        give_up = f"arrowipc vacuum --give-up {record.jobid} {staging.root}"
-        way_out = f"Do not run the job again; if that cannot be mended, take it back with '{give_up}'"
-        if record.mode == COPIED:
-            way_out = "If that cannot be mended, remove the directory, and make the copy again"
-        raise CommitError(f"{words}. {way_out}", path=staging.root) from error
-    _log.warning("%s: %s", printable(staging.root), words)
+class _Change:
+    """Makes the entry of a job for each state that it may follow."""
+
+    def __init__(
+        self,
+        job: JobPlan,
+        named: Sequence[StagedFile],
+        fits: Fits | None,
+        schema: NewSchema | None,
+        *,
+        is_placeholder: bool,
+    ) -> None:
+        self._job = job
+        self._named = named
+        # What others add would be named in no JSON file.
+        self._fits = None if job.intent.layout else fits
+        self._schema = schema
+        self._is_placeholder = is_placeholder
+        self.removed = 0
+        """The number of files that the newest entry removes."""
+
+    def follow(self, state: State) -> Entry | None:
+        """Return the entry that is to follow a state; None if there is nothing to commit."""
+        job, intent, directory = self._job, self._job.intent, self._job.staging.directory
+        if intent.is_in(state) or is_left_out(job):
+            return None
+        check_alone(directory, state)
+        if intent.mode is not WriteMode.OVERWRITE:
+            check_none_named(directory, state=state)
+        beside = look_beside(job, state, self._schema, adds=bool(self._named), is_placeholder=self._is_placeholder)
+        removes = removed_files(job, state, {file.directory for file in self._named}, self._fits)
+        if beside.placeholder is not None and beside.placeholder not in removes:
+            removes = (*removes, beside.placeholder)
+        directory.storage.check_delete([directory.path(file.path) for file in removes])
+        self.removed = len(removes)
+        retention = intent.retention if intent.retention is not None else state.retention
+        partition_columns = intent.partition_by
+        return Entry(
+            0,
+            "",
+            OPERATIONS[intent.mode],
+            application=intent.application,
+            user=_user(),
+            schema=beside.schema,
+            partition_columns=None if partition_columns is None else tuple(field.name for field in partition_columns),
+            remove=removes,
+            # Running reads go on with the files that a rewrite replaced.
+            retain=bool(removes) and (bool(retention) or (retention is None and intent.mode is WriteMode.REWRITE)),
+            retention=intent.retention,
+            token=intent.commit_token,
+            batch=intent.query,
+            layout=intent.layout or ("" if state.layout else None),
+        )
 
 
-def _are_rows_safe(staging: Staging, record: Record) -> bool:
-    """Return whether the record survives a power failure, and every committed file is there."""
-    pending = Pending(staging.dataset, record)
+def _finish(job: JobPlan, transaction: Transaction) -> None:
+    """Do what follows the entry. The job is committed, so that errors are warnings."""
+    directory = job.staging.directory
     try:
-        _sync(staging, staging.dataset.commits)
-        for file in record.adds:
-            pending.file(file)
-    except (OSError, CommitError, FileChangedError):
-        return False
-    return True
+        _mark_success(directory, job.table)
+        transaction.collect()
+    except (OSError, CommitError) as error:
+        _log.warning(
+            "%s: the job %s is committed, and what it replaced is not deleted yet: %s; the next job or 'arrowipc vacuum' "
+            "does that",
+            printable(directory.root), job.staging.jobid, error,
+        )  # fmt: skip
 
 
-# C1
+def _mark_success(directory: TableDirectory, table: str) -> None:
+    """Write ``_SUCCESS``; only warn if that fails: no reader of this package needs it."""
+    path = directory.path(SUCCESS_FILE)
+    try:
+        directory.storage.put(path, b"", durable=True, scratch=directory.entries(table))
+        directory.storage.sync(directory.root)
+    except OSError as error:
+        _log.warning("%s could not be written: %s", printable(path), error)
 
 
-def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tuple[StagedFile, ...]:
+def _user() -> str:
+    """Return the name of the user for the history of the table; empty if it is unknown."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container has no such entry
+        return ""
+
+
+# ---- the reports of tasks
+
+
+def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tuple[WrittenFile, ...]:
     """Check all outputs and return their files."""
     missing = [i for i, output in enumerate(outputs) if output is None]
     if missing:
@@ -187,147 +240,136 @@ def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tu
             found=f"some of {', '.join(sorted(foreign_jobs)[:3])}; nothing is published",
             path=staging.root,
         )
-    return _checked_files(staging, [file for output in reported for file in output.files])
+    return _check_files(staging, [file for output in reported for file in output.files])
 
 
-def _checked_files(staging: Staging, files: Sequence[StagedFile]) -> tuple[StagedFile, ...]:
-    for kind, names in (("staged", {file.staged for file in files}), ("final", {file.final for file in files})):
-        if len(names) != len(files):
-            raise CommitError(f"two outputs share one {kind} name; nothing is published", path=staging.root)
-    with error_context(path=staging.root):
-        check_names(files)
-    check_directories(staging.dataset, {parent(file.final) for file in files})
-    sizes = {name_of(status.path): status.nbytes for status in entries_of(staging.storage, staging.directory)}
+def _check_files(staging: Staging, files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:
+    """Compare reported files with the staging directory."""
+    if len({file.staged for file in files}) != len(files):
+        raise CommitError("two outputs share one staged name; nothing is published", path=staging.root)
+    sizes: dict[str, int] = {}
+    with suppress(FileNotFoundError):
+        sizes = {name_of(status.path): status.nbytes for status in staging.storage.list(staging.path)}
     if files and not sizes:
-        _check_not_withdrawn(staging)
+        _check_not_expired(staging)
     for file in files:
         _check_staged(staging, file, sizes.get(file.staged))
-    _check_absent(staging, [file.final for file in files])
-    if files:
-        staging.storage.check_publish(staging.directory, [staging.dataset.path(file.final) for file in files])
     return tuple(files)
 
 
-def _check_absent(staging: Staging, finals: Sequence[str]) -> None:
-    """Raise if a file has the name of a new one."""
-    dataset = staging.dataset
-    taken = set(publisher_of(dataset).there([dataset.path(final) for final in finals]))
-    there = [final for final in finals if dataset.path(final) in taken]
-    if there:
-        raise CommitError(f"{there[0]} exists already and is not replaced; nothing is published", path=staging.root)
+def check_names(staging: Staging, named: Sequence[StagedFile]) -> None:
+    """Raise if a file could not get its final name: it is hidden, too long, in a link, or a file has it."""
+    directory, storage = staging.directory, staging.storage
+    for file in named:
+        if not is_visible(file.path):
+            raise CommitError(
+                f"the name {cut_repr(file.path, 300)} is not a relative path that readers see; nothing is published",
+                path=directory.root,
+            )
+        if not is_text(file.path):
+            raise CommitError(
+                f"the name {cut_repr(file.path, 300)} is not UTF-8, which the log cannot hold; nothing is published, rename "
+                "this directory",
+                path=directory.root,
+            )
+    _check_directories(directory, {file.directory for file in named})
+    if not storage.traits.renames:
+        _check_keys(directory, named)
+    paths = [directory.path(file.path) for file in named]
+
+    def check_absent(path: str) -> None:
+        if storage.status(path, follow_links=False) is not None:
+            raise CommitError("this file exists already and is not replaced; nothing is published", path=path)
+
+    # Where a file is copied, one more request for each is not worth it: the names are random.
+    if storage.traits.renames:
+        each(check_absent, paths, waits=storage.traits.waits)
+    if paths:
+        storage.check_publish(staging.path, paths)
 
 
-def _check_not_withdrawn(staging: Staging) -> None:
-    newest = newest_record(staging.dataset)[1]
-    if newest is not None and staging.jobid in newest.withdrawn:
+def _check_keys(directory: TableDirectory, named: Sequence[StagedFile]) -> None:
+    root = directory.root
+    for file in named:
+        directory.storage.resolve(directory.path(file.path))  # an object store takes no control characters
+        if file.nbytes > MAX_COPIED_NBYTES:
+            raise CommitError(
+                f"{file.path} has {file.nbytes:,} bytes, and an object store copies at most {MAX_COPIED_NBYTES:,} at once; "
+                "nothing is published. Write smaller files (maxFileBytes)",
+                path=root,
+            )
+        if "://" in root and len(split_url(f"{root}/{file.path}")[1].encode(errors="surrogatepass")) > _MAX_KEY_NBYTES:
+            raise CommitError(
+                f"the name {cut_repr(file.path, 300)} is too long here: an object store takes names of {_MAX_KEY_NBYTES:,} "
+                "bytes at most, with all directories; nothing is published",
+                path=root,
+            )
+
+
+def _check_directories(directory: TableDirectory, directories: set[str]) -> None:
+    """Raise if a directory of the new files, or one above it in the table, is a link, which could lead out, or a file."""
+    parts = {part for inner in directories if inner for part in (inner, *filter(None, above(inner)))}
+    for status in directory.not_directories(map(directory.path, sorted(parts))):
         raise CommitError(
-            "the job was withdrawn, by an abort or by 'arrowipc vacuum' with a short --older-than; nothing is published, "
+            "a partition's directory must be a directory, and this is a link or a file: nothing is written to or removed "
+            "from it",
+            path=status.path,
+        )
+
+
+def _check_not_expired(staging: Staging) -> None:
+    state = read_state(staging.directory)
+    if state is not None and staging.jobid in state.ended:
+        raise CommitError(
+            "the job was expired, by an abort or by 'arrowipc vacuum' with a short --older-than; nothing is published, "
             "run it again",
             path=staging.root,
         )
 
 
-def _check_staged(staging: Staging, file: StagedFile, nbytes: int | None) -> None:
+def _check_staged(staging: Staging, file: WrittenFile, nbytes: int | None) -> None:
+    path = staging.file(file.staged)
     if nbytes is None:
         raise CommitError(
             "a task wrote this staged file, and the driver does not find it: the path is not shared between driver "
             "and executors (give a path that every machine sees), or somebody removed it; nothing is published",
-            path=staging.path(file.staged),
+            path=path,
         )
     if nbytes != file.nbytes:
         raise CommitError(
-            expected=f"a staged file of {file.nbytes:,} bytes",
-            found=f"{nbytes:,}; nothing is published",
-            path=staging.path(file.staged),
+            expected=f"a staged file of {file.nbytes:,} bytes", found=f"{nbytes:,}; nothing is published", path=path
         )
-    publisher_of(staging.dataset).check([(file.final, nbytes)])
 
 
 def _is_left_empty(job: JobPlan) -> bool:
-    """Return whether a job without rows leaves a dataset without files."""
+    """Return whether a job without rows leaves a table without files."""
     if job.intent.mode is WriteMode.OVERWRITE:
         return True
-    dataset = job.staging.dataset
-    return existing_file(dataset, newest_record(dataset)[1]) is None
+    directory = job.staging.directory
+    return existing_file(directory, read_state(directory)) is None
 
 
-# C3
+# ---- abort
 
 
-def _append(
-    job: JobPlan,
-    adds: tuple[StagedFile, ...],
-    documents: tuple[StagedFile, ...],
-    fits: Fits | None,
-    schema: NewSchema | None,
-    *,
-    is_placeholder: bool,
-) -> Record | None:
-    """Append the job's record; return None if there is nothing to commit."""
-    staging, intent = job.staging, job.intent
-    fits = fits if intent.layout is None else None  # what others add would be named nowhere
-    checked: int | None = None
-    while True:
-        head, before = latest(staging.dataset)
-        if before is not None and staging.jobid in before.withdrawn:
-            raise CommitError("the job was withdrawn while it committed; nothing is published", path=staging.root)
-        if intent.copies is None:
-            check_no_copy(staging.dataset, head)
-        if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or is_left_out(job, before):
-            return None
-        check_alone(staging.dataset, before if intent.copies is None else None)
-        if intent.mode is not WriteMode.OVERWRITE:
-            check_none_named(staging.dataset)
-        beside = look_beside(job, adds, before, schema, is_placeholder=is_placeholder)
-        if checked is None or not is_only_added(job, checked, fits):
-            removes, is_all = check_unchanged(job, adds, beside.placeholder, fits)
-            replaced = {file.final for file in documents}
-            removes = tuple(file for file in removes if file.path not in replaced)
-            check_removes(job, removes)
-        else:  # others added files
-            is_all = False
-        checked = head.seq
-        failpoint.hit("C3.checked")
-        change = Record(
-            head.seq + 1,
-            staging.jobid,
-            intent.record_mode,
-            adds=adds,
-            removes=tuple(file.as_removed() for file in removes),
-            durable=staging.durable,
-            token=intent.commit_token,
-            query=intent.query,
-            kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
-            documents=documents,
-        )
-        is_all = is_all or (before is None and (intent.is_new or is_empty(staging.dataset)))
-        record = change.after(before, schema=beside.schema, is_all=is_all)
-        if adds and staging.storage.status(staging.directory) is None:
-            raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
-        if append_record(staging.dataset, record):
-            return record
-
-
-# Abort
-
-
-def abort(staging: Staging) -> bool:
-    """Abort a job and return True; False if it is committed, which finishes it, or if that is unknown.
+def abort(job: JobPlan) -> bool:
+    """Abort a job and return True; False if it is committed, or if that is unknown.
 
     Spark also calls this after a commit that raised, in another process. After True the job cannot be committed any
-    more, whatever request of it still comes. Where the storage cannot be read, or does not confirm the withdrawal,
-    nothing is deleted. A second call does nothing.
+    more, whatever request of it still comes. Where the storage cannot be read, or does not confirm the entry that expires the
+    job, nothing is deleted. A second call does nothing.
     """
-    name, root = staging.jobid, printable(staging.root)
+    if job.skip:
+        return True
+    name, root = job.staging.jobid, printable(job.staging.root)
     try:
-        withdrawn = bool(withdraw(staging.dataset, [staging.jobid], durable=staging.durable))
+        is_aborted = job.transaction().abort(may_be_committed=True)
     except (OSError, CommitError, UnsupportedError) as error:
-        words = "%s: whether the job %s is committed is unknown, and nothing of it is removed: %s"
-        _log.warning(words, root, name, error)
+        _log.warning("%s: whether the job %s is committed is unknown, and its files stay: %s", root, name, error)
         return False
-    if not withdrawn:
+    if not is_aborted:
         _log.warning("%s: the job %s was aborted after its commit; it is published", root, name)
-    return withdrawn
+    return is_aborted
 
 
 @contextmanager
@@ -335,31 +377,5 @@ def _nothing_published(staging: Staging) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        words = f"the commit could not begin: {advised(error, 'write again')}; nothing is published"
+        words = f"the commit failed: {advised(error, 'write again')}; nothing is published"
         raise CommitError(words, path=staging.root) from error
-
-
-def _unfinished(staging: Staging, record: Record, error: Exception) -> str:
-    """Describe the state of a committed job that could not be put in place."""
-    there = _count_there(staging, [file.final for file in record.adds])
-    old = _count_there(staging, [file.path for file in record.removes])
-    parts = [f"the job is committed, and putting it in place stopped half-way: {error}"]
-    parts.append(f"{there} of {len(record.adds)} new files have their names")
-    if record.removes:
-        parts.append(f"{old} of {len(record.removes)} old files are still there")
-    parts.append(
-        "readers of this package see the new data; the next write to this directory, or 'arrowipc vacuum "
-        f"{staging.root}', does the rest"
-    )
-    return "; ".join(parts)
-
-
-def _count_there(staging: Staging, names: Sequence[str]) -> int:
-    paths = map(staging.dataset.path, names)
-    return sum(staging.storage.status(path, follow_links=False) is not None for path in paths)
-
-
-def _sync(staging: Staging, *directories: str) -> None:
-    if staging.durable:
-        for directory in directories:
-            staging.storage.sync(directory)

@@ -1,12 +1,14 @@
-"""Look at what others changed since a job was planned, each time that its record is to be made.
+"""Compare a job with what others changed since it was planned, each time that its entry is to be put.
 
-A job is planned against the files of one moment, and others commit before it does. So after each lost race for a number
-of the chain, the newest record and the files say what is there by now:
+A job is planned on the state of one moment, and others commit before it does. So each state that its entry may follow is
+compared with that one:
 
-- A job that replaces files conflicts with others that changed these files (`check_unchanged`). Files that others add
-  while a static overwrite runs stay, where they fit beside the new ones.
+- A job that replaces files conflicts with others that changed these files (`removed_files`; `Transaction.commit` compares the
+  files themselves). Files that others add while a static overwrite runs stay, where they fit beside the new ones.
 - A job that keeps files conflicts with others whose partition columns or schema do not fit (`look_beside`). Where others
-  added columns that may be null, or wider types, nothing of the job has to change: its record says that reads have both.
+  added columns that may be null, or wider types, nothing of the job has to change: its entry says that reads have both.
+
+Files of other programs that come meanwhile are in no entry. They stay and count, as if they came after the job.
 """
 
 from __future__ import annotations
@@ -19,15 +21,13 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
-from spark_arrow_ipc.dataset.commit_log.log import read_changes
-from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
 from spark_arrow_ipc.dataset.time_zones import parse_timestamp
 from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.existing_files import (
     LiveFile,
+    check_no_links,
     check_partition_columns_there,
     existing_file,
     existing_schema,
@@ -35,10 +35,13 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     partition_columns,
 )
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, join_texts
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 from spark_arrow_ipc.table.encoded_schema import encode_schema
+from spark_arrow_ipc.table.entry import Removed
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
+from spark_arrow_ipc.table.state import State
 
 Fits: TypeAlias = Callable[[DataFile], bool]
 """Callback that returns whether a file has the schema of the new files."""
@@ -49,7 +52,7 @@ class NewSchema:
     """The schema of a job's files, and how it goes with that of others."""
 
     files: Schema  # of files with rows: without partition columns
-    placeholder: Schema  # of a file without rows, which lies in no partition
+    placeholder: Schema  # of a file without rows, which is in no partition
     # Returns the schema that a read has of the new files and of those that stay, from the schema of the latter and a
     # path for errors. Raises SchemaMismatchError if they do not fit.
     beside: Callable[[Schema, str], Schema]
@@ -57,151 +60,125 @@ class NewSchema:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The placeholder and the schema for a job's record, after a look at the files that stay."""
+    """The placeholder and the schema for a job's entry, after a look at the files that stay."""
 
-    placeholder: LiveFile | None = None  # the file without rows that a partitioned job replaces
-    schema: str | None = None  # for the record; None if that of the record before it stays
+    placeholder: Removed | None = None  # the file without rows that a partitioned job replaces
+    schema: str = ""  # for the entry; empty if that of the state before it stays
 
 
 _MOST_OPENED: Final = 1000
 """Most added files; each is opened for its schema."""
 
 
-def is_left_out(job: JobPlan, before: Record | None) -> bool:
+def is_left_out(job: JobPlan) -> bool:
     """Return whether others made files and the job is then not to add to them; raise if that is an error."""
-    intent, dataset = job.intent, job.staging.dataset
-    if intent.copies is not None and intent.copies != ("" if before is None else before.jobid):
-        raise ConcurrentWriteError("another job wrote here meanwhile; nothing is published", path=dataset.root)
-    if intent.if_exists is IfExists.APPEND or not (files := live_files(dataset)):
+    intent, directory = job.intent, job.staging.directory
+    if intent.if_exists is IfExists.APPEND or not (files := live_files(Snapshot.open(directory))):
         return False
     if intent.if_exists is IfExists.IGNORE:
         return True
-    words = f"another writer made files ({_paths(files)}) since this job was planned, and ifExists is error"
-    raise ConcurrentWriteError(f"{words}; nothing is published", path=dataset.root)
+    words = f"another writer made files ({join_texts([file.path for file in files])}) since this job was planned, and ifExists is error"
+    raise ConcurrentWriteError(f"{words}; nothing is published", path=directory.root)
 
 
-def is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:
-    """Return whether since a record others only added files that stay: a static overwrite need not list again.
-
-    Between two listings of a large directory another append comes each time.
-    """
-    if job.intent.mode is not WriteMode.OVERWRITE:
-        return False
-    added = added_since(job.staging.dataset, seq)
-    return added is not None and may_stay(job.staging.dataset, added, job.intent.partition_by, fits)
-
-
-def check_unchanged(
-    job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None, fits: Fits | None
-) -> tuple[tuple[LiveFile, ...], bool]:
-    """Return the files that the job removes, and whether these are all; raise if they changed."""
-    intent, dataset = job.intent, job.staging.dataset
-    if intent.mode is WriteMode.APPEND:
-        return () if replaced is None else (replaced,), False
-    is_all = False
-    if intent.mode is WriteMode.OVERWRITE:
-        before, now = intent.snapshot, live_files(dataset)
-        is_all = now == before
-        if {*before} <= {*now} and may_stay(dataset, sorted({*now} - {*before}, key=_path), intent.partition_by, fits):
-            now = before
-    elif intent.mode is WriteMode.REWRITE:
-        before, replaces = intent.snapshot, {file.path for file in intent.snapshot}
-        now = tuple(file for file in live_files(dataset, {*map(parent, replaces)}) if file.path in replaces)
-    else:
-        touched = {parent(file.final) for file in adds}
+def removed_files(job: JobPlan, state: State, directories: Collection[str], fits: Fits | None) -> tuple[Removed, ...]:
+    """Return what a job removes that puts files into some relative directories; raise if others changed what it relies on."""
+    intent, directory = job.intent, job.staging.directory
+    replaced: Sequence[LiveFile] = ()
+    added = [
+        path for path, number in zip(state.files.paths, state.files.numbers.tolist(), strict=True) if number > job.base
+    ]
+    if intent.mode is WriteMode.REWRITE:
+        replaced, added = intent.snapshot, []
+    elif intent.mode is WriteMode.OVERWRITE:
+        replaced = intent.snapshot
+        # Files that others removed were perhaps moved to others, by a rewrite.
+        if state.last_removal <= job.base and may_stay(directory, state, added, intent.partition_by, fits):
+            added = []
+    elif intent.mode is WriteMode.DYNAMIC:
+        touched = set(directories)
         if intent.partition_by:
-            there = {parent(file.path) for file in intent.snapshot}
+            there = {parent(path) for path in (*(file.path for file in intent.snapshot), *added)}
             touched |= PartitionValues(intent.partition_by).same(touched, there)
-        before = tuple(file for file in intent.snapshot if is_in(file.path, touched))
-        now = live_files(dataset, touched, deep=True)
-    if now != before:
+        replaced = [file for file in intent.snapshot if is_in(file.path, touched)]
+        added = [path for path in added if is_in(path, touched)]
+    else:
+        return ()
+    if added:
         raise ConcurrentWriteError(
-            f"another writer changed the directory since this job was planned ({_paths({*now} ^ {*before})}); "
+            f"another writer changed the directory since this job was planned ({join_texts(sorted(added))}); "
             "nothing is published, write again",
-            path=dataset.root,
+            path=directory.root,
         )
-    if replaced is None or replaced.path in {file.path for file in before}:
-        return before, is_all
-    return (*before, replaced), is_all
+    check_no_links(directory, replaced)
+    return tuple(_removal(directory, state, file) for file in replaced)
 
 
-def check_removes(job: JobPlan, removes: Sequence[LiveFile]) -> None:
-    """Raise if old files cannot be deleted or, where that is asked for, kept elsewhere."""
-    staging = job.staging
-    staging.storage.check_delete([staging.dataset.path(file.path) for file in removes])
-    if job.intent.keep_replaced:
-        publisher_of(staging.dataset).check((file.path, file.nbytes) for file in removes)
+def _removal(directory: TableDirectory, state: State, file: LiveFile) -> Removed:
+    """Return the removal of a file as the job has seen it; raise if another program changed it since."""
+    if state.is_managed(file.path):
+        return Removed(file.path, file.nbytes)
+    status = directory.storage.status(directory.path(file.path), follow_links=False)
+    seen = file.version or file.mtime_ns
+    if status is None or (status.nbytes, status.version or status.mtime_ns) != (file.nbytes, seen):
+        raise ConcurrentWriteError(
+            f"another program changed {file.path} since this job was planned; nothing is published, write again",
+            path=directory.root,
+        )
+    return removal_of(directory, file.path, status)
 
 
 def look_beside(
-    job: JobPlan,
-    adds: Sequence[StagedFile],
-    before: Record | None,
-    new: NewSchema | None,
-    *,
-    is_placeholder: bool = False,
+    job: JobPlan, state: State, new: NewSchema | None, *, adds: bool, is_placeholder: bool = False
 ) -> Beside:
-    """Look at the files that stay beside new ones; `ConcurrentWriteError` if the new ones do not fit.
+    """Compare the files that stay with new ones; `ConcurrentWriteError` if the new ones do not fit.
 
-    At most two calls of the storage, if the newest record names files. Without a new schema, reads have that of the record
-    before (a copy), or of the newest file.
+    Without a new schema, reads have that of the state before, or of the newest file.
     """
-    intent, dataset = job.intent, job.staging.dataset
+    intent, directory = job.intent, job.staging.directory
     if not adds:
         return Beside()
     keeps = intent.mode is not WriteMode.OVERWRITE and (intent.partition_by is not None or new is not None)
-    existing = existing_file(dataset, before) if keeps else None
+    existing = existing_file(directory, state) if keeps else None
     try:
         replaced = None
         if intent.partition_by is not None and existing is not None:
-            replaced = check_partition_columns_there(existing, intent.partition_by, dataset)
-        placeholder = None if replaced is None else replaced.as_live_file()
+            replaced = check_partition_columns_there(existing, intent.partition_by, directory)
+        placeholder = None
+        if replaced is not None:
+            status = directory.storage.status(directory.path(replaced.path), follow_links=False)
+            if status is not None:
+                seen = LiveFile(replaced.path, status.nbytes, status.mtime_ns, status.version)
+                placeholder = _removal(directory, state, seen)
         if new is None:
             return Beside(placeholder)
         schema = new.placeholder if is_placeholder else new.files
-        there = None if existing is None or replaced is not None else existing_schema(existing, dataset, before)
-        if there is not None:
-            schema = new.beside(there.schema, there.path)
+        kept = None if existing is None or replaced is not None else existing_schema(existing, directory, state)
+        if kept is not None:
+            schema = new.beside(kept.schema, kept.path)
     except (OptionError, SchemaMismatchError) as error:
-        raise ConcurrentWriteError(f"another writer was faster: {error.message}", path=dataset.root) from error
-    return Beside(placeholder, encode_schema(schema, dataset.root))
-
-
-def added_since(dataset: DatasetDirectory, seq: int) -> tuple[LiveFile, ...] | None:
-    """Return the files that jobs after a record have added; None if that is unknown, or they did something else.
-
-    Reads the records that follow, which must be applied.
-    """
-    changes = read_changes(dataset, seq)
-    if changes is None:
-        return None
-    if any(
-        change.record.mode not in (WriteMode.APPEND.value, WITHDRAWN) or change.record.removes for change in changes
-    ):
-        return None
-    return tuple(LiveFile(add.final, add.nbytes, 0) for change in changes for add in change.record.adds)
+        raise ConcurrentWriteError(f"another writer was faster: {error.message}", path=directory.root) from error
+    return Beside(placeholder, encode_schema(schema, directory.root))
 
 
 def may_stay(
-    dataset: DatasetDirectory, added: Sequence[LiveFile], partition_by: Sequence[Field] | None, fits: Fits | None
+    directory: TableDirectory,
+    state: State,
+    added: Sequence[str],
+    partition_by: Sequence[Field] | None,
+    fits: Fits | None,
 ) -> bool:
     """Return whether added files can be read beside those of an overwrite; False without `fits`. Opens each of them."""
+    if not added:
+        return True
     if fits is None or partition_by is None or len(added) > _MOST_OPENED:
         return False
     names = tuple(field.name for field in partition_by)
+    sizes = dict(zip(state.files.paths, state.files.nbytes.tolist(), strict=True))
     return all(
-        partition_columns(parent(file.path)) == names
-        and fits(DataFile(dataset.path(file.path), file.nbytes, file.mtime_ns))
-        for file in added
+        partition_columns(parent(path)) == names and fits(DataFile(directory.path(path), sizes[path], 0))
+        for path in added
     )
-
-
-def _path(file: LiveFile) -> str:
-    return file.path
-
-
-def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
-    return join_texts(sorted({file.path for file in files}))
 
 
 Key = tuple[tuple[str, object], ...]

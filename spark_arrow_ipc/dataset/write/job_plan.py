@@ -1,13 +1,11 @@
-"""Plan a write (step P0): make its staging directory, note the existing files.
+"""Plan a write: check what can be checked before any work is done, note the files to replace, and begin a transaction.
 
-`commit` describes all steps. Planning finishes a pending job of others if it must know the existing files, and makes
-two directories; nothing else is changed.
+Planning makes the table's directory, its id and the job's staging directory with its mark. Nothing else is changed.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,30 +13,31 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.directory import count_noun
 from spark_arrow_ipc.dataset.write import IfExists, WriteMode
-from spark_arrow_ipc.dataset.write.copied_files import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import (
     LiveFile,
     check_is_arrow,
+    check_no_links,
     check_partition_columns_there,
     existing_file,
     existing_schema,
     live_files,
 )
-from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout, check_none_named
+from spark_arrow_ipc.dataset.write.hugging_face_layout import check_layout, check_none_named
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
-from spark_arrow_ipc.dataset.write.record_chain import check_decides
-from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
-from spark_arrow_ipc.dataset.write.staged_file import Staging, advised, keep_room
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, join_texts
-from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.dataset.write.staged_file import Staging, advised
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, error_context, join_texts
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import above, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.table.documents import DOCUMENTS
+from spark_arrow_ipc.table.entry import Batch
+from spark_arrow_ipc.table.log import create_table, read_state
+from spark_arrow_ipc.table.names import TableDirectory, new_id
+from spark_arrow_ipc.table.snapshot import Snapshot
+from spark_arrow_ipc.table.state import State
+from spark_arrow_ipc.table.transaction import Transaction, put_mark
 
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 """Callback that returns which of the visible files a rewrite replaces."""
@@ -63,28 +62,20 @@ class CommitIntent:
     # The partition columns, outermost first; empty without partitions. A job that keeps existing files must have
     # theirs. None: not checked.
     partition_by: tuple[Field, ...] | None = None
-    keep_replaced: int = 0  # seconds that replaced files live on for running reads; 0 deletes them
+    retention: int | None = (
+        None  # seconds that the table retains entries and removed files from now on; None: as before
+    )
     query: Batch | None = None  # the batch of a streaming query that this is; it is committed once
     is_new_batch: bool = False  # whether it is certain that no earlier attempt has committed it
-    # Seconds that this record and all that follow are kept for streams; None leaves that as it is.
-    commit_retention: int | None = None
-    # Of a copy (`copy`): the job of the record whose state it is, which its own record must follow; empty if the source
-    # has no records. None of other jobs.
-    copies: str | None = None
-    is_new: bool = False  # whether nothing was at the path before, not even a directory
-    layout: HuggingFaceLayout | None = None  # of a job that also writes the JSON files of HuggingFace's `datasets`
+    layout: str = ""  # of a table of which JSON files name the files that count (`hugging_face.LAYOUT`); empty for none
+    application: str = ""  # who runs the job, for the history of the table
 
-    @property
-    def record_mode(self) -> str:
-        """The mode of the job's record."""
-        return self.mode.value if self.copies is None else COPIED
-
-    def is_in(self, record: Record | None) -> bool:
-        """Return whether a record contains the commit token, or this batch of the query; raise if another is in its place."""
-        if record is None:
+    def is_in(self, state: State | None) -> bool:
+        """Return whether a state has the token, or this batch of the query; raise if it has a later batch."""
+        if state is None:
             return False
-        newest = -1 if self.query is None else dict(record.queries).get(self.query.query, -1)
-        if self.query is not None and newest >= self.query.number:
+        if self.query is not None and state.has_batch(self.query):
+            newest = state.queries[self.query.query].batch
             if newest > self.query.number or self.is_new_batch:
                 raise CommitError(
                     f"batch {newest} of this query is committed here, and now comes another batch {self.query.number}: the "
@@ -93,40 +84,56 @@ class CommitIntent:
                     "startingFrom=latest to leave out what was written"
                 )
             return True
-        return self.commit_token is not None and self.commit_token in record.tokens
+        return self.commit_token is not None and self.commit_token in state.tokens
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A planned write."""
+    """A planned write. Spark sends it to the processes that commit or abort the job."""
 
     staging: Staging  # for the tasks
     intent: CommitIntent  # for the commit
     # There is nothing to do: no staging directory, tasks must write nothing, and `commit` publishes nothing.
     skip: bool = False
+    # The table's id, and the number of the entry that the job was planned on.
+    table: str = ""
+    base: int = 0
+
+    @classmethod
+    def of_staging(cls, staging: Staging) -> JobPlan:
+        """Return the plan of a job that only tasks know, to abort it; there is nothing to abort without a table."""
+        state = read_state(staging.directory)
+        intent = CommitIntent(WriteMode.APPEND)
+        return (
+            cls(staging, intent, skip=True)
+            if state is None
+            else cls(staging, intent, table=state.table, base=state.number)
+        )
+
+    def transaction(self) -> Transaction:
+        """Return the transaction of the job, which has staged files at most."""
+        return Transaction(self.staging.directory, self.table, self.base, self.staging.jobid)
 
 
 def plan_job(
     path: str | os.PathLike[str],
     intent: CommitIntent,
     *,
-    durable: bool = True,
     storage: Storage | None = None,
     check_existing: CheckSchema | None = None,
     choose: Choose | None = None,
 ) -> JobPlan:
-    """Plan a write and make its directories (step P0); the intent of the plan has the snapshot, too.
+    """Plan a write and make its directories; the intent of the plan has the files to replace, too.
 
-    The dataset's directory is made if it does not exist, in the storage that `path` names unless it is given. A job
-    whose token is committed already has nothing to do. If it is not `durable`, the steps do not survive a power loss.
+    The table's directory is made if it does not exist, in the storage that `path` names unless it is given.
     `check_existing` is called with the schema that a read has of the files that the job keeps, if there are any.
     `choose` is for a rewrite: called with the files that a reader sees now, sorted by path, it returns those that the
     job replaces; without it these are all of them. If there are none, there is nothing to do.
 
     OptionError if the path is a file or a dangling link, `if_exists` is given for a mode other than append, or the
     partition columns differ from those of the files that the job keeps. UnsupportedError if no storage has the path's
-    scheme, or an overwrite finds a partition that is a link. CommitError if there are files and `if_exists` is error, a
-    pending job of others cannot be finished, a directory of the commit is a link, or a dataset lies above or below.
+    scheme, the storage cannot decide between two writers, or an overwrite finds a partition that is a link. CommitError if
+    there are files and `if_exists` is error, a directory of the commit is a link, or a table contains this one or is in it.
     OSError if a directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
@@ -135,121 +142,147 @@ def plan_job(
     if intent.if_exists is not IfExists.APPEND and mode is not WriteMode.APPEND:
         words = f"ifExists={intent.if_exists.value} is for the mode append, and the mode is {mode.value}"
         raise OptionError(words, path=root)
-    failpoint.hit("P0.begin")
-    staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
-    staging.dataset.check()
-    check_none_above(staging.dataset)
-    snapshot: tuple[LiveFile, ...] | None = _snapshot(staging.dataset, intent) if is_there else ()
-    if snapshot and choose is not None:
-        snapshot = tuple(sorted(choose(snapshot), key=lambda file: file.path))
-    if snapshot is None or (mode is WriteMode.REWRITE and not snapshot):
+    directory = TableDirectory(storage, root)
+    staging = Staging(directory, new_id())
+    directory.check()
+    check_none_above(directory)
+    if is_there and mode is not WriteMode.APPEND:
+        check_none_below(directory)
+    state, files = _look(directory, intent) if is_there else (None, ())
+    if files and choose is not None:
+        files = tuple(sorted(choose(files), key=lambda file: file.path))
+    if mode in _REPLACES_ALL:
+        check_no_links(directory, files or ())
+    if files is None or (mode is WriteMode.REWRITE and not files):
         return JobPlan(staging, intent, skip=True)
-    head = read_head(staging.dataset)
-    if intent.copies is None:
-        check_no_copy(staging.dataset, head)
-    _check_none_below(staging, head, mode, is_there=is_there)
-    if intent.layout is not None:
-        intent = replace(intent, layout=HuggingFaceLayout.of(staging.dataset))
+    if is_there and mode is WriteMode.APPEND and (state is None or not state.number):
+        check_none_below(directory)
+    if intent.layout:
+        check_layout(directory)
+        files = tuple(file for file in files if file.path not in DOCUMENTS)  # they are replaced after the entry
     if is_there and mode is not WriteMode.OVERWRITE:
-        check_none_named(staging.dataset)
+        check_none_named(directory, state=state)
     if is_there and mode not in _REPLACES_ALL:
-        check_kept_files(staging.dataset, intent.partition_by, check_existing)
-    _make_directory(storage, root, durable=durable)
-    staging.storage.check_writable(root)
+        check_kept_files(directory, state, intent.partition_by, check_existing)
+    make_directory(storage, root)
+    directory.storage.check_writable(root)
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
-        staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
-    failpoint.hit("P0.snapshot")
-    _begin(staging, head)
-    failpoint.hit("P0.staging")
-    return JobPlan(staging, replace(intent, snapshot=snapshot, is_new=not is_there))
+        directory.storage.check_delete([directory.path(file.path) for file in files])
+    base = _begin(staging, state)
+    return JobPlan(staging, replace(intent, snapshot=files), table=base.table, base=base.number)
 
 
 def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckSchema | None = None) -> JobPlan:
-    """Plan the commit of a batch of a streaming query, whose tasks have staged its files already; else as `plan_job`.
+    """Plan the commit of a batch of a streaming query, whose tasks have staged its files already; otherwise as `plan_job`.
 
     Spark gives the tasks and the commit of a batch no object in common, so nothing is planned before the tasks run.
     """
-    check_is_no_file(staging.storage, staging.root)
-    staging.dataset.check()
-    check_none_above(staging.dataset)
-    # If the batch is committed, `commit` finds that too, and removes what is staged.
-    snapshot = _snapshot(staging.dataset, intent) or ()
-    head = read_head(staging.dataset)
-    check_no_copy(staging.dataset, head)
-    _check_none_below(staging, head, intent.mode)
+    directory = staging.directory
+    check_is_no_file(directory.storage, directory.root)
+    directory.check()
+    check_none_above(directory)
+    state, files = _look(directory, intent)
+    if state is None:
+        raise CommitError("the table was removed meanwhile; nothing is published", path=directory.root)
+    directory.storage.check_put_if_absent(directory.log)
+    if not state.number:
+        check_none_below(directory)
+    # If the batch is committed, `commit` sees that too, and removes what is staged.
     if intent.mode is not WriteMode.OVERWRITE:
-        check_kept_files(staging.dataset, intent.partition_by, check_existing)
-    _check_decides(staging)
-    return JobPlan(staging, replace(intent, snapshot=snapshot))
+        check_kept_files(directory, state, intent.partition_by, check_existing)
+    return JobPlan(staging, replace(intent, snapshot=files or ()), table=state.table, base=state.number)
 
 
 def make_staging(staging: Staging) -> None:
-    """Make the directories of the dataset and of a job's staged files, if they are not there."""
+    """Make the table and a job's staging directory, if they do not exist, for tasks that nobody planned."""
     storage = staging.storage.inside(None)
     if storage.traits.directories:  # elsewhere a request for each task, and a key may be a prefix too
         check_is_no_file(storage, staging.root)
-    _make_directory(storage, staging.root, durable=staging.durable)
-    staging.storage.make_directory(staging.directory)
-    keep_room(staging)
+    make_directory(storage, staging.root)
+    create_table(staging.directory)
+    put_mark(staging.directory, staging.jobid)
 
 
 def check_is_no_file(storage: Storage, root: str) -> bool:
-    """Return whether the dataset's directory is there; raise if something else is, or the storage is for reading only."""
+    """Return whether the table's directory exists; raise if something else does, or the storage is for reading only."""
     storage.check_takes_changes(root)
     status = storage.status(root)
     if status is None:
         status = storage.status(root, follow_links=False)
-        if status is not None and status.is_link:  # else another job has just made it
+        if status is not None and status.is_link:  # otherwise another job has just made it
             raise OptionError("the path is a link that leads nowhere; make what it names, or remove it", path=root)
     if status is not None and status.kind is not Kind.DIRECTORY:
-        raise OptionError("a dataset is written into a directory, and this is a file; give another path", path=root)
+        raise OptionError("a table is a directory, and this is a file; give another path", path=root)
     return status is not None
 
 
-def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile, ...] | None:
-    """Return the files that the job replaces, or None if it has nothing to do."""
-    if intent.commit_token is not None or intent.query is not None:
-        head, newest = latest(dataset)
-        check_no_copy(dataset, head)
-        if intent.is_in(newest):
-            return None
+def _look(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:
+    """Return the state that a job is planned on, and the files that it replaces; None if it has nothing to do."""
+    state = read_state(directory)
+    if intent.is_in(state):
+        return state, None
     if intent.mode is WriteMode.APPEND and intent.if_exists is IfExists.APPEND:
-        return ()
-    while True:
-        head = finish(dataset)
-        files = live_files(dataset)
-        if read_head(dataset) == head:
-            break
+        return state, ()
+    snapshot = Snapshot.open(directory)
+    state, files = snapshot.state, live_files(snapshot)
     if intent.mode is not WriteMode.APPEND:
-        return files
+        return state, files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
             f"the directory holds {count_noun(len(files), 'file')} ({join_texts([file.path for file in files])}), and ifExists is error; "
             "nothing is written",
-            path=dataset.root,
+            path=directory.root,
         )
-    return None if files else ()
+    return state, None if files else ()
 
 
 def check_kept_files(
-    dataset: DatasetDirectory, partition_by: tuple[Field, ...] | None, check_existing: CheckSchema | None
+    directory: TableDirectory,
+    state: State | None,
+    partition_by: tuple[Field, ...] | None,
+    check_existing: CheckSchema | None,
 ) -> None:
     """Call a callback with the schema of the files that a job keeps; `OptionError` if the partition columns or format differ."""
     if partition_by is None and check_existing is None:
         return
-    record = newest_record(dataset)[1]
-    existing = existing_file(dataset, record)
+    existing = existing_file(directory, state)
     if existing is None:
         return
     if check_existing is not None:
-        check_is_arrow(existing, dataset)
-    if partition_by is not None and check_partition_columns_there(existing, partition_by, dataset) is not None:
+        check_is_arrow(existing, directory)
+    if partition_by is not None and check_partition_columns_there(existing, partition_by, directory) is not None:
         return  # a placeholder without rows, which is replaced
-    if check_existing is not None and (there := existing_schema(existing, dataset, record)) is not None:
-        check_existing(*there)
+    if check_existing is not None and (schema := existing_schema(existing, directory, state)) is not None:
+        check_existing(*schema)
 
 
-def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:
+def _begin(staging: Staging, state: State | None) -> State:
+    """Begin a job on a state, and return that; leave nothing of the job where that fails."""
+    directory, storage = staging.directory, staging.storage
+    try:
+        with error_context(path=directory.root):
+            # Not in the directory of staged files, which another job deletes when it is empty.
+            storage.make_directory(directory.log)
+            # Raises before any work is done if the storage cannot decide between two writers.
+            storage.check_put_if_absent(directory.log)
+        base = state or State(create_table(directory))
+        storage.check_writable(directory.entries(base.table))
+        Transaction.begin(directory, base=base, job=staging.jobid)
+    except (OSError, UnsupportedError) as error:
+        with suppress(OSError):
+            storage.delete_tree(directory.staging(staging.jobid))
+            storage.delete_directory_if_empty(directory.all_staging)
+            storage.delete_directory_if_empty(directory.log)
+        if isinstance(error, UnsupportedError):
+            raise
+        raise advised(
+            error, f"write again, or run 'arrowipc vacuum {directory.root}', which removes what dead jobs have staged"
+        ) from error
+    return base
+
+
+def make_directory(storage: Storage, directory: str) -> None:
+    """Make a directory, and those above it, durably."""
     missing = []
     for path in (directory, *above(directory)) if storage.traits.directories else ():
         if _is_directory(storage, path):
@@ -257,40 +290,10 @@ def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:
         missing.append(path)
     for path in reversed(missing):
         storage.make_directory(path)
-        if durable:
-            with suppress(PermissionError):  # a directory may be writable and not readable
-                storage.sync(parent(path))
+        with suppress(PermissionError):  # a directory may be writable and not readable
+            storage.sync(parent(path))
 
 
 def _is_directory(storage: Storage, path: str) -> bool:
     status = storage.status(path)
     return status is not None and status.kind is Kind.DIRECTORY
-
-
-def _check_none_below(staging: Staging, head: Head, mode: WriteMode, *, is_there: bool = True) -> None:
-    """Raise if there is a dataset below that of a job which lists nothing; once there is a chain above it, none begins."""
-    if is_there and not head.seq and mode is WriteMode.APPEND:
-        check_none_below(staging.dataset)
-
-
-def _begin(staging: Staging, head: Head) -> None:
-    """Make a job's staging directory, and what it keeps room by; leave nothing of it where that fails."""
-    try:
-        staging.storage.make_directory(staging.directory)
-        if head.seq:
-            staging.storage.check_writable(staging.dataset.commits)
-        _check_decides(staging)
-        keep_room(staging)
-    except OSError as error:
-        delete_staging(staging.dataset, [staging.jobid])
-        then = f"write again, or run 'arrowipc vacuum {staging.root}', which removes what dead jobs have staged"
-        raise advised(error, then) from error
-
-
-def _check_decides(staging: Staging) -> None:
-    """Raise before any work is done if the storage cannot decide between two writers."""
-    try:
-        check_decides(staging.dataset, staging.jobid)
-    except UnsupportedError:
-        staging.storage.delete_tree(staging.directory)
-        raise

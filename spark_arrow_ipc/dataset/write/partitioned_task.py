@@ -79,7 +79,7 @@ def write_partitioned(
     options: SinkOptions | None = None,
 ) -> TaskOutput:
     """Write a task's rows, in any order, into staged files, as `task.write_task` with at least one file for each partition."""
-    finished = FinishedFiles(staging, _VERIFYING if staging.durable else 1)
+    finished = FinishedFiles(staging, _VERIFYING)
     task = _Task(finished, schema, partition, partition_id, options or SinkOptions())
     with finished.remove_on_error(), task.discard_on_error():
         for batch in batches:
@@ -281,9 +281,9 @@ class _Task:
     def _scratch_file(self) -> BinaryIO:
         """Create a file that vanishes when it is closed or this process ends."""
         try:
-            return self._finished.staging.storage.scratch_file(self._finished.staging.directory)
+            return self._finished.staging.storage.scratch_file(self._finished.staging.path)
         except FileNotFoundError as error:
-            raise missing_staging(self._finished.staging.directory) from error
+            raise missing_staging(self._finished.staging.path) from error
 
     def _merge(self) -> None:
         """Write the files of all partitions that have spilled."""

@@ -23,8 +23,14 @@ from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, rechunk, split_row
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
-from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, StagedWriter, Staging, column_types, remove_staged
+from spark_arrow_ipc.dataset.write.staged_file import (
+    SinkOptions,
+    StagedWriter,
+    Staging,
+    WrittenFile,
+    column_types,
+    remove_staged,
+)
 from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS
 
 
@@ -33,7 +39,7 @@ class TaskOutput:
     """The report of one task: the files that it wrote, none if it had no rows."""
 
     jobid: str
-    files: tuple[StagedFile, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
 
 
 def write_task(
@@ -58,7 +64,7 @@ def write_task(
         return TaskOutput(staging.jobid, finished.all())
 
 
-def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None = None) -> StagedFile:
+def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None = None) -> WrittenFile:
     """Write a staged file with the schema and no rows, for a job without rows."""
     writer = StagedWriter(staging, schema, 0, "", options or SinkOptions())
     writer.end()
@@ -74,8 +80,8 @@ class FinishedFiles:
         self.staging = staging
         self._at_once = at_once
         self._pool = ThreadPoolExecutor(at_once, "sync_and_verify") if at_once > 1 else None
-        self._pending: deque[tuple[StagedWriter, Future[StagedFile]]] = deque()
-        self._files: list[StagedFile] = []
+        self._pending: deque[tuple[StagedWriter, Future[WrittenFile]]] = deque()
+        self._files: list[WrittenFile] = []
 
     def add(self, writer: StagedWriter) -> None:
         """Take over a writer after its `end`."""
@@ -86,7 +92,7 @@ class FinishedFiles:
         if len(self._pending) > self._at_once:
             self._wait_for_one()
 
-    def all(self) -> tuple[StagedFile, ...]:
+    def all(self) -> tuple[WrittenFile, ...]:
         """Wait for all files and return their reports, in order of addition."""
         while self._pending:
             self._wait_for_one()
@@ -108,7 +114,7 @@ class FinishedFiles:
                 remove_staged(self.staging, file.staged)
             # Reads and functions of users raise such errors here, too: only errors of staged files are this task's.
             path = error.filename if isinstance(error, OSError) and error.errno in DEVICE_ERRORS else None
-            if isinstance(error, OSError) and isinstance(path, str) and path.startswith(self.staging.directory):
+            if isinstance(error, OSError) and isinstance(path, str) and path.startswith(self.staging.path):
                 raise _without_loss(error) from None
             raise
 
@@ -269,7 +275,7 @@ def write_runs(
     write: Callable[[Iterator[RecordBatch]], TaskOutput],
 ) -> TaskOutput:
     """Write each run by a call of `write`, and return the files of all; after any error none remains."""
-    files: list[StagedFile] = []
+    files: list[WrittenFile] = []
     try:
         for run in runs:
             files += write(run).files

@@ -256,18 +256,18 @@ def aggregate(
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
 
 
-# `count`: the number of rows from headers, in the driver's process if that is faster than a job.
+# `count`: the number of rows from logs and headers, in the driver's process if that is faster than a job.
 #
-# A job needs a planner process, a task for each part of the files, and the JVM's work on both. The headers of a thousand
-# files are read in less time. So in a classic session, whose process also plans and commits rewrites, the files are
-# listed and counted here if all options have a meaning for this (`Use.COUNT`). Otherwise tasks count: with a predicate,
+# The log of a table has the rows of its files, none of which is opened. Of other files, the headers of a thousand are read in
+# less time than a job takes: it needs a planner process, a task for each part of the files, and the JVM's work on both. So in a
+# classic session, whose process also plans and commits rewrites, the files are listed and counted here if all options have a meaning for this (`Use.COUNT`). Otherwise tasks count: with a predicate,
 # streams, servers, HDFS, options about errors, very many files, and under Spark Connect, whose client may not reach the
 # files. After an error here tasks try again, so that errors are the same in both ways.
 def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
     """Return the number of rows, as ``load(path).count()`` does.
 
-    Without `where` no value is read: headers have the numbers of rows, which the driver's process reads for up to 5,000
-    files. With `where` the columns of the predicate are read.
+    Without `where` no value is read: the log of a table has the rows of its files, and those of up to 5,000 other files are
+    in headers, which the driver's process reads. With `where` the columns of the predicate are read.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def _count_by_tasks(spark: SparkSession, path: Paths, options: Mapping[str, Any]
 
 
 def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
-    """Return the number of rows from headers; None if tasks must count."""
+    """Return the number of rows from logs and headers; None if tasks must count."""
     # Only drivers plan: executors, which load this module with a function, start faster without these.
     from spark_arrow_ipc.dataset.scan.file_metadata import count_rows
     from spark_arrow_ipc.spark.datasource import read_options
@@ -315,8 +315,15 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
         # Hadoop's client starts a JVM, which would take memory and signals from the user's process.
         if any(place_of(path) is Place.HADOOP for path in options.paths):
             return None
-        files = partition_files(list_dataset(options), options, infer=False).files
-        storage = options.path_storage
-        return count_rows(files, storage, limits=options.limits, verify_checksums=options.verify_checksums)
+        partitioning = partition_files(list_dataset(options), options, infer=False)
+        # The log counts rows of tables, and not tensors.
+        states = partitioning.states if options.tensors is None else {}
+        return count_rows(
+            partitioning.files,
+            options.path_storage,
+            limits=options.limits,
+            verify_checksums=options.verify_checksums,
+            states=states,
+        )
     except (ArrowIpcError, OSError):
         return None

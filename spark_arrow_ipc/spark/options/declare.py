@@ -150,18 +150,18 @@ class Use(Flag):
     HEADERS = auto()  # with metadataOnly=true
     SERVER = auto()  # a server's table
     DIRECTORY = auto()  # a stream of directories of files
-    RECORDS = auto()  # a stream of a table by its log entries
+    TABLE = auto()  # a stream of a table by its log entries
     TAIL = auto()  # a stream of one growing file
     COUNT = auto()  # `count` from headers, without tasks: options that do not change the number of rows
     COMPACTION = auto()  # options that change neither rows nor types
     JOB = auto()  # a batch write
     QUERY = auto()  # a streaming write, of which each batch is a job
 
-    LISTED = BATCH | HEADERS | DIRECTORY | RECORDS
+    LISTED = BATCH | HEADERS | DIRECTORY | TABLE
     FILES = LISTED | TAIL
     READS = FILES | SERVER
-    ROWS = BATCH | DIRECTORY | RECORDS | TAIL | SERVER
-    STREAMS = DIRECTORY | RECORDS | TAIL
+    ROWS = BATCH | DIRECTORY | TABLE | TAIL | SERVER
+    STREAMS = DIRECTORY | TABLE | TAIL
     WRITES = JOB | QUERY
 
 

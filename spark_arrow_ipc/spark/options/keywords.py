@@ -87,6 +87,10 @@ class CountKeywords(_ScanKeywords, total=False):
 
     metadataOnly: bool
     """Returns one row for each record batch, from headers only."""
+    versionAsOf: int
+    """Reads a table as it was after the log entry of this number ([which there are](writing.md#older-versions))."""
+    timestampAsOf: datetime | str
+    """Reads a table as it was at this time, by the times of its log entries; zones as for `modifiedBefore`."""
     token: str
     """The token for a table server ([dissociated.md](dissociated.md)). Errors never show it."""
 
@@ -195,11 +199,10 @@ class _FileKeywords(TypedDict, total=False):
     """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
-    keepReplaced: timedelta | int | str
-    """How long replaced files stay available to reads that were planned earlier; for `compact`, 1h by default."""
-    commitRetention: timedelta | int | str
-    """Keeps log entries for this time, and the newest 1,000, for streams; all writers do so until one sets another
-    value."""
+    retention: timedelta | int | str
+    """How long the table retains log entries and removed files, for time travel, streams and reads that were planned
+    earlier, until a job sets another value. Without one, entries are retained for 7 days, and removed files are
+    deleted."""
     restoreTypes: bool
     """Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is an
     error ([types.md](types.md#back-to-the-types-that-were-read))."""
@@ -297,11 +300,10 @@ class CompactKeywords(TypedDict, total=False):
     first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
-    keepReplaced: timedelta | int | str
-    """How long replaced files stay available to reads that were planned earlier; for `compact`, 1h by default."""
-    commitRetention: timedelta | int | str
-    """Keeps log entries for this time, and the newest 1,000, for streams; all writers do so until one sets another
-    value."""
+    retention: timedelta | int | str
+    """How long the table retains log entries and removed files, for time travel, streams and reads that were planned
+    earlier, until a job sets another value. Without one, entries are retained for 7 days, and removed files are
+    deleted."""
     commitToken: str
     """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
     the newest 1,000 tokens."""

@@ -60,6 +60,7 @@ _TOKEN = {"written": "the option commitToken makes a job that runs twice commit 
 _SPLITS = {"read": "the option maxPartitionBytes bounds the bytes of a task"}
 _FILE_BYTES = {"written": "the option maxFileBytes bounds the bytes of a file"}
 _SORTED = {"written": "sort the DataFrame with sortWithinPartitions(...) before the write"}
+_RETENTION = {"written": "the option retention says for how long a table retains log entries and removed files"}
 _CODEC = {"written": "the option compression names the codec"}
 _REMOVED = {"read": "the option onOverwrite says what a stream does when rows that it read are removed"}
 _CALENDAR = {"read": "Arrow files have one calendar; remove it"}
@@ -75,6 +76,7 @@ _MEANT: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("targetfilesize", "targetfilesizebytes", "maxfilesize", "parquet.block.size"), _FILE_BYTES),
     **dict.fromkeys(("sortby", "clusterby", "zorderby"), _SORTED),
     **dict.fromkeys(("ignorechanges", "ignoredeletes", "skipchangecommits"), _REMOVED),
+    **dict.fromkeys(("keepreplaced", "commitretention"), _RETENTION),
     "startingtimestamp": {"read": "the option startingFrom leaves out what a new stream finds of an earlier time"},
     "unfinishedafter": {"read": "a stream of files waits for a stream's end marker; 'arrowipc repair' writes a file with one"},
     "durability": {"written": "every step of a write survives a power failure; remove it"},
@@ -140,7 +142,8 @@ def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions
     if options.reads_servers:
         raise OptionError("the table of a server is read once, and not as a stream; use spark.read")
     for option in find_misapplied(options, READING, Use.STREAMS):
-        raise OptionError(f"{option.name}=true is for batch reads: a stream is read for its rows; remove it")
+        value = "=true" if option.kind is d.FLAG else ""
+        raise OptionError(f"{option.name}{value} is for batch reads: a stream is read for its rows; remove it")
     stream = StreamOptions(**{name: value for name, value in values.items() if name not in of_read})
     stream.check()
     if stream.on_bad_file is not OnBadFile.FAIL and options.recover:

@@ -158,6 +158,15 @@ class ReadOptions:
         "Reads only files last modified after this time; zones as for `modifiedBefore`.",
         applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
     )
+    version_as_of: int | None = d.optional_count(
+        "12",
+        "Reads a table as it was after the log entry of this number ([which there are](writing.md#older-versions)).",
+        applies=Use.BATCH | Use.HEADERS | Use.COUNT,
+    )
+    timestamp_as_of: str | None = d.time(
+        "Reads a table as it was at this time, by the times of its log entries; zones as for `modifiedBefore`.",
+        applies=Use.BATCH | Use.HEADERS | Use.COUNT,
+    )
     base_path: str | None = d.path(
         "/data/flights",
         "The directory below which `key=value` directories are columns; by default, each path.",
@@ -199,7 +208,7 @@ class ReadOptions:
         TensorRows.CELLS,
         "Reads tensor files: with `cells`, a row is a cell's coordinates and value (for a sparse tensor, only "
         "indexed cells); with `values`, a complete tensor.",
-        applies=Use.BATCH | Use.DIRECTORY | Use.RECORDS,
+        applies=Use.BATCH | Use.DIRECTORY | Use.TABLE,
     )
     recover: bool = d.flag(
         "false",
@@ -264,6 +273,8 @@ class ReadOptions:
         """Refuse options that contradict each other or the paths."""
         if self.tensors is not None and self.recover:
             raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
+        if self.version_as_of is not None and self.timestamp_as_of is not None:
+            raise OptionError("versionAsOf and timestampAsOf each name a version of the table; remove one")
         if self.memory_map and any(map(is_remote, self.paths)):
             raise OptionError("memoryMap=true is for local files, and the path is a remote one; remove it")
 
@@ -292,7 +303,7 @@ class StreamOptions:
     starting_from: StartingFrom | int | datetime = d.option(
         values.starting_point,
         "earliest",
-        "earliest, latest, the number of a commit record, or a time with its zone as 2026-06-01T13:00:00Z",
+        "earliest, latest, the number of a log entry, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
         "Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, "
         "or at a time.",
@@ -308,19 +319,19 @@ class StreamOptions:
         OnOverwrite.SKIP,
         "If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the "
         "rows it wrote.",
-        applies=Use.RECORDS,
+        applies=Use.TABLE,
     )
     read_change_feed: bool = d.flag(
         "false",
         "Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)). "
         "Compactions change no row.",
-        applies=Use.RECORDS,
+        applies=Use.TABLE,
     )
     fail_on_data_loss: bool = d.flag(
         "true",
         "Log entries or files that are removed before they are read are an error. With `false`, such files are left "
         "out with a warning; if log entries are missing, all existing files are read again.",
-        applies=Use.RECORDS,
+        applies=Use.TABLE,
     )
     tail: bool = d.flag(
         "false",

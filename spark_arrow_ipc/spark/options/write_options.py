@@ -131,16 +131,10 @@ class SparkWriteOptions:
         "Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION,
     )
-    keep_replaced: int = d.duration(
-        "0",
-        "10m",
-        "How long replaced files stay available to reads that were planned earlier; for `compact`, 1h by default.",
-        applies=Use.WRITES | Use.COMPACTION,
-    )
-    commit_retention: int | None = d.optional_duration(
+    retention: int | None = d.optional_duration(
         "7d",
-        "Keeps log entries for this time, and the newest 1,000, for streams; all writers do so until one sets another "
-        "value.",
+        "How long the table retains log entries and removed files, for time travel, streams and reads that were planned "
+        "earlier, until a job sets another value. Without one, entries are retained for 7 days, and removed files are deleted.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_token: str | None = d.optional(

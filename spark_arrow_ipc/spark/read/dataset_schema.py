@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merge_fields, retype
+from spark_arrow_ipc.dataset.listing.table_version import Version
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
@@ -30,7 +31,14 @@ from spark_arrow_ipc.dataset.scan.schemas import (
     project,
     read_schemas,
 )
-from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, SchemaMismatchError, error_context, printable
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    ColumnNotFoundError,
+    CommitError,
+    SchemaMismatchError,
+    error_context,
+    printable,
+)
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import (
     COLUMNS,
@@ -44,6 +52,7 @@ from spark_arrow_ipc.spark.read.columns import (
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merge_schemas
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
+from spark_arrow_ipc.storage.paths import join
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -56,7 +65,15 @@ def list_dataset(options: ReadOptions) -> Tree:
         file_filter=file_filter(options),
         storage=options.path_storage,
         hugging_face=True,
+        version=_version(options),
     )
+
+
+def _version(options: ReadOptions) -> Version | None:
+    """Return the version of the table to read; None for the newest one."""
+    if options.timestamp_as_of is not None:
+        return Version(time_ns=parse_modified(options.timestamp_as_of, options.time_zone))
+    return None if options.version_as_of is None else Version(options.version_as_of)
 
 
 def file_filter(options: ReadOptions) -> FileFilter:
@@ -70,10 +87,24 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
     """Return the files of a read with their partition columns and values."""
     partitioning = discover(tree, base_path=options.base_path, infer=infer, time_zone=options.time_zone)
     if all(isinstance(root, str) for root in tree.roots):
-        partitioning = replace(partitioning, heads=tree.heads)
+        partitioning = replace(partitioning, states=tree.states)
+        _check_read(partitioning)
     if (warning := partitioning.warning()) is not None:
         _LOG.warning("%s", printable(warning))
     return partitioning
+
+
+def _check_read(partitioning: Partitioning) -> None:
+    """Raise if files in the root of a partitioned table are not read although its log counts them."""
+    for file in partitioning.unread:
+        for root, state in partitioning.states.items():
+            if file.path in {join(root, path) for path in state.files.paths}:
+                raise CommitError(
+                    "the table's log counts this file, and it is beside directories of partitions, where no read has its "
+                    "rows: another program has made directories with an equals sign in their names; move them out of the "
+                    "table",
+                    path=file.path,
+                )
 
 
 def cast_partition_columns(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
@@ -125,7 +156,7 @@ def dataset_schema(partitioning: Partitioning, cache: MetadataCache, options: Re
     if options.merge_schema:
         named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, cache, options.error_policy)]
     else:
-        named = read_schemas(partitioning.files, partitioning.heads, cache, options.error_policy)
+        named = read_schemas(partitioning.files, partitioning.states, cache, options.error_policy)
         # A log entry lacks the columns that became dictionaries only by the rows of a task.
         if options.is_exact:
             file, schema = newest_schema(partitioning.files, cache, options.error_policy)

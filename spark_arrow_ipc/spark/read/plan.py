@@ -7,7 +7,8 @@ one open, and splits are computed from it:
 
 - the newest file, if no log entry has the schema, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
-- with `where` all files, if they are few, for the record batches that may match;
+- with `where` all files that the statistics in the log do not exclude, if they are few, for the record batches that may
+  match;
 - without `where` the files that are larger than a split;
 - a few files that are not named like Arrow files (`check_no_foreign_files`).
 """
@@ -84,17 +85,16 @@ def plan_files(
         extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), cache, missing))
         selection = where.bind(columns, extra, options.time_zone)
     partitioning = cast_partition_columns(partitioning, s.StructType([*columns.fields, *extra]))
+    # To skip broken files, tasks decode record batches that cannot match, too.
+    by_statistics = not options.error_policy.skips_corrupt
     if selection is not None:
-        partitioning = prune_files(selection, partitioning)
+        partitioning = prune_files(selection, partitioning, by_statistics=by_statistics)
     check_no_foreign_files(partitioning.files, cache, options.error_policy)
     splits = split_files(
         partitioning.files,
         _split_options(options),
         cache,
-        # To skip broken files, tasks decode record batches that cannot match, too.
-        None
-        if selection is None or options.error_policy.skips_corrupt
-        else partial(selection.prune_sizes, fields=partitioning.fields),
+        partial(selection.prune_sizes, fields=partitioning.fields) if selection is not None and by_statistics else None,
         skips_broken=options.error_policy.skips_any,
     )
     return PartitionPlan(splits, partitioning.fields, selection, newest)

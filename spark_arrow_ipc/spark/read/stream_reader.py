@@ -3,8 +3,7 @@
 How it works
 ------------
 A mode (`dataset.stream`) decides the files of a batch, and the batch reader reads them without a listing. ``tail=true``
-follows one growing file. A path that is a table with log entries is read by its log, unless `sourceLog` or `lateWindow`
-request another mode; every other source is directories of files. Spark creates one reader in a process that lives as long
+follows one growing file. A table is read by its log; every other source is directories of files. Spark creates one reader in a process that lives as long
 as the query, and calls all methods but `read` in it. Spark pickles other readers for tasks, so the mode is created when it is
 first needed.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -21,7 +20,6 @@ from typing import Any, Final
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
@@ -38,7 +36,7 @@ from spark_arrow_ipc.dataset.stream.polls import Polls
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
-from spark_arrow_ipc.dataset.stream.table_records import keeps_records
+from spark_arrow_ipc.dataset.stream.table_entries import table_around
 from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
@@ -54,8 +52,9 @@ from spark_arrow_ipc.spark.read.file_check import bad_files_of
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_schema import StreamSchema, log_of
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.paths import join, parent
+from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.table.names import TableDirectory
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -86,17 +85,14 @@ def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructTy
     storage = options.path_storage
     if stream.tail:
         return _follow_tail(storage, options, stream)
-    # These options are for files, also for the files of a table.
-    asks_for_files = stream.source_log is not None or stream.late_window is not None
-    dataset = None if asks_for_files else _find_table(storage, options)
-    if dataset is not None:
-        return _follow_table(dataset, options, stream)
-    why = "the source is not a dataset that keeps the records of its commits (commitRetention)"
-    _refuse(Use.DIRECTORY, options, stream, why)
+    directory = _find_table(storage, options)
+    if directory is not None:
+        return _follow_table(directory, options, stream)
+    _refuse(Use.DIRECTORY, options, stream, "the source is not a table, which has a log")
     if isinstance(stream.starting_from, int):
         raise OptionError(
-            f"startingFrom={stream.starting_from} is the number of a commit record, and this source is read as a directory "
-            "of files; give earliest, latest or a time"
+            f"startingFrom={stream.starting_from} is the number of a log entry, and this source is a directory of files "
+            "without a log; give earliest, latest or a time"
         )
     source = SourceFiles(
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
@@ -144,20 +140,23 @@ def _start_ns(stream: StreamOptions) -> int | None:
     return (start - _EPOCH) // _MICROSECOND * 1_000 if isinstance(start, datetime) else None
 
 
-def _find_table(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
-    """Return the directory of a source that is a table with a log, otherwise None."""
-    if len(options.paths) != 1 or is_pattern(options.paths[0]):
-        return None
-    dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
-    status = storage.status(dataset.root)
-    if status is None or status.kind is not Kind.DIRECTORY:
-        return None
-    return dataset if keeps_records(dataset) else None
+def _find_table(storage: Storage, options: ReadOptions) -> TableDirectory | None:
+    """Return the table that is the source; None if the source is files, none of which may be in a table."""
+    for root in plain_paths(storage, options):
+        table = table_around(storage, root)
+        if table == root and [root] == list(map(storage.resolve, options.paths)):
+            return TableDirectory(storage, root)
+        if table is not None:
+            raise OptionError(
+                "this is a table, and a stream reads a complete table by its log: give its path as the only one, and the option "
+                "where for some of its partitions",
+                path=table,
+            )
+    return None
 
 
-def _follow_table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
-    why = "the source is a dataset that keeps the records of its commits, and they are read in their order"
-    _refuse(Use.RECORDS, options, stream, why)
+def _follow_table(directory: TableDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
+    _refuse(Use.TABLE, options, stream, "the source is a table, which is read by its log, commit by commit")
     start = stream.starting_from
     chosen = TableOptions(
         start if isinstance(start, int) else None,
@@ -166,11 +165,10 @@ def _follow_table(dataset: DatasetDirectory, options: ReadOptions, stream: Strea
         stream.on_overwrite or OnOverwrite.FAIL,
         stream.read_change_feed,
         stream.fail_on_data_loss,
-        options.recursive_file_lookup,
         file_filter(options),
-        None if options.base_path is None else dataset.storage.resolve(options.base_path),
+        None if options.base_path is None else directory.storage.resolve(options.base_path),
     )
-    return TableMode(dataset, chosen)
+    return TableMode(directory, chosen)
 
 
 def _follow_tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
@@ -208,25 +206,7 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
 def _make_cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
     if stream.clean_source is CleanSource.OFF:
         return None
-    roots = tuple(plain_paths(storage, options))
-    for root in roots:
-        # Also by the real path, as a link may lead into a table.
-        for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
-            if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
-                raise OptionError(
-                    "cleanSource would take files out of a dataset that this package commits, and its records name them; "
-                    "remove it",
-                    path=directory,
-                )
-    return Cleaner(storage, roots)
-
-
-def _upwards(directory: str) -> Iterator[str]:
-    """Yield a directory and all directories above it."""
-    yield directory
-    while directory != parent(directory):
-        directory = parent(directory)
-        yield directory
+    return Cleaner(storage, tuple(plain_paths(storage, options)))
 
 
 def check_outside_source(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:

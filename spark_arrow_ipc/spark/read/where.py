@@ -4,7 +4,7 @@ How it works
 ------------
 1. The driver binds the predicate to Spark's types: requested columns to the types of Spark's schema, and columns that only
    the predicate names to the types of the files (`Where`).
-2. It skips files by their partition values, and record batches by the statistics in the metadata of files (`prune_sizes`).
+2. It skips files by their partition values and the statistics in the logs of tables (`prune_files`), and record batches by the statistics in the metadata of files (`prune_sizes`).
 3. A task skips record batches by the file's statistics (`block_truths`), and rows of converted batches (`row_filter`).
    Columns that only the predicate needs follow the requested columns and never reach Spark.
 4. With ``metadataColumns`` the predicate may name metadata columns, whose values are known before a file is opened or a
@@ -40,6 +40,7 @@ from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, keep
 from spark_arrow_ipc.dataset.predicate.tokens import explain_refusal
 from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.prune_files import file_filter
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
@@ -137,14 +138,14 @@ class RowSelection:
         """Return a callback that returns the possible truths of the predicate in a record batch."""
         blocks = range(len(reader) if part.stop is None else part.stop)
         summaries = self._summaries(lambda: reader.row_counts(blocks))
-        return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
+        return block_truths(self.bound, reader.schema, statistics, self.constants(fields, part), summaries)
 
     def prune_sizes(self, metadata: FileMetadata, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 if no row can match; None without statistics."""
         if metadata.schema is None or metadata.statistics is None or metadata.block_nbytes is None:
             return None
         try:
-            constants = self._constants(fields, file)
+            constants = self.constants(fields, file)
             statistics = metadata.statistics
             summaries = self._summaries(lambda: statistics.row_counts)
             may_be = block_truths(self.bound, metadata.schema, statistics, constants, summaries)
@@ -154,7 +155,7 @@ class RowSelection:
 
     def keeps_file(self, fields: Sequence[Field], file: DataFile | FileRange) -> bool:
         """Return False if no row of a file can match by its partition values, path, size and time."""
-        return keeps_partition(self.bound, self._constants(fields, file))
+        return keeps_partition(self.bound, self.constants(fields, file))
 
     @property
     def of_files(self) -> tuple[str, ...]:
@@ -166,7 +167,7 @@ class RowSelection:
         """The metadata columns that depend on the record batch."""
         return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is None)
 
-    def _constants(self, fields: Sequence[Field], file: DataFile | FileRange) -> dict[str, object]:
+    def constants(self, fields: Sequence[Field], file: DataFile | FileRange) -> dict[str, object]:
         """Return the values of columns that are equal in all rows of a file."""
         names = [field.name for field in fields]
         of_paths = {name: value for name, value in zip(names, file.partition, strict=True) if name not in self.metadata}
@@ -268,8 +269,19 @@ def name_origin(error: ColumnNotFoundError, paths: Sequence[Sequence[str]]) -> C
     return error
 
 
-def prune_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
-    """Skip the files of which no row can match by their partition values, path, size and time."""
+def prune_files(selection: RowSelection, partitioning: Partitioning, *, by_statistics: bool) -> Partitioning:
+    """Skip the files of which no row can match by their partition values, path, size and time, and the logs' statistics."""
+    partitioning = _prune_by_constants(selection, partitioning)
+    states = {root: state for root, state in partitioning.states.items() if state.files.statistics is not None}
+    if not states or not by_statistics:
+        return partitioning
+    may_match = file_filter(
+        selection.bound, states, partial(selection.constants, partitioning.fields), selection.of_blocks
+    )
+    return replace(partitioning, files=tuple(filter(may_match, partitioning.files)), strings=())
+
+
+def _prune_by_constants(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
     if not partitioning.fields and not selection.of_files:
         return partitioning
     may_match: dict[object, bool] = {}

@@ -5,7 +5,7 @@ How it works
 1. The files of the table are listed once, when the job is planned. Small ones are joined by directory (`fill_bins`), one
    bin by each task, and the commit replaces exactly these files (`WriteMode.REWRITE`).
 2. Columns retain their Arrow types and all values (`rewrite.as_stored`, `check_types`); otherwise the table is refused.
-3. The new files have the columns of all joined files and of the newest file of the table, because reads take the schema
+3. The new files have the columns of all joined files and of the newest file of the table, for programs that take the schema
    of the newest file, which is now one of the new files.
 """
 
@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from pyspark.sql import SparkSession
 
@@ -28,7 +28,7 @@ from spark_arrow_ipc.dataset.write import WriteMode, commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.existing_files import Bin, LiveFile, fill_bins
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
-from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
+from spark_arrow_ipc.dataset.write.staged_file import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
@@ -62,9 +62,6 @@ from spark_arrow_ipc.spark.write.schema_check import unite_schemas
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
-_RETENTION: Final = "1h"
-"""The default time for which replaced files stay, for running reads and streams."""
-
 
 def compact(
     spark: SparkSession,
@@ -78,8 +75,8 @@ def compact(
     """Join the small files of a table into larger ones, in place.
 
     Rows, types and partitions do not change. Readers see the old files or the new ones, never both; files that others add
-    meanwhile stay, and earlier reads go on with the old files (``keepReplaced``, 1h by default). A stream that follows the
-    commits of the table sees no new rows.
+    meanwhile stay, and earlier reads go on with the old files, for the ``retention`` of the table or for an hour. A stream
+    that follows the commits of the table sees no new rows.
 
     Parameters
     ----------
@@ -94,7 +91,7 @@ def compact(
         As for `rewrite`, for the rows of each new file.
     **options
         Options that choose files (``pathGlobFilter``, ``modifiedBefore``, ...) and options of writing (``compression``,
-        ``statistics``, ``recordBatchRows``, ``keepReplaced``, ``commitToken``, ...). Options that would change rows or types
+        ``statistics``, ``recordBatchRows``, ``retention``, ``commitToken``, ...). Options that would change rows or types
         are refused; `rewrite` takes them.
 
     Returns
@@ -133,13 +130,12 @@ def compact(
     intent = CommitIntent(
         WriteMode.REWRITE,
         commit_token=writing.commit_token,
-        keep_replaced=writing.keep_replaced,
-        commit_retention=writing.commit_retention,
+        retention=writing.retention,
     )
     job = plan_job(root, intent, storage=storage, choose=choose)
     if job.skip:
         return RewriteResult()
-    with abort_on_error(job.staging):
+    with abort_on_error(job):
         newest = next(newest_first(listed))
         joined = [_data_file(root, file) for each in bins for file in each.files]
         reader, plan = _plan(newest, joined, reading, writing)
@@ -162,7 +158,7 @@ def compact(
                 path=root,
             )
         if not rows:  # a table without files would have no schema
-            commit.abort(job.staging)
+            commit.abort(job)
             return RewriteResult()
         # Later reads have the columns that they had before, and the additional columns of the joined files.
         schema = plan.file_schema
@@ -177,10 +173,8 @@ def _options(path: str, user_options: Mapping[str, Any]) -> tuple[ReadOptions, S
     """Parse the options, and refuse options that would change rows or types."""
     of_read, of_write = split_options(user_options, path, path)
     check_compacted([*of_read, *of_write])
-    names = {name.lower() for name in (*of_read, *of_write)}
     reading = without_skipping(replace(read_options({**of_read, "path": path}), merge_schema=True))
-    retention = {} if "keepreplaced" in names else {"keepReplaced": _RETENTION}
-    return reading, replace(parse_write({**of_write, **retention, "path": path}), restore_types=True)
+    return reading, replace(parse_write({**of_write, "path": path}), restore_types=True)
 
 
 def _plan(

@@ -26,11 +26,10 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition, WriterCommitMessage
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.overlap import check_unseen
 from spark_arrow_ipc.dataset.write import WriteMode
-from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
+from spark_arrow_ipc.dataset.write.staged_file import max_file_nbytes
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
 from spark_arrow_ipc.spark.datasource import RefusedStreamReader, check_paths, stream_options, stream_schema
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
@@ -55,6 +54,7 @@ from spark_arrow_ipc.storage.base import StorageOptions
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import is_remote, join
 from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.table.names import TableDirectory
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ def ingest(
     # The source must not read the files of the target.
     if type(storage) is type(reading.path_storage):
         following = replace(following, ingest=replace(paths, target=root))
-    dataset = DatasetDirectory(storage, root)
+    dataset = TableDirectory(storage, root)
     changed = ChangedRows(zone_of(spark), output, None if function is None else ship(function), reading.nanoseconds)
     spec = IngestSpec(reading, following, read_schema, changed, dataset, plan, writing)
     spark.dataSource.register(ArrowIpcIngestSource)
@@ -266,7 +266,7 @@ class IngestSpec:
     following: StreamOptions
     read_schema: s.StructType  # columns of the source
     changed: ChangedRows  # how tasks change the rows
-    dataset: DatasetDirectory  # the target
+    dataset: TableDirectory  # the target
     # The columns and files that tasks write, and the options of the plan.
     plan: WritePlan
     writing: SparkWriteOptions

@@ -6,7 +6,7 @@ How it works
 2. Tasks belong to an RDD with one element for each. A task decodes, applies the function, sorts, writes files with new
    names and returns a `Report`. Spark may run it twice, also at once, and returns the result of one attempt for each
    element. The commit removes the files of other attempts from the staging directory.
-3. After an error or an interrupt the job is aborted: a log entry withdraws it, and its staged files are removed.
+3. After an error or an interrupt the job is aborted: a log entry expires it where it may still commit, and its staged files are deleted.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.commit import CommitSummary
 from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
-from spark_arrow_ipc.dataset.write.staged_file import Staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging, WrittenFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
@@ -128,12 +127,12 @@ def context_of(spark: SparkSession) -> SparkContext:
 
 
 @contextmanager
-def abort_on_error(staging: Staging) -> Iterator[None]:
+def abort_on_error(job: JobPlan) -> Iterator[None]:
     """Withdraw a job and remove its staged files if the body raises before the commit."""
     try:
         yield
     except BaseException:
-        commit.abort(staging)
+        commit.abort(job)
         raise
 
 
@@ -187,7 +186,7 @@ def commit_reports(
     job: JobPlan,
     reports: Sequence[Report],
     *,
-    write_empty: Callable[[], StagedFile] | None,
+    write_empty: Callable[[], WrittenFile] | None,
     fits: Fits | None = None,
     schema: NewSchema | None = None,
 ) -> CommitSummary:

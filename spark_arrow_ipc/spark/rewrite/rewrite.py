@@ -30,9 +30,9 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.predicate.expressions import columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.write import WriteMode, commit
+from spark_arrow_ipc.dataset.write.commit import CommitSummary
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
@@ -62,6 +62,7 @@ from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import check_fit, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
+from spark_arrow_ipc.table.snapshot import Snapshot
 
 
 def exact(
@@ -382,7 +383,7 @@ def rewrite(
     parts = [Part(number, each) for number, each in enumerate(partitions)]
     changed = ChangedRows(zone_of(spark), output, shipped, reading.nanoseconds)
     task = RewriteTask(reader, plan, job.staging, changed)
-    with abort_on_error(job.staging):
+    with abort_on_error(job):
         reports = run_tasks(spark, task, parts, f"rewrite into {job.staging.root}")
         summary = commit_reports(
             job,
@@ -415,11 +416,11 @@ def _plan(
         job, plan = plan_it()
         if job.skip:
             return job, plan, []
-        with abort_on_error(job.staging):
+        with abort_on_error(job):
             planned = list(partitions())
-            if not _overlaps(job, reading) or live_files(job.staging.dataset) == job.intent.snapshot:
+            if not _overlaps(job, reading) or live_files(Snapshot.open(job.staging.directory)) == job.intent.snapshot:
                 return job, plan, planned
-        commit.abort(job.staging)
+        commit.abort(job)
     raise ConcurrentWriteError(
         f"others changed the directory each of {_PLANNED} times that this rewrite in place was planned; nothing is written",
         path=job.staging.root,

@@ -18,13 +18,12 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_string, walk_fields
 from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.statistics import Statistics, Which
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, schema_of_files, write_partitioned
-from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging, WrittenFile
 from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sort_into_runs, write_empty, write_runs, write_task
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
@@ -98,7 +97,7 @@ class WritePlan:
                 )
         return replace(self, order=Order(positions, nbytes))
 
-    def write_empty(self, staging: Staging) -> StagedFile:
+    def write_empty(self, staging: Staging) -> WrittenFile:
         """Stage a file without rows, for its schema."""
         # Outside of all partitions, so it has the partition columns, too.
         return write_empty(staging, self.columns.schema, options=self.sink)

@@ -6,7 +6,7 @@ How the streaming writer works
    of tasks. So nothing happens before tasks run. A task learns its query and batch from Spark. Its staging directory is
    named by the query and by a number of the attempt, which the writer of the tasks has chosen.
 2. The log entry of a batch names the query and the batch, and such a batch is not committed again: after a restart a query
-   repeats its last batch if it does not know of the commit. Files of earlier attempts of the query are then withdrawn.
+   repeats its last batch if it does not know of the commit. Earlier attempts of the query then expire.
 3. Other jobs may add columns while a query runs for months. When the writer is sent to the tasks of a batch, it reads the
    newest log entry, and tasks write the additional columns (`WritePlan.widen`); their reports have the schema.
 """
@@ -26,11 +26,9 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.record import Batch
+from spark_arrow_ipc.dataset.listing.hugging_face import LAYOUT
 from spark_arrow_ipc.dataset.write import IfExists, WriteMode, commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits
-from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout
 from spark_arrow_ipc.dataset.write.job_plan import (
     CommitIntent,
     JobPlan,
@@ -39,11 +37,8 @@ from spark_arrow_ipc.dataset.write.job_plan import (
     plan_batch,
     plan_job,
 )
-from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
-from spark_arrow_ipc.dataset.write.roll_forward import withdraw
-from spark_arrow_ipc.dataset.write.staged_file import Staging
+from spark_arrow_ipc.dataset.write.staged_file import Staging, max_file_nbytes
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError, printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.options import check_streamed
@@ -54,8 +49,12 @@ from spark_arrow_ipc.spark.session_settings import with_warning
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import has_schema
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.table.collect import expire
+from spark_arrow_ipc.table.entry import Batch
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.vacuum import list_staged_jobs
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Remove the staged files, unless a commit has started to publish them."""
-        commit.abort(self._job.staging)  # Spark also calls this after a failed commit
+        commit.abort(self._job)  # Spark also calls this after a failed commit
 
 
 def plan_batch_job(
@@ -135,9 +134,8 @@ def plan_batch_job(
         if_exists=options.if_exists,
         commit_token=options.commit_token,
         partition_by=plan.partition_fields,
-        keep_replaced=options.keep_replaced,
-        commit_retention=options.commit_retention,
-        layout=HuggingFaceLayout() if options.layout is Layout.HUGGINGFACE else None,
+        retention=options.retention,
+        layout=LAYOUT if options.layout is Layout.HUGGINGFACE else "",
     )
     job = plan_job(
         root,
@@ -177,7 +175,7 @@ def _choose_mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
 def _warn_of_small_files(root: str, outputs: Sequence[TaskOutput | None], partition_by: Sequence[str]) -> None:
     """Warn that a job wrote many small files, with advice for fewer."""
     files = [file for output in outputs if output is not None for file in output.files]
-    directories = len({parent(file.final) for file in files})
+    directories = len({file.directory for file in files})
     if len(files) < _MANY_FILES or len(files) <= _MANY_FILES_A_DIRECTORY * directories:
         return
     # By the median, as some large files do not help the many small ones.
@@ -216,8 +214,8 @@ class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
     """Writes each batch of a streaming query exactly once into a directory."""
 
-    def __init__(self, dataset: DatasetDirectory, plan: WritePlan, options: SparkWriteOptions, mode: WriteMode) -> None:
-        self._dataset = dataset
+    def __init__(self, directory: TableDirectory, plan: WritePlan, options: SparkWriteOptions, mode: WriteMode) -> None:
+        self._directory = directory
         self._plan = plan
         self._options = options
         self._mode = mode
@@ -234,7 +232,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         storage, root = storage_of(path, options.storage)
         storage.check_takes_changes(root)
         max_file_nbytes(storage.traits, options.max_file_bytes)
-        return cls(DatasetDirectory(storage, root), plan, options, mode)
+        return cls(TableDirectory(storage, root), plan, options, mode)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the writer for the tasks of a batch, the only one that Spark pickles."""
@@ -246,7 +244,9 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             self._tasks_plan = self._plan
             with suppress(ArrowIpcError, OSError):  # the commit checks again, and raises
                 if self._mode is WriteMode.APPEND:
-                    check_kept_files(self._dataset, self._plan.partition_fields, check_existing)
+                    check_kept_files(
+                        self._directory, read_state(self._directory), self._plan.partition_fields, check_existing
+                    )
         return self.__dict__
 
     @short_errors
@@ -282,7 +282,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             raise CommitError(
                 expected=f"reports of one attempt of batch {batchId}",
                 found=", ".join(f"batch {batch.number} of the attempt {jobid}" for jobid, batch in sorted(ours)),
-                path=self._dataset.root,
+                path=self._directory.root,
             )
         staging = self._staging(first.output.jobid)
         check = self._options.schema_check
@@ -295,10 +295,9 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         intent = CommitIntent(
             self._mode,
             partition_by=plan.partition_fields,
-            keep_replaced=self._options.keep_replaced,
+            retention=self._options.retention,
             query=first.batch,
             is_new_batch=first.is_new,
-            commit_retention=self._options.commit_retention,
         )
         job = plan_batch(staging, intent, check_existing=None if check is SchemaCheck.NONE else check_existing)
         commit.commit(
@@ -308,23 +307,26 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             fits=check_fit(plan, check, staging.storage),
             schema=schema,
         )
-        self._withdraw_earlier_attempts(staging)
+        self._expire_earlier_attempts(staging)
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
         """Remove the staged files of an attempt that is not committed."""
-        # Without a report the attempt is unknown, and the commit of the next batch withdraws it.
+        # Without a report the attempt is unknown, and the commit of the next batch expires it.
         for jobid in {message.output.jobid for message in messages if isinstance(message, ArrowIpcStreamMessage)}:
-            commit.abort(self._staging(jobid))
+            commit.abort(JobPlan.of_staging(self._staging(jobid)))
 
     def _staging(self, jobid: str) -> Staging:
-        return Staging(self._dataset, jobid)
+        return Staging(self._directory, jobid)
 
-    def _withdraw_earlier_attempts(self, staging: Staging) -> None:
-        """Withdraw all other jobs of the query, which runs one batch at a time."""
+    def _expire_earlier_attempts(self, staging: Staging) -> None:
+        """Expire all other jobs of the query, which runs one batch at a time."""
         of_query = staging.jobid[:_HALF_ID]  # equal in all attempts of the query
         earlier = [
-            jobid for jobid in staged_job_ids(self._dataset) if jobid.startswith(of_query) and jobid != staging.jobid
+            jobid
+            for jobid in list_staged_jobs(self._directory)
+            if jobid.startswith(of_query) and jobid != staging.jobid
         ]
-        if earlier:
-            withdraw(self._dataset, earlier, durable=staging.durable)
+        state = read_state(self._directory) if earlier else None
+        if state is not None:
+            expire(self._directory, state.table, earlier)

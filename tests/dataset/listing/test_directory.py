@@ -49,7 +49,7 @@ def test_hidden_names_are_those_of_spark(name, expected):
 
 
 def test_staged_names():
-    names = ("a.staged", "_ipc_stage", "_ipc_commits", "staged", "a.staged.arrow")
+    names = ("a.staged", "_ipc_stage", "_ipc_log", "staged", "a.staged.arrow")
     assert [True, True, False, False, False] == [is_staging(name) for name in names]
 
 
@@ -63,13 +63,13 @@ def test_numbers_with_their_nouns():
 
 
 def test_one_directory_is_listed_by_kind(tmp_path):
-    fill(tmp_path, "b.arrow", "a.arrow", "_ipc_stage/", "_ipc_commits/", ".hidden", "c.staged", "sub/x.arrow")
+    fill(tmp_path, "b.arrow", "a.arrow", "_ipc_stage/", "_ipc_log/", ".hidden", "c.staged", "sub/x.arrow")
     (tmp_path / "link").symlink_to(tmp_path / "sub")
     os.mkfifo(tmp_path / "pipe")
     listing = list_directory(LOCAL, str(tmp_path))
     assert ["a.arrow", "b.arrow"] == [file.path.rpartition("/")[2] for file in listing.files]
     assert (("link", "sub"), frozenset({"link"})) == (listing.directories, listing.links)
-    assert (4, 1, True, True) == (listing.hidden, listing.special, listing.staging, listing.committed)
+    assert (4, 1, True, True) == (listing.hidden, listing.special, listing.staging, listing.is_table)
     skipped = listing.describe_skipped()
     assert "4 names (beginning with _ or ., or ending in .staged) and 2 subdirectories and 1 name (no" in skipped
     assert skipped.endswith("_ipc_stage holds the staged files of a write that has not committed")

@@ -9,12 +9,11 @@ import cpu_time
 import pytest
 from listed_files import list_files
 
-from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import list_directory
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError
+from spark_arrow_ipc.errors import NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 
 
@@ -276,23 +275,6 @@ def test_link_to_nothing_is_named_only_where_it_would_be_read(tmp_path):
         with pytest.raises(NoFilesError, match="leads to nothing") as caught:
             listed(tmp_path, paths, **options)
         assert caught.value.path.endswith("nested/link")
-
-
-def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
-    fill(tmp_path, "a.arrow", "_ipc_commits/")
-    real = os.scandir
-    numbers = iter(range(1, 100))
-
-    def scandir(path):
-        number = f"_ipc_commits/{next(numbers):020d}"
-        record = Record(int(number[-20:]), "0" * 32, "append", jobs=("0" * 32,))
-        (tmp_path / f"{number}.json").write_bytes(record.to_bytes())
-        (tmp_path / f"{number}.done").write_bytes(record.to_bytes())
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(ConcurrentWriteError, match="each of 5 listings"):
-        list_files([str(tmp_path)])
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 
 import arrow_files
+import commit_jobs as jobs
 import corpus
 import pyarrow as pa
 import pytest
@@ -15,13 +16,15 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, kept_directory, kept_path
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan import file_metadata as counting
 from spark_arrow_ipc.dataset.scan.file_metadata import count_rows
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, NotArrowError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.table.names import TableDirectory, data_file_name, new_id
 
 TABLE = pa.table({"id": range(1000), "name": ["é"] * 1000})
 
@@ -136,13 +139,21 @@ def test_a_file_that_is_another_one_by_now_is_left_to_tasks(tmp_path, nbytes):
 
 
 def test_a_file_that_is_gone_by_now_is_left_to_tasks(tmp_path):
-    """What is read instead may be a replaced file of the same name that lives on."""
-    path = arrow_files.write(tmp_path / "a.arrow", TABLE)
-    (file,) = list_files([path])
-    kept = kept_path(kept_directory(DatasetDirectory(LOCAL, str(tmp_path)), 1 << 40, "0" * 32), "a.arrow")
-    Path(path).unlink()
-    arrow_files.write(Path(kept), TABLE.slice(0, 7))
+    """What is read instead may be a removed file of the same name that is retained."""
+    directory = TableDirectory(LOCAL, str(tmp_path))
+    name = data_file_name(0, create_table(directory), new_id())
+    (file,) = list_files([arrow_files.write(tmp_path / name, TABLE)])
+    Path(file.path).unlink()
+    arrow_files.write(Path(directory.replaced(1, name)), TABLE.slice(0, 7))
     assert count_rows([file], LOCAL, limits=ipc.Limits()) is None
+
+
+def test_files_of_a_table_are_counted_by_its_log(tmp_path):
+    """None is opened: these are no Arrow files."""
+    jobs.save(tmp_path, jobs.APPEND, "12345", "123")
+    arrow_files.write(tmp_path / "foreign.arrow", TABLE)
+    tree = list_tree([str(tmp_path)])
+    assert 8 + 1000 == count_rows(tree.all_files(), LOCAL, limits=ipc.Limits(), states=tree.states)
 
 
 def test_objects_are_counted_by_threads():

@@ -10,13 +10,15 @@ import pytest
 from split_files import split_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.scan import scan as scan_module
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, InvalidBodyError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc import Limits
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.table.names import TableDirectory, data_file_name, new_id
 
 pa = pytest.importorskip("pyarrow")
 
@@ -194,39 +196,18 @@ def test_random_damage_never_costs_a_row_without_a_word(tmp_path, caplog, kind):
             assert rows == 100 or said(caplog)
 
 
-def test_a_published_file_is_found_where_it_still_lies(tmp_path):
-    path, staged = tmp_path / "x.arrow", write(tmp_path / "x.staged")
-    found = LOCAL.status(staged)
-    part = FileRange(str(path), found.nbytes, found.mtime_ns, staged=staged)
+def test_a_removed_file_is_found_where_its_table_retains_it(tmp_path):
+    directory = TableDirectory(LOCAL, str(tmp_path))
+    path = directory.path(data_file_name(0, create_table(directory), new_id()))
+    listed = LOCAL.status(write(path))
+    part = FileRange(path, listed.nbytes, listed.mtime_ns)
+    retained = Path(directory.replaced(7, name_of(path)))
+    retained.parent.mkdir(parents=True)
+    Path(path).rename(retained)
     assert [*range(100)] == values([part], ErrorPolicy())
-    Path(staged).rename(path)
-    assert [*range(100)] == values([part], ErrorPolicy())
-    path.unlink()
+    retained.unlink()
     with pytest.raises(FileChangedError, match="it is gone"):
         values([part], ErrorPolicy())
-
-
-def test_a_file_that_is_renamed_while_it_is_opened_is_found(tmp_path, monkeypatch):
-    """The publishing of a file between the look at its name and its opening."""
-    path, staged = tmp_path / "x.arrow", Path(write(tmp_path / "x.staged"))
-    found = LOCAL.status(str(staged))
-    opened = scan_module.ipc.open
-
-    def late(place, *how):
-        if staged.exists():
-            staged.rename(path)
-        return opened(place, *how)
-
-    monkeypatch.setattr(scan_module.ipc, "open", late)
-    part = FileRange(str(path), found.nbytes, found.mtime_ns, staged=str(staged))
-    assert [*range(100)] == values([part], ErrorPolicy())
-
-
-def test_an_older_file_of_the_same_name_does_not_hide_the_published_one(tmp_path):
-    path, staged = write(tmp_path / "x.arrow", rows=10), write(tmp_path / "x.staged", first=5)
-    found = LOCAL.status(staged)
-    part = FileRange(path, found.nbytes, found.mtime_ns, staged=staged)
-    assert [*range(5, 105)] == values([part], ErrorPolicy())
 
 
 def test_rows_before_a_range_are_known(tmp_path):

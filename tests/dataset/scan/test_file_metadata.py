@@ -11,10 +11,12 @@ from listed_files import list_files
 from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.scan.file_metadata import FileMetadata, MetadataCache, MetadataOptions, read_metadata
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 from spark_arrow_ipc.storage.byte_source import FileSource
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.table.names import TableDirectory, data_file_name, new_id
 
 pa = pytest.importorskip("pyarrow")
 
@@ -177,14 +179,16 @@ def test_what_is_beyond_a_limit_is_left_to_the_task(tmp_path):
     assert isinstance(metadata.error, LimitError)
 
 
-def test_a_file_that_is_committed_and_not_renamed_has_an_outline(tmp_path, opens):
-    staged = write(tmp_path / "staged")
-    file = DataFile(str(tmp_path / "x"), staged.nbytes, staged.mtime_ns, staged=staged.path)
+def test_metadata_of_a_removed_file_are_read_where_its_table_retains_it(tmp_path, opens):
+    directory = TableDirectory(LOCAL, str(tmp_path))
+    name = data_file_name(0, create_table(directory), new_id())
+    file = write(tmp_path / name)
     metadata = read_metadata(file, MetadataOptions())
-    assert metadata == read_metadata(staged, MetadataOptions())
-    Path(staged.path).rename(file.path)
+    retained = Path(directory.replaced(7, name))
+    retained.parent.mkdir(parents=True)
+    Path(file.path).rename(retained)
     assert metadata == read_metadata(file, MetadataOptions())
-    assert ["x", "staged", "staged", "x"] == opens
+    assert [name, name, retained.name] == opens
 
 
 @pytest.mark.slow

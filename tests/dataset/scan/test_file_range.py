@@ -15,10 +15,9 @@ RANGES = {
     "some blocks": FileRange("/a.arrow", 100, 7, 3, 5),
     "a partition": FileRange("/a.arrow", 100, 7, partition=("x", None, 0)),
     "a null partition": FileRange("/a.arrow", 100, 7, partition=(None,)),
-    "a staged file": FileRange("/a.arrow", 100, 7, staged="/.staging/a"),
     "a part of a stream": FileRange("/a.arrows", 100, 7, 3, 5, stream_start=STREAM),
     "rows of a block": FileRange("/a.arrow", 100, 7, 3, 4, rows=(0, 64)),
-    "everything": FileRange("/a.arrow", 100, 7, 3, 4, (1,), "/.staging/a", STREAM, (0, 64), "5e", grows=True),
+    "everything": FileRange("/a.arrow", 100, 7, 3, 4, (1,), STREAM, (0, 64), "5e", grows=True),
     "a version": FileRange("/a.arrow", 100, 7, version="5e"),
 }
 

@@ -9,13 +9,15 @@ from listed_files import list_files
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, int64
-from spark_arrow_ipc.dataset.listing.committed_view import ListedEntry
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
 from spark_arrow_ipc.table.encoded_schema import encode_schema
+from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.names import data_file_name
+from spark_arrow_ipc.table.state import State
 
 pa = pytest.importorskip("pyarrow")
 
@@ -124,24 +126,34 @@ def test_a_projection_to_a_column_that_is_not_there_is_an_error(tmp_path):
         project(reader.schema, ["c"])
 
 
-OWN = "part-00000-0123456789abcdef0123456789abcdef.arrow"
+OWN = data_file_name(0, "01234567", "0123456789abcdef" * 2)
 
 
-def record(names):
-    return ListedEntry(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
+def states_of(root, tables, paths):
+    """Return the states of tables with columns, each with the managed files of which it is the innermost with a schema."""
+    outer = {
+        name: max((at for at in tables if f"{name}/".startswith(f"{at}/") and tables[at]), key=len, default=None)
+        for name in paths
+    }
+    states = {}
+    for at, columns in tables.items():
+        files = [(path.removeprefix(f"{at}/"), 1, 1, 0) for path in paths if path.endswith(OWN) and outer[path] == at]
+        schema = encode_schema(Schema(tuple(Field(name, int64) for name in columns)), "") if columns else ""
+        states[f"{root}/{at}"] = State("01234567", 1, "0" * 32, files=Files.of(files), schema=schema)
+    return states
 
 
-# (Files with their columns, the newest first; the columns of the records of datasets; what a read has, and of what.)
+# (Files with their columns, the newest first; the columns of the log entries of tables; what a read has, and of what.)
 READ = {
-    "the record": ([(f"lake/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),
+    "the log entry": ([(f"lake/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),
     "in a partition": ([(f"lake/k=1/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),
     "files of another program": (
         [(f"lake/{OWN}", "a"), ("lake/new.arrow", "b"), ("lake/old.arrow", "c")], {"lake": "xy"},
         [("lake", "xy"), ("lake/new.arrow", "b")],
     ),
     "files of another program alone": ([("lake/new.arrow", "b")], {"lake": "xy"}, [("lake/new.arrow", "b")]),
-    "a record without a schema": ([(f"lake/{OWN}", "a")], {"lake": ""}, [(f"lake/{OWN}", "a")]),
-    "no record": ([(f"lake/{OWN}", "a")], {}, [(f"lake/{OWN}", "a")]),
+    "a log entry without a schema": ([(f"lake/{OWN}", "a")], {"lake": ""}, [(f"lake/{OWN}", "a")]),
+    "no table": ([(f"lake/{OWN}", "a")], {}, [(f"lake/{OWN}", "a")]),
     "the newer one of two": (
         [(f"two/{OWN}", "a"), (f"lake/{OWN}", "b")], {"lake": "xy", "two": "z"}, [("two", "z")],
     ),
@@ -161,15 +173,14 @@ READ = {
 
 @pytest.mark.parametrize("case", READ)
 def test_whose_columns_a_read_has(tmp_path, case):
-    named, records, expected = READ[case]
+    named, tables, expected = READ[case]
     files = []
     for age, (name, columns) in enumerate(named):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         path = write(tmp_path / name, pa.table({column: [1] for column in columns}))
         files.append(DataFile(path, Path(path).stat().st_size, 100 - age))
-    heads = {f"{tmp_path}/{root}": record(names) for root, names in records.items()}
     known = cache()
-    found = read_schemas(files, heads, known)
+    found = read_schemas(files, states_of(tmp_path, tables, [name for name, _ in named]), known)
     assert [(f"{tmp_path}/{name}", tuple(columns)) for name, columns in expected] == [(p, s.names) for p, s in found]
     assert len(known.by_path) <= 1, "at most one file is opened"
 
@@ -177,5 +188,7 @@ def test_whose_columns_a_read_has(tmp_path, case):
 def test_a_file_of_another_program_that_cannot_be_read_is_left_to_its_task(tmp_path):
     (tmp_path / "torn.arrow").write_bytes(b"ARROW1")
     files = [DataFile(str(tmp_path / "torn.arrow"), 6, 2), DataFile(str(tmp_path / OWN), 1, 1)]
-    ((path, schema),) = read_schemas(files, {str(tmp_path): record("xy")}, cache())
+    ((path, schema),) = read_schemas(
+        files, states_of(tmp_path.parent, {tmp_path.name: "xy"}, [f"{tmp_path.name}/{OWN}"]), cache()
+    )
     assert (str(tmp_path), ("x", "y")) == (path, schema.names)

@@ -189,10 +189,10 @@ def test_a_large_file_that_cannot_be_opened_is_an_error_unless_it_is_skipped(err
 
 
 def test_what_the_listing_found_of_a_file_travels_with_its_ranges():
-    found = DataFile("/data/x", 400 * MIB, 17, ("a", None), "/data/staged")
+    listed = DataFile("/data/x", 400 * MIB, 17, ("a", None), "v1")
     for metadata in (FileMetadata(block_nbytes=(MIB,) * 400), FileMetadata()):
-        (first, *_), *_ = plan_splits([found], SplitOptions(min_partitions=2), metadata={"/data/x": metadata})
-        assert (("a", None), "/data/staged") == (first.partition, first.staged)
+        (first, *_), *_ = plan_splits([listed], SplitOptions(min_partitions=2), metadata={"/data/x": metadata})
+        assert (("a", None), "v1") == (first.partition, first.version)
         assert first == pickle.loads(pickle.dumps(first))
 
 

@@ -6,6 +6,8 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.table.names import TableDirectory
 
 
 def batch_of(root, *paths):
@@ -39,11 +41,11 @@ def test_what_cannot_be_cleaned_is_a_warning_and_the_rest_is_cleaned(tmp_path, b
 
 
 @pytest.mark.parametrize("place", ["", "k=1"])
-def test_files_of_a_dataset_below_the_source_stay(tmp_path, batch, caplog, place):
-    (tmp_path / "in" / place / "_ipc_commits").mkdir()
+def test_files_of_a_table_below_the_source_stay(tmp_path, batch, caplog, place):
+    create_table(TableDirectory(LOCAL, str(tmp_path / "in" / place)))
     cleaner(tmp_path).clean(batch)
-    assert (["a.arrow", "b.arrow"] if not place else ["b.arrow"]) == names(tmp_path / "in")
-    assert "in a dataset that this package commits" in caplog.text
+    assert (["a.arrow", "b.arrow"] if not place else ["b.arrow"]) == sorted(set(names(tmp_path / "in")) - {"table"})
+    assert "it is in the table" in caplog.text
 
 
 def test_a_file_that_is_a_path_of_the_stream_is_taken_away(tmp_path, batch):

@@ -1,13 +1,15 @@
 """A stream's look at its paths: what a batch read would list, and nothing is no error where files may still come."""
 
 import logging
+import shutil
 
 import pytest
 from memory_storage import MemoryStorage
+from table_commits import APPEND, save
 
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
-from spark_arrow_ipc.errors import NoFilesError, SchemaMismatchError
+from spark_arrow_ipc.errors import NoFilesError, SchemaMismatchError, StreamOffsetError
 from spark_arrow_ipc.storage.local import LOCAL
 
 
@@ -67,3 +69,47 @@ def test_files_beside_partitions_are_warned_of_once(lake, caplog):
     with caplog.at_level(logging.WARNING):
         assert [2, 2] == [len(source.look()[0]) for _ in range(2)]
     assert 1 == len(caplog.records)
+
+
+LISTED_TABLES = {
+    "the directory": ["t"],
+    "a partition": ["t/k=1"],
+    "a pattern": ["*"],
+    "a pattern in it": ["t/k=*"],
+    "a directory that has it": ["."],
+    "one of two": ["plain", "t"],
+    "a link to a partition": ["link"],
+}
+
+
+@pytest.mark.parametrize("name", LISTED_TABLES)
+def test_files_of_a_table_are_not_listed_once_a_job_has_named_one(tmp_path, name):
+    (tmp_path / "plain").mkdir()
+    drop(tmp_path / "plain" / "0.arrow")
+    drop(tmp_path / "t" / "k=1" / "0.arrow")
+    (tmp_path / "link").symlink_to(tmp_path / "t" / "k=1")
+    paths = tuple(str(tmp_path / path) for path in LISTED_TABLES[name])
+    source = SourceFiles(LOCAL, paths, recursive=True)
+    assert source.look()[0]
+    save(tmp_path / "t", APPEND, "k=1:a")
+    for _ in range(2):
+        with pytest.raises(StreamOffsetError, match=rf"{tmp_path}/t is a table .*startingFrom=latest"):
+            source.look()
+
+
+def test_copies_of_a_table_s_files_are_files_like_any_others(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "other").mkdir()
+    save(tmp_path / "t", APPEND, "a")
+    save(tmp_path / "other", APPEND, "b")
+    for target in ("plain", "other/k=1"):
+        (tmp_path / target).mkdir(exist_ok=True)
+        for path in (tmp_path / "t").glob("*.arrow"):
+            shutil.copy(path, tmp_path / target)
+    for target in ("plain", "other/k=1"):
+        assert 1 == len(SourceFiles(LOCAL, (str(tmp_path / target),)).look()[0])
+
+
+def drop(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")

@@ -1,21 +1,21 @@
-"""The changes of a dataset's commits: added up they are what is there, whatever was overwritten, and compactions are none."""
+"""The changes of a table's commits: added up they are its rows, whatever was overwritten, and compactions are none."""
 
 import json
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, ours, save
+from table_commits import APPEND, DYNAMIC, OVERWRITE, REWRITE, live_texts, save, table, text_of
 
-from spark_arrow_ipc.dataset.listing.data_file import open_at_current_path
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.errors import StreamOffsetError
+from spark_arrow_ipc.table.restore import restore
 
 
-def commit(path, *texts, mode=APPEND, keep_replaced=3600):
-    save(path, mode, *texts, commit_retention=3600, durable=False, keep_replaced=keep_replaced)
+def commit(path, *texts, mode=APPEND, retain=True, collects=True):
+    replaces = (lambda _: True) if mode is REWRITE else None
+    save(path, mode, *texts, retain=retain and mode is not APPEND, replaces=replaces, collects=collects)
 
 
 class Query:
@@ -26,7 +26,7 @@ class Query:
         self.at = self.mode().initial()
 
     def mode(self):
-        return TableMode(dataset(self.path), self.options)
+        return TableMode(table(self.path), self.options)
 
     def look(self, limit=ALL_AVAILABLE):
         """Return the changes of the next batch, each with its commit: ``+a1``; None if there are none."""
@@ -41,9 +41,7 @@ class Query:
         ]
 
     def text(self, file):
-        directory = str(Path(file.path).relative_to(self.path).parent)
-        text = open_at_current_path(file, lambda place: Path(place).read_text())
-        return text if directory == "." else f"{directory}:{text}"
+        return text_of(table(self.path), file)
 
     def rest(self, limit=ALL_AVAILABLE):
         return [sorted(found) for found in iter(lambda: self.look(limit), None)]
@@ -68,7 +66,7 @@ HISTORIES = {
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_commit_is_its_changes(tmp_path, name, early):
     commit(tmp_path, "a", "b")
-    query = Query(tmp_path, first_record=1)
+    query = Query(tmp_path, first_entry=1)
     jobs, expected = HISTORIES[name]
     found = query.rest() if early else []
     for mode, *texts in jobs:
@@ -86,31 +84,49 @@ def test_the_files_that_are_there_at_the_beginning_are_inserts_also_when_they_ar
     assert ["+a@2", "+b@2", "+c@3", "-a@3", "-b@3"] == sorted(sum(rest, first))
 
 
-def test_an_overwrite_that_its_job_did_not_end_is_the_same_before_and_after(tmp_path):
+def test_an_overwrite_is_the_same_before_and_after_its_files_are_collected(tmp_path):
     commit(tmp_path, "a")
     query = Query(tmp_path)
     query.rest()
-    with dying("C3.linked"):
-        commit(tmp_path, "b", mode=OVERWRITE)
+    commit(tmp_path, "b", mode=OVERWRITE, collects=False)
     start = query.at
-    pending = query.rest()
+    before = query.rest()
     commit(tmp_path, "c")
     query.at = start
-    assert (pending, [["+b@2", "+c@3", "-a@2"]]) == ([["+b@2", "-a@2"]], query.rest())
+    assert (before, [["+b@2", "+c@3", "-a@2"]]) == ([["+b@2", "-a@2"]], query.rest())
 
 
-def test_rows_that_an_overwrite_did_not_keep_are_an_error_or_left_out_with_a_warning(tmp_path, caplog):
+def test_a_restore_is_the_changes_between_two_entries(tmp_path):
+    commit(tmp_path, "k=1:a", "k=2:b")
+    commit(tmp_path, "k=1:c", mode=DYNAMIC)
+    query = Query(tmp_path)
+    query.rest()
+    restore(table(tmp_path), 1)
+    assert [["+k=1:a@3", "-k=1:c@3"]] == query.rest()
+
+
+def test_rows_of_other_programs_are_inserts_when_they_are_taken_in_and_never_deletes_before(tmp_path):
     commit(tmp_path, "a")
     query = Query(tmp_path)
     query.rest()
-    commit(tmp_path, "b", mode=OVERWRITE, keep_replaced=0)
-    with pytest.raises(
-        StreamOffsetError, match=r"record 2 removed this file, and its rows are gone; keepReplaced of the job"
-    ):
+    (tmp_path / "b.arrow").write_text("b")
+    commit(tmp_path, "c", mode=OVERWRITE)
+    (tmp_path / "d.arrow").write_text("d")
+    commit(tmp_path, "c d", mode=REWRITE)
+    commit(tmp_path, "e", mode=OVERWRITE)
+    assert [["+c@2", "+d@3", "+e@4", "-a@2", "-c d@4"]] == query.rest()
+
+
+def test_rows_that_an_overwrite_did_not_retain_are_an_error_or_left_out_with_a_warning(tmp_path, caplog):
+    commit(tmp_path, "a")
+    query = Query(tmp_path)
+    query.rest()
+    commit(tmp_path, "b", mode=OVERWRITE, retain=False)
+    with pytest.raises(StreamOffsetError, match=r"log entry 2 removed this file, .*retention of the writes"):
         query.look()
-    query = Query(tmp_path, first_record=2, fails_on_data_loss=False)
+    query = Query(tmp_path, first_entry=2, fails_on_data_loss=False)
     assert [["+b@2"]] == query.rest()
-    assert "record 2 removed this file" in caplog.text
+    assert "log entry 2 removed this file" in caplog.text
 
 
 def rows(texts):
@@ -136,7 +152,7 @@ def test_changes_add_up_to_what_is_there(tmp_path, seed):
     for _ in range(15):
         mode = luck.choice([APPEND, APPEND, OVERWRITE, DYNAMIC, REWRITE])
         if mode is REWRITE:
-            there = rows(ours(tmp_path))
+            there = rows(live_texts(tmp_path))
             joined = {k: " ".join(row for at, row in sorted(there) if at == k) for k, _ in there}
             commit(tmp_path, *(f"{k}:{text}" for k, text in joined.items()), mode=mode)
         else:
@@ -147,4 +163,4 @@ def test_changes_add_up_to_what_is_there(tmp_path, seed):
             follow(luck.choice([ALL_AVAILABLE, Limit(max_files=1), Limit(max_files=4)]))
     for _ in range(40):
         follow(Limit(max_files=3))
-    assert rows(ours(tmp_path)) == +sums
+    assert rows(live_texts(tmp_path)) == +sums

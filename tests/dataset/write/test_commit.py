@@ -1,6 +1,8 @@
 """Publishing: what a job that goes well leaves, what is refused, and what a failure says."""
 
+import errno
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -9,26 +11,32 @@ from commit_jobs import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
+    dying,
     failing,
-    failing_always,
     finish,
     foreign,
+    interrupted,
     leftovers,
+    newest_entry,
     ours,
     planned,
     run_tasks,
     save,
+    stage,
+    table,
 )
 from job_plans import plan_job
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
+from spark_arrow_ipc.arrow import RecordBatch, Schema, types
+from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.dataset.write.staged_file import WrittenFile
+from spark_arrow_ipc.dataset.write.task import TaskOutput, write_task
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.local import LocalStorage
+from spark_arrow_ipc.table.transaction import UnknownOutcomeError
+from spark_arrow_ipc.table.vacuum import vacuum
 
 pytestmark = pytest.mark.usefixtures("publishing")
 
@@ -53,10 +61,10 @@ def test_append_adds_and_overwrite_replaces(tmp_path):
 
 
 @MODES
-def test_after_a_commit_only_data_success_and_the_record_are_there(tmp_path, mode):
+def test_after_a_commit_only_data_success_and_the_log_are_there(tmp_path, mode):
     summary = save(tmp_path, mode, "a", "bc")
     assert (2, 3, 3, 0, True) == (summary.files, summary.rows, summary.nbytes, summary.removed, summary.published)
-    assert ["_SUCCESS", "_ipc_commits"] == sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("part-"))
+    assert ["_SUCCESS", "_ipc_log"] == sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("part-"))
     assert ["a", "bc"] == foreign(tmp_path)
 
 
@@ -90,7 +98,8 @@ def test_overwrite_leaves_what_no_reader_sees(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "x").write_text("mine")
     save(tmp_path, OVERWRITE, "a")
-    assert ["_notes", "sub/x"] == leftovers(tmp_path)
+    assert ["_notes"] == leftovers(tmp_path)
+    assert ["a", "sub:mine"] == foreign(tmp_path)
 
 
 @pytest.mark.slow
@@ -127,18 +136,11 @@ def test_names_that_are_no_text_are_overwritten(tmp_path):
     assert ["a"] == foreign(tmp_path)
 
 
-def test_without_durability_nothing_is_synced(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync was called"))
-    save(tmp_path / "x", APPEND, "a", durable=False)
-    save(tmp_path / "x", OVERWRITE, "b", durable=False)
-    assert ["b"] == foreign(tmp_path / "x")
-
-
 @pytest.mark.disk
 def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     """Order of the steps that a power loss could tear apart."""
-    save(tmp_path, APPEND, "old")
-    plan, outputs = planned(tmp_path, OVERWRITE, "new")
+    save(tmp_path, APPEND, "k=1:old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "k=1:new")
     steps = []
     for name in ("link", "rename", "unlink"):
         real = getattr(os, name)
@@ -146,55 +148,50 @@ def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalStorage, "sync", lambda _, path: steps.append("sync " + Path(path).name))
     monkeypatch.setattr(LocalStorage, "sync_file", lambda *_: steps.append("sync file"))
     finish(plan, outputs)
-    data, commits = f"sync {tmp_path.name}", "sync _ipc_commits"
-    staged = [f"sync {plan.staging.jobid}", "sync _ipc_stage", data]
-    linked = ["sync file", "link", "unlink", commits]
-    success, done = ["sync file", "rename", data], ["rename", commits]
-    claimed = ["link", "unlink"]
-    assert [*staged, *linked, "rename", data, *claimed, "unlink", data, *success, *done] == steps[:18]
+    root, log = f"sync {tmp_path.name}", f"sync {plan.table}"
+    named = [f"sync {plan.staging.jobid}", "rename", root, "sync k=1"]
+    entry = [log, "sync file", "link", "unlink", log]
+    success = ["sync file", "rename", root]
+    collected = [log, "unlink", "sync k=1"]
+    mark = [f"sync {plan.staging.jobid}", "unlink"]
+    assert [*named, *entry, *success, *collected, *mark] == steps, steps
 
 
 # What is refused before anything happens
 
 
 def staged(**changes):
-    values = {"staged": "s.staged", "final": "part-0.arrow", "nbytes": 1, "rows": 1, "crc32": 0}
-    return StagedFile(**{**values, **changes})
+    values = {"staged": "s.staged", "directory": "", "task": 0, "suffix": ".arrow", "nbytes": 1, "rows": 1, "crc32": 0}
+    return WrittenFile(**{**values, "bounds": {}, **changes})
 
 
 def one(**changes):
     return lambda job: [TaskOutput(job, (staged(staged="z.staged", nbytes=3, **changes),))]
 
 
+def one_named(name):
+    return lambda job: [TaskOutput(job, (staged(staged=name),))]
+
+
 NO_PATH = "not a relative path that readers see"
 UNSOUND = [
     ("a task that reported nothing", lambda job: [None, TaskOutput(job)], "1 of 2 tasks reported nothing"),
     ("another job's output", lambda _: [TaskOutput("stranger")], "found some of stranger"),
-    ("a staged name twice", lambda job: [TaskOutput(job, (staged(), staged(final="p")))], "share one staged name"),
-    (
-        "a final name twice",
-        lambda job: [TaskOutput(job, (staged(), staged(staged="t.staged")))],
-        "share one final name",
-    ),
+    ("a staged name twice", lambda job: [TaskOutput(job, (staged(), staged(task=1)))], "share one staged name"),
     ("staged file missing", lambda job: [TaskOutput(job, (staged(),))], "not shared between driver and executors"),
     ("staged file of another size", lambda job: [TaskOutput(job, (staged(staged="z.staged"),))], "1 bytes.*found 3"),
-    ("final name leads out", one(final="../x"), NO_PATH),
-    ("final name is absolute", one(final="/x/y"), NO_PATH),
-    ("final name climbs in the middle", one(final="a/../../x"), NO_PATH),
-    ("final name has an empty part", one(final="a//x"), NO_PATH),
-    ("final name holds a NUL", one(final="a\0b"), NO_PATH),
-    ("hidden final name", one(final="_SUCCESS"), NO_PATH),
-    ("hidden directory", one(final="_ipc_commits/x.json"), NO_PATH),
-    (
-        "staged name leads out",
-        lambda job: [TaskOutput(job, (staged(staged="../../x.staged"),))],
-        "not that of a staged",
-    ),
-    ("staged name without its ending", lambda job: [TaskOutput(job, (staged(staged="x"),))], "not that of a staged"),
-    ("directory is a link", one(final="k=link/x"), "must be a directory, and this is a link"),
-    ("directory above is a link", one(final="k=link/j=1/x"), "must be a directory, and this is a link"),
-    ("directory is a file", one(final="k=file/x"), "must be a directory, and this is a link or a file"),
-    ("final name exists", one(final="part-old.arrow"), "exists already and is not replaced"),
+    ("directory leads out", one(directory=".."), NO_PATH),
+    ("directory is absolute", one(directory="/x"), NO_PATH),
+    ("directory climbs in the middle", one(directory="a/../.."), NO_PATH),
+    ("directory has an empty part", one(directory="a//x"), NO_PATH),
+    ("directory holds a NUL", one(directory="a\0b"), NO_PATH),
+    ("directory is not UTF-8", one(directory="k=\udcff"), "is not UTF-8, which the log cannot hold.*rename"),
+    ("suffix leads out", one(suffix="/../../x"), NO_PATH),
+    ("hidden directory", one(directory="_ipc_log"), NO_PATH),
+    ("staged name leads out", one_named("../../x.staged"), "not shared between driver and executors"),
+    ("directory is a link", one(directory="k=link"), "must be a directory, and this is a link"),
+    ("directory above is a link", one(directory="k=link/j=1"), "must be a directory, and this is a link"),
+    ("directory is a file", one(directory="k=file"), "must be a directory, and this is a link or a file"),
 ]
 
 
@@ -203,20 +200,21 @@ UNSOUND = [
 def test_unsound_output_publishes_nothing(tmp_path, outputs, text):
     path = tmp_path / "data"
     save(path, APPEND, "old")
-    (path / "part-old.arrow").write_text("precious")
     (path / "k=file").write_text("precious")
+    (tmp_path / "x.staged").write_text("p")
     plan = plan_job(str(path), APPEND)
     (tmp_path / "elsewhere").mkdir()
     (path / "k=link").symlink_to(tmp_path / "elsewhere")
-    Path(plan.staging.path("z.staged")).write_bytes(b"zzz")
+    Path(plan.staging.file("z.staged")).write_bytes(b"zzz")
     with pytest.raises(CommitError, match=text) as caught:
         finish(plan, outputs(plan.staging.jobid))
     assert str(path) in str(caught.value)
     (path / "k=link").unlink()
-    assert ["old", "precious", "precious"] == foreign(path) == ours(path)
+    assert ["old", "precious"] == foreign(path) == ours(path)
+    assert "p" == (tmp_path / "x.staged").read_text()
     assert [] == list((tmp_path / "elsewhere").iterdir())
-    assert abort(plan.staging)
-    assert [] == leftovers(path)[1:]
+    assert abort(plan)
+    assert [] == leftovers(path)
 
 
 # Failures
@@ -229,99 +227,185 @@ def test_failed_job_leaves_nothing_but_old_data(tmp_path, mode):
     save(tmp_path, APPEND, "old")
     plan, _ = planned(tmp_path, mode, "new")
     assert ["old"] == foreign(tmp_path)
-    assert abort(plan.staging)
-    assert abort(plan.staging)
+    assert abort(plan)
+    assert abort(plan)
     assert ["old"] == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
 
 
 def test_a_commit_after_an_abort_publishes_nothing(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "new")
-    abort(plan.staging)
-    with pytest.raises(CommitError, match=r"the job was withdrawn, by an abort.*nothing is published"):
+    abort(plan)
+    with pytest.raises(CommitError, match=r"the job was expired, by an abort.*nothing is published"):
         finish(plan, outputs)
     assert [] == foreign(tmp_path)
 
 
-HALF_WAY = [
-    # failpoint that cannot be passed, mode, new files, old files that still have their names
-    ("C4.directories", APPEND, 0, 1),
-    ("C4.renamed", APPEND, 1, 1),
-    ("C4.synced", OVERWRITE, 3, 1),
-    ("C5.unlinked", OVERWRITE, 3, 0),
-    ("C6.success", DYNAMIC, 3, 0),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.disk
-@pytest.mark.parametrize(
-    ("point", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
-)
-def test_a_commit_that_cannot_be_put_in_place_is_a_warning(tmp_path, caplog, point, mode, new, old):
+@pytest.mark.parametrize("point", ["committed.put", "collected.removed", "collected.files", "collected.mark"])
+def test_a_fault_after_the_entry_is_a_warning_at_most(tmp_path, caplog, point):
     """A scheduler that ran a job again which is reported as failed would write its rows twice."""
     save(tmp_path, APPEND, "old")
-    plan, outputs = planned(tmp_path, mode, *"123")
-    with failing_always(point):
-        assert finish(plan, outputs).published
-    expected = ["1", "2", "3", "old"] if mode is APPEND else ["1", "2", "3"]
-    assert expected == ours(tmp_path)
-    assert "the job is committed, and putting it in place stopped half-way" in caplog.text
-    assert f"{new} of 3 new files have their names" in caplog.text
-    assert (f"{old} of 1 old files are still there" in caplog.text) == (mode is not APPEND)
-    assert f"arrowipc vacuum {tmp_path}" in caplog.text
-    vacuum(tmp_path)
-    assert expected == ours(tmp_path) == foreign(tmp_path)
+    with failing(f"{point}:raise"):
+        assert save(tmp_path, OVERWRITE, *"123").published
+    is_tried_again = point in ("committed.put", "collected.removed")
+    assert ("is committed, and what it replaced is not deleted yet" in caplog.text) is not is_tried_again
+    assert ["1", "2", "3"] == ours(tmp_path)
+    vacuum(table(tmp_path), older_than=0)
+    assert ["1", "2", "3"] == foreign(tmp_path) == ours(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(110, "timed out"), CommitError("damaged")], ids=["no answer", "a broken log"]
+)
+def test_a_log_that_cannot_be_read_after_the_entry_leaves_the_outcome_unknown(tmp_path, error):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "new")
+    with ExitStack() as stack:
+        fail = mock.patch("spark_arrow_ipc.table.transaction.read_state", side_effect=error)
+        stack.enter_context(interrupted("committed.put", lambda: stack.enter_context(fail)))
+        with pytest.raises(UnknownOutcomeError, match=rf"unknown.*arrowipc history.*{plan.staging.jobid}"):
+            finish(plan, outputs)
+    assert ["new"] == ours(tmp_path)
+    assert not abort(plan)
+    assert ["new"] == ours(tmp_path)
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("fault", ["named.file:raise", "named.all:enospc", "committed.asked:raise"])
+@MODES
+def test_io_error_before_the_entry_says_that_nothing_is_published(tmp_path, fault, mode):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, mode, "new")
+    with failing(fault), pytest.raises(CommitError, match=r"the commit failed.*nothing is published"):
+        finish(plan, outputs)
+    assert ["old"] == ours(tmp_path)
+    assert abort(plan)
+    assert ["old"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_a_success_file_is_empty_and_the_newest_entry_tells_the_last_job(tmp_path):
+    """Other programs write a summary into `_SUCCESS`: the next job replaces it."""
+    save(tmp_path, APPEND, "a")
+    (tmp_path / "_SUCCESS").write_text('{"writer": "another"}')
+    summary = save(tmp_path, OVERWRITE, "bcd")
+    assert b"" == (tmp_path / "_SUCCESS").read_bytes()
+    entry = newest_entry(tmp_path)
+    assert ("overwrite", summary.jobid, 3, 3) == (
+        entry.operation,
+        entry.job,
+        entry.add.rows.tolist()[0],
+        entry.add.nbytes.tolist()[0],
+    )
+    assert summary.removed == len(entry.remove) == 1
+
+
+@pytest.mark.disk
+def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
+    plan, outputs = planned(tmp_path, APPEND, "a")
+    Path(plan.staging.file("late.staged")).write_text("late")
+    monkeypatch.setattr(LocalStorage, "delete_all", mock.Mock(side_effect=OSError(5, "Input/output error")))
+    assert finish(plan, outputs).published
+    monkeypatch.undo()
+    assert ["a"] == foreign(tmp_path)
+    vacuum(table(tmp_path), older_than=0)
+    assert [] == leftovers(tmp_path)
+
+
+# Tasks, of which Spark may run one twice
+
+SCHEMA = Schema.of([field("a", types.int64)])
+BATCH = RecordBatch.from_pydict({"a": list(range(100))}, SCHEMA)
+
+
+@pytest.mark.parametrize("point", ["T1.created", "T2.batch", "T2.finished", "T2.proven"])
+def test_a_task_that_dies_is_run_again(tmp_path, point):
+    """The file of the first attempt is never seen, finished or not, and goes with the staging."""
+    save(tmp_path, APPEND, "old")
+    plan = plan_job(str(tmp_path), APPEND)
+    with mock.patch.object(os, "unlink"), dying(point):  # a process that is killed removes nothing
+        write_task(plan.staging, [BATCH], SCHEMA, partition_id=0)
+    assert 1 == len(list(Path(plan.staging.path).glob("*.staged")))
+    assert ["old"] == ours(tmp_path) == foreign(tmp_path)
+    output = write_task(plan.staging, [BATCH], SCHEMA, partition_id=0)
+    assert (1, 100) == ((summary := finish(plan, [output])).files, summary.rows)
+    assert [output.files[0].nbytes] == [found.stat().st_size for found in tmp_path.glob(f"part-*{summary.jobid}*")]
+    assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("when", ["before the commit", "after the commit"])
+def test_a_speculative_copy_that_finishes_late(tmp_path, when):
+    plan, outputs = planned(tmp_path, APPEND, "reported")
+    if when == "before the commit":
+        stage(plan, b"speculative copy")
+    finish(plan, outputs)
+    if when == "after the commit":
+        with pytest.raises(CommitError, match="the job ended before this attempt"):
+            write_task(plan.staging, [BATCH], SCHEMA, partition_id=0)
+    assert ["reported"] == foreign(tmp_path) == ours(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+# Others
+
+
+def test_of_two_overwrites_one_wins(tmp_path):
+    save(tmp_path, APPEND, "old")
+    first, second = planned(tmp_path, OVERWRITE, "first"), planned(tmp_path, OVERWRITE, "second")
+    finish(*second)
+    with pytest.raises(ConcurrentWriteError):
+        finish(*first)
+    assert abort(first[0])
+    assert ["second"] == foreign(tmp_path) == ours(tmp_path)
     assert [] == leftovers(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["C3.synced", "C4.directories", "C4.renamed", "C5.unlinked", "C6.success"])
-def test_a_fault_after_the_record_that_passes_changes_nothing(tmp_path, caplog, point):
+@pytest.mark.parametrize("step", ["named.file", "named.all", "committed.asked"])
+def test_another_overwrite_wins_while_one_commits(tmp_path, step):
+    """Both have checked against the same state; the loser's entry has a taken number, and its second check finds the winner."""
     save(tmp_path, APPEND, "old")
-    with failing(f"{point}:raise"):
-        save(tmp_path, OVERWRITE, *"123")
-    assert "" == caplog.text
-    assert ["1", "2", "3"] == foreign(tmp_path)
-    assert [] == leftovers(tmp_path)
+    first, second = planned(tmp_path, OVERWRITE, "first"), planned(tmp_path, OVERWRITE, "second")
+    with interrupted(step, lambda: finish(*second)), pytest.raises(ConcurrentWriteError):
+        finish(*first)
+    assert ["second"] == ours(tmp_path)
+    assert abort(first[0])
+    assert ["second"] == foreign(tmp_path) == ours(tmp_path)
+
+
+@pytest.mark.parametrize("step", ["named.all", "committed.put"])
+def test_somebody_removes_an_old_file_meanwhile(tmp_path, step):
+    save(tmp_path, APPEND, "old 1", "old 2")
+    old = sorted(tmp_path.glob("part-*"))
+    with interrupted(step, old[0].unlink):
+        save(tmp_path, OVERWRITE, "new")
+    assert ["new"] == foreign(tmp_path) == ours(tmp_path)
+
+
+@pytest.mark.parametrize("point", ["named.file", "committed.put", "collected.removed"])
+def test_a_reader_never_changes_anything(tmp_path, point):
+    save(tmp_path, APPEND, "k=1:a", "k=2:b")
+    with dying(point):
+        save(tmp_path, OVERWRITE, "k=2:x", "k=3:y")
+    before = sorted(tmp_path.rglob("*"))
+    assert (["k=1:a", "k=2:b"] if point == "named.file" else ["k=2:x", "k=3:y"]) == ours(tmp_path)
+    assert before == sorted(tmp_path.rglob("*"))
+
+
+# A full disk
 
 
 @pytest.mark.disk
-def test_a_committed_job_whose_rows_may_be_lost_is_an_error(tmp_path, monkeypatch):
-    """A record that may not survive a power failure, and a committed file that somebody removed."""
-    plan, outputs = planned(tmp_path / "sync", APPEND, *"123")
-    real = LocalStorage.sync
-
-    def sync(storage, directory):
-        if directory.endswith("_ipc_commits"):
-            raise OSError(5, "Input/output error")
-        real(storage, directory)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalStorage, "sync", sync)
-        with pytest.raises(CommitError, match=r"is committed.*Do not run the job again") as caught:
-            finish(plan, outputs)
-    assert isinstance(caught.value.__cause__, OSError)
-    plan, outputs = planned(tmp_path / "gone", APPEND, *"123")
-
-    def hit(name):
-        if name == "C3.synced":
-            Path(plan.staging.path(outputs[0].files[0].staged)).unlink(missing_ok=True)
-
-    with mock.patch.object(failpoint, "hit", hit), pytest.raises(CommitError, match="neither there nor staged"):
-        finish(plan, outputs)
-
-
-@pytest.mark.disk
-@pytest.mark.parametrize(
-    "fault", ["C1.checked:raise", "C2.synced:enospc", "C3.checked:raise", "C3.torn:enospc", "C3.written:raise"]
-)
-@MODES
-def test_io_error_before_the_record_says_that_nothing_is_published(tmp_path, fault, mode):
+@pytest.mark.parametrize("point", ["T1.created", "T2.batch", "T2.finished"])
+def test_the_disk_is_full_while_a_task_writes(tmp_path, point):
     save(tmp_path, APPEND, "old")
-    plan, outputs = planned(tmp_path, mode, "new")
-    with failing(fault), pytest.raises(CommitError, match=r"the commit could not begin.*nothing is published"):
-        finish(plan, outputs)
-    assert ["old"] == ours(tmp_path) == foreign(tmp_path)
-    assert abort(plan.staging)
+    plan = plan_job(str(tmp_path), OVERWRITE)
+    with failing(f"{point}:enospc"), pytest.raises(OSError, match="No space left") as caught:
+        write_task(plan.staging, [BATCH], SCHEMA, partition_id=0)
+    assert errno.ENOSPC == caught.value.errno
+    assert [] == list(Path(plan.staging.path).glob("*.staged"))
+    assert abort(plan)
+    assert ["old"] == foreign(tmp_path) == ours(tmp_path)
     assert [] == leftovers(tmp_path)

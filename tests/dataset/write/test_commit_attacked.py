@@ -1,4 +1,4 @@
-"""Someone may write into a dataset's directory and nowhere else: whatever lies there, nothing elsewhere is changed."""
+"""Someone may write into a table's directory and nowhere else: whatever is there, nothing elsewhere is changed."""
 
 import contextlib
 import os
@@ -7,24 +7,25 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, interrupted, ours, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, interrupted, ours, planned, save, table
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import RemovedFile
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError
-from spark_arrow_ipc.storage.failpoint import OF_COPIES, POINTS
+from spark_arrow_ipc.storage.failpoint import TABLE_POINTS
+from spark_arrow_ipc.table.checkpoint import encode_checkpoint
+from spark_arrow_ipc.table.entry import MAX_ENTRY_NBYTES
+from spark_arrow_ipc.table.log import read_state, read_table_id
+from spark_arrow_ipc.table.names import MAX_NUMBER
+from spark_arrow_ipc.table.vacuum import vacuum
 
-NAMES = ("_ipc_stage", "_ipc_commits", "k=1")
+NAMES = ("_ipc_stage", "_ipc_log", "k=1")
 
-LOG = "_ipc_commits/log"
-"""The directory of kept records."""
+ENTRIES = "the directory of the entries"
 
 
 def state(path):
@@ -40,10 +41,10 @@ def state(path):
 
 @pytest.fixture
 def places(tmp_path):
-    """Return a dataset, and a directory elsewhere with everything that a commit looks for under the same names."""
+    """Return a table, and a directory elsewhere with everything that a commit looks for under the same names."""
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     for text in ("k=1:a", "k=1:b", "k=2:c"):
-        save(data, APPEND, text, commit_retention=3600)
+        save(data, APPEND, text, retention=3600)
     shutil.copytree(data, elsewhere)
     for name in ("0" * 32, "f" * 32 + ".removed"):
         (elsewhere / "_ipc_stage" / name).mkdir(parents=True)
@@ -60,7 +61,7 @@ def mimic(data, elsewhere):
 
 
 ACTIONS = {
-    "vacuum": lambda data: vacuum(data, older_than_seconds=0),
+    "vacuum": lambda data: vacuum(table(data), older_than=0),
     "append": lambda data: save(data, APPEND, "k=1:x"),
     "overwrite": lambda data: save(data, OVERWRITE, "k=1:x"),
     "dynamic overwrite": lambda data: save(data, DYNAMIC, "k=1:x"),
@@ -100,28 +101,26 @@ def swap(path, elsewhere):
 
 @pytest.mark.slow
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("T") and point not in OF_COPIES])
-@pytest.mark.parametrize("name", [*NAMES, LOG, "the job's staging directory"])
+@pytest.mark.parametrize("point", TABLE_POINTS)
+@pytest.mark.parametrize("name", [*NAMES, "_ipc_replaced", ENTRIES, "the job's staging directory"])
 def test_a_link_that_is_swapped_in_at_a_step_leads_nowhere(places, name, point):
     data, elsewhere = places
     before = {}
 
     def attack():
         mimic(data, elsewhere)
-        inner = name
-        if name not in (*NAMES, LOG):
-            inner = next((data / "_ipc_stage").glob("?" * 32), data / "k=1").relative_to(data)
+        inner = {
+            ENTRIES: next((data / "_ipc_log").glob("?" * 8), None),
+            "the job's staging directory": next((data / "_ipc_stage").glob("?" * 32), None),
+        }.get(name, data / name)
+        inner = (inner or data / "k=1").relative_to(data)
         with suppress(FileNotFoundError):  # it is not there at this step
             swap(data / inner, elsewhere / inner)
         before.update(state(elsewhere))
 
     with interrupted(point, attack), suppress(ArrowIpcError, OSError):
         plan, outputs = planned(data, OVERWRITE, "k=1:x", "k=2:y")
-        if point.startswith("G."):
-            with dying("C4.renamed"):
-                finish(plan, outputs)
-            give_up(data, plan.staging.jobid)
-        abort(plan.staging) if point.startswith("A.") else finish(plan, outputs)
+        abort(plan) if point.startswith("aborted") else finish(plan, outputs)
     for action in ACTIONS.values():
         with suppress(ArrowIpcError, OSError):
             action(data)
@@ -175,8 +174,8 @@ def test_new_files_and_directories_never_replace_what_is_linked(places):
     assert not (data / "_SUCCESS").is_symlink()
     plan, outputs = planned(data, OVERWRITE, "k=1:x")
     with pytest.raises(FileExistsError):
-        Path(plan.staging.path("link.staged")).symlink_to(precious)
-        plan.staging.storage.create(plan.staging.path("link.staged"))
+        Path(plan.staging.file("link.staged")).symlink_to(precious)
+        plan.staging.storage.create(plan.staging.file("link.staged"))
     finish(plan, outputs)
     assert "precious" == precious.read_text()
 
@@ -184,7 +183,7 @@ def test_new_files_and_directories_never_replace_what_is_linked(places):
 @pytest.mark.slow
 def test_the_storage_of_a_dataset_reaches_nothing_else(places):
     data, elsewhere = places
-    storage = dataset(data).storage
+    storage = table(data).storage
     for path in (
         str(elsewhere / "_SUCCESS"),
         f"{data}/../elsewhere/_SUCCESS",
@@ -207,116 +206,75 @@ def sparse(path, nbytes):
         file.truncate(nbytes)
 
 
-RECORDS = [
+ENTRY = f"{3:020d}.json"
+UNSOUND = [
     ("a link to a device that never ends", lambda path: path.symlink_to("/dev/zero")),
-    ("a link to a record elsewhere", lambda path: path.symlink_to(path.parents[2] / "elsewhere/_ipc_commits" / NUMBER)),
+    (
+        "a link to an entry elsewhere",
+        lambda path: path.symlink_to(path.parents[3] / "elsewhere/_ipc_log" / path.parent.name / ENTRY),
+    ),
     ("a dangling link", lambda path: path.symlink_to("nowhere")),
     ("a pipe", os.mkfifo),
     ("a directory", lambda path: path.mkdir()),
     ("a socket", bind),
-    ("too large", lambda path: sparse(path, MAX_RECORD_NBYTES + 1)),
-    ("no JSON", lambda path: path.write_text("no record")),
+    ("too large", lambda path: sparse(path, MAX_ENTRY_NBYTES + 1)),
+    ("no JSON", lambda path: path.write_text("no entry")),
 ]
-NUMBER = f"{3:020d}.json"
 
 
 @pytest.mark.slow
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("make", [case[1] for case in RECORDS], ids=[case[0] for case in RECORDS])
-def test_what_is_no_record_is_refused_by_name(places, make, action):
+@pytest.mark.parametrize("make", [case[1] for case in UNSOUND], ids=[case[0] for case in UNSOUND])
+def test_what_is_not_an_entry_is_refused_by_name(places, make, action):
     data, elsewhere = places
     before = state(elsewhere)
-    make(data / "_ipc_commits" / f"{4:020d}.json")
-    with pytest.raises(CommitError, match=r"4\.json: .*nothing is done by it"):
+    make(Path(table(data).entry(read_table_id(table(data)), 4)))
+    with pytest.raises(ArrowIpcError, match=r"4\.json: "):
         ACTIONS[action](data)
     assert before == state(elsewhere)
-
-
-def forged(data, **changes):
-    """Make the next record, sound and never written by a job."""
-    last = newest_record(dataset(data))[1]
-    record = Record(last.seq + 1, "a" * 32, "overwrite", **changes).after(last)
-    Path(dataset(data).record(record.seq)).write_bytes(record.to_bytes())
+    assert 3 == len(list(data.glob("k=*/part-*")))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("action", ["vacuum", "append"])
-def test_a_record_that_removes_a_directory_stops_nobody(places, action, caplog):
+@pytest.mark.parametrize("suffix", ["json", "checkpoint"])
+def test_a_number_of_twenty_digits_is_a_foreign_name(places, suffix):
     data, _ = places
-    forged(data, removes=(RemovedFile("k=1"), RemovedFile("k=2/nothing")))
-    ACTIONS[action](data)
-    assert "k=1 was replaced since the commit that removes it, and stays" in caplog.text
-    assert 3 + (action == "append") == len(list(data.glob("k=*/part-*")))
-
-
-MARKS = [
-    ("the next record's", 4),
-    ("a later one's", 9),
-    ("the largest number's", 2**63 - 1),
-    ("of twenty digits", 10**20 - 1),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.one_in(4, "exhaustive")
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("number", [case[1] for case in MARKS], ids=[case[0] for case in MARKS])
-@pytest.mark.parametrize("suffix", ["done", "claim"])
-def test_a_mark_without_its_record_counts_for_nothing(places, number, suffix, action, caplog):
-    data, _ = places
-    mark = data / "_ipc_commits" / f"{number:020d}.{suffix}"
-    mark.touch()
-    ACTIONS[action](data)
-    if suffix == "done" and number < 2**63:
-        assert "marks a record that is not there, and counts for nothing" in caplog.text
-    if action == "vacuum":
-        assert mark.exists() == (number == 10**20 - 1)
-    with dying("C3.synced"):  # a record is not taken as applied because of a mark that was there before it
-        save(data, APPEND, "k=3:pending")
-    save(data, APPEND, "k=4:next")
-    assert {"k=3:pending", "k=4:next"} <= set(ours(data))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["json", "done"])
-def test_a_record_number_of_twenty_digits_is_a_foreign_name(places, suffix):
-    data, _ = places
-    (data / "_ipc_commits" / f"{'9' * 20}.{suffix}").touch()
+    foreign = Path(table(data).entries(read_table_id(table(data)))) / f"{'9' * 20}.{suffix}"
+    foreign.touch()
     for action in ACTIONS.values():
         action(data)
-    assert (data / "_ipc_commits" / f"{'9' * 20}.{suffix}").exists()
+    assert foreign.exists()
 
 
 @pytest.mark.slow
-def test_a_chain_that_is_full_is_an_error_and_no_endless_loop(places):
+def test_a_log_that_is_full_is_an_error_and_no_endless_loop(places):
+    """A forged checkpoint may have the largest number."""
     data, _ = places
-    record = newest_record(dataset(data))[1]
-    last = Record(2**63 - 1, "a" * 32, "append").after(record)
-    Path(dataset(data).record(last.seq)).write_bytes(last.to_bytes())
-    Path(dataset(data).done_mark(last.seq)).touch()
-    with pytest.raises(CommitError, match=f"no record can follow number {2**63 - 1}; nothing is published"):
+    directory = table(data)
+    last = replace(read_state(directory), number=MAX_NUMBER)
+    Path(directory.checkpoint(last.table, MAX_NUMBER)).write_bytes(encode_checkpoint(last))
+    with pytest.raises(CommitError, match=f"no entry can follow number {MAX_NUMBER}; nothing is published"):
         save(data, APPEND, "x")
     assert 3 == len(ours(data))
 
 
-# Files of others under the names of old ones
+# Files of other programs under the names of removed ones
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["C3.linked", "C4.renamed", "C4.synced"])
+@pytest.mark.parametrize("point", ["committed.put", "collected.removed"])
 @pytest.mark.parametrize("recovery", ["append", "vacuum"])
-def test_a_file_that_another_tool_writes_under_an_old_name_stays(places, point, recovery, caplog):
+def test_a_file_that_another_tool_writes_under_an_old_name_stays(places, point, recovery):
     data, _ = places
     old = data / "k=1" / "part-0.arrow"
     old.write_text("old")
     with dying(point):
         save(data, OVERWRITE, "k=1:x")
     assert ["k=1:x"] == ours(data)
-    old.unlink()
+    old.unlink(missing_ok=True)
     old.write_text("another tool's")
     assert ["k=1:another tool's", "k=1:x"] == ours(data)
     ACTIONS[recovery](data)
     assert {"k=1:another tool's", "k=1:x"} <= set(ours(data))
     assert 2 + (recovery == "append") == len(ours(data))
-    assert "part-0.arrow was replaced since the commit that removes it, and stays" in caplog.text

@@ -36,15 +36,15 @@ MEANWHILE = [
 @pytest.mark.parametrize(
     ("mode", "content", "options", "minds"), [c[1:] for c in MEANWHILE], ids=[c[0] for c in MEANWHILE]
 )
-def test_a_rewrite_replaces_the_chosen_files_and_minds_changes_of_these_alone(tmp_path, mode, content, options, minds):
+def test_a_rewrite_replaces_the_chosen_files_and_minds_changes_of_these_only(tmp_path, mode, content, options, minds):
     save(tmp_path, APPEND, "k=1:a", "k=2:b")
     plan, outputs = planned(tmp_path, REWRITE, "k=1:A", choose=only("k=1"))
     save(tmp_path, mode, content, **options)
     others = foreign(tmp_path)
     if minds:
-        with pytest.raises(ConcurrentWriteError, match="changed the directory since this job was planned"):
+        with pytest.raises(ConcurrentWriteError, match=r"another writer changed .*k=1/part-0.*nothing is published"):
             finish(plan, outputs)
-        abort(plan.staging)
+        abort(plan)
         assert others == foreign(tmp_path) == ours(tmp_path)
     else:
         assert 1 == finish(plan, outputs).removed
@@ -60,6 +60,8 @@ def test_an_overwrite_minds_that_its_files_were_rewritten(tmp_path):
     save(tmp_path, REWRITE, "a+b")
     with pytest.raises(ConcurrentWriteError):
         finish(plan, outputs)
+    assert ["a+b"] == ours(tmp_path)
+    assert abort(plan)
     assert ["a+b"] == foreign(tmp_path)
 
 
@@ -123,29 +125,35 @@ def test_an_overwrite_minds_changes_of_what_it_replaces(tmp_path, mode, content,
             continue
         with pytest.raises(ConcurrentWriteError, match=r"part-0000.*nothing is published"):
             finish(plan, outputs)
-        assert abort(plan.staging)
+        assert abort(plan)
         assert before == foreign(path) == ours(path)
         assert [] == leftovers(path)
 
 
 OUTSIDERS = [
-    ("a file came", lambda path, _: (path / "came.arrow").write_bytes(b"came"), "came.arrow"),
-    ("a file went", lambda _, old: old.unlink(), "part-00000"),
-    ("a file changed", lambda _, old: old.write_bytes(b"changed"), "part-00000"),
+    # what another program does meanwhile, and what is there then; None where the overwrite gives way
+    ("a file came", lambda path: (path / "came.arrow").write_bytes(b"came"), ["came", "new"]),
+    ("a file went", lambda path: (path / "old.arrow").unlink(), None),
+    ("a file changed", lambda path: (path / "old.arrow").write_bytes(b"changed"), None),
 ]
 
 
-@pytest.mark.parametrize(("change", "text"), [case[1:] for case in OUTSIDERS], ids=[case[0] for case in OUTSIDERS])
+@pytest.mark.parametrize(("change", "expected"), [case[1:] for case in OUTSIDERS], ids=[case[0] for case in OUTSIDERS])
 @pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
-def test_an_overwrite_minds_writers_that_know_no_protocol(tmp_path, mode, change, text):
-    save(tmp_path, APPEND, "old")
+def test_an_overwrite_minds_writers_that_know_no_protocol(tmp_path, mode, change, expected):
+    """What they change of the files that it replaces; a file that they add comes after it."""
+    (tmp_path / "old.arrow").write_bytes(b"old")
     plan, outputs = planned(tmp_path, mode, "new")
-    change(tmp_path, next(tmp_path.glob("part-*")))
+    change(tmp_path)
     before = foreign(tmp_path)
-    with pytest.raises(ConcurrentWriteError, match=f"{text}.*nothing is published"):
+    if expected is not None:
         finish(plan, outputs)
-    assert abort(plan.staging)
-    assert before == foreign(tmp_path)
+        assert expected == foreign(tmp_path) == ours(tmp_path)
+        return
+    with pytest.raises(ConcurrentWriteError, match=r"old\.arrow.*nothing is published"):
+        finish(plan, outputs)
+    assert abort(plan)
+    assert before == foreign(tmp_path) == ours(tmp_path)
 
 
 # ifExists
@@ -158,7 +166,7 @@ def test_if_exists_is_checked_again_at_the_commit(tmp_path, if_exists):
     if if_exists is IfExists.ERROR:
         with pytest.raises(ConcurrentWriteError, match=r"made files.*ifExists is error; nothing is published"):
             finish(plan, outputs)
-        assert abort(plan.staging)
+        assert abort(plan)
     else:
         assert not finish(plan, outputs).published
     assert ["first"] == foreign(tmp_path)

@@ -25,7 +25,7 @@ for number in range(int(jobs)):
     try:
         finish(plan, outputs)
     except ConcurrentWriteError:
-        abort(plan.staging)
+        abort(plan)
         refused.append(text)
     else:
         published.append(text)
@@ -99,7 +99,16 @@ def test_appends_against_overwrites_are_never_torn(tmp_path, mode):
 @pytest.mark.slow
 @pytest.mark.one_in(8, "exhaustive")
 @pytest.mark.parametrize(
-    "point", ["C3.checked", "C3.linked", "C4.directories", "C4.renamed", "C5.synced", "C6.success", "C6.done"]
+    "point",
+    [
+        "planned.mark",
+        "named.file",
+        "named.all",
+        "committed.asked",
+        "committed.put",
+        "collected.removed",
+        "collected.mark",
+    ],
 )
 def test_processes_that_pause_at_a_step_are_overtaken_and_lose_nothing(tmp_path, point):
     """Each process stops at its second passage, and the others finish its job or overtake it."""

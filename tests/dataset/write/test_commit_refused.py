@@ -1,6 +1,7 @@
-"""A job that could not be brought to its end is refused while it can still fail whole."""
+"""A job that could not be brought to its end is refused while nothing of it is published."""
 
 import errno
+import io
 import os
 import sys
 import tempfile
@@ -10,14 +11,15 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, leftovers, ours, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, foreign, leftovers, ours, planned, save, table
 from job_plans import plan_job
+from places import Place
 
-from spark_arrow_ipc.dataset.commit_log.log import read_pending
-from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
+from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.errors import CommitError, OptionError
 from spark_arrow_ipc.storage.local import LocalStorage
+from spark_arrow_ipc.table.names import STAGED_SUFFIX
+from spark_arrow_ipc.table.vacuum import vacuum
 
 NOBODY, OTHER, GROUP = 65_534, 65_533, 65_532
 
@@ -66,7 +68,7 @@ def test_files_that_cannot_be_renamed_are_not_committed(tmp_path, mode, code):
     with failing_check("check_publish", code), pytest.raises(CommitError, match=r"'k=1'; nothing is published"):
         finish(plan, outputs)
     assert ["k=1:old"] == ours(tmp_path) == foreign(tmp_path)
-    assert abort(plan.staging)
+    assert abort(plan)
     assert [] == leftovers(tmp_path)
 
 
@@ -136,10 +138,25 @@ def test_a_directory_that_this_user_may_not_write_to_is_refused_when_planning(sh
 
 
 @pytest.mark.slow
+def test_a_log_that_this_user_may_not_write_to_is_refused_when_planning(shared):
+    data = shared / "data"
+    save(data, APPEND, "old")
+    for path in (data, data / "_ipc_log"):
+        path.chmod(0o777)
+
+    def refused():
+        with pytest.raises(PermissionError, match="_ipc_log"):
+            plan_job(str(data), APPEND)
+
+    as_another_user(refused)
+    assert (["old"], []) == (ours(data), leftovers(data))
+
+
+@pytest.mark.slow
 def test_an_overwrite_of_a_partition_that_this_user_may_not_write_to_is_refused_when_planning(shared):
     data = shared / "data"
     save(data, APPEND, "k=1:old")
-    for path in (data, data / "_ipc_commits"):
+    for path in (data, data / "_ipc_log", *(data / "_ipc_log").glob("*/")):
         path.chmod(0o777)
     (data / "k=1").chmod(0o555)
 
@@ -149,7 +166,7 @@ def test_an_overwrite_of_a_partition_that_this_user_may_not_write_to_is_refused_
         plan, outputs = planned(data, APPEND, "k=1:new")
         with pytest.raises(CommitError, match=r"k=1'; nothing is published"):
             finish(plan, outputs)
-        assert abort(plan.staging)
+        assert abort(plan)
 
     as_another_user(refused)
     assert ["k=1:old"] == ours(data)
@@ -178,16 +195,8 @@ def test_two_users_write_to_a_directory_that_both_may_write_to(shared, mode):
     assert [] == leftovers(data)
 
 
-def finish_job(data):
-    assert vacuum(data).finished
-
-
-def take_back(data):
-    assert 0 <= len(give_up(data, read_pending(dataset(data)).record.jobid, older_than_seconds=0).files)
-
-
-def withdraw_dead(data):
-    assert vacuum(data, older_than_seconds=0).withdrawn
+def vacuum_dead(data):
+    assert vacuum(table(data), older_than=0).swept
 
 
 def die(data, point):
@@ -198,13 +207,13 @@ def die(data, point):
 WORKS = {
     "read": (ours, None), "append": (lambda data: save(data, APPEND, "k=1:c"), None),
     "overwrite": (lambda data: save(data, OVERWRITE, "k=1:c"), None),
-    "withdraw": (withdraw_dead, lambda data: planned(data, APPEND, "k=1:dead")),
-    "give up": (take_back, lambda data: die(data, "C4.renamed")),
+    "vacuum a job that died": (vacuum_dead, lambda data: planned(data, APPEND, "k=1:dead")),
+    "abort": (lambda data: abort(plan_job(str(data), APPEND)), None),
 } | {
-    f"finish at {point}": (finish_job, lambda data, point=point: die(data, point))
-    for point in ("C3.synced", "C4.renamed", "C5.unlinked")
+    f"vacuum a job that died at {point}": (vacuum_dead, lambda data, point=point: die(data, point))
+    for point in ("named.file", "committed.put", "collected.removed", "collected.files")
 }  # fmt: skip
-"""What the second user does, and in what state the first one leaves the dataset."""
+"""What the second user does, and in what state the first one leaves the table."""
 
 DIRECTORIES = {"everybody's": 0o777, "the group's": 0o770, "the group's, and so is what is in it": 0o2770}
 
@@ -267,3 +276,93 @@ def test_a_dangling_link_as_target_is_named(tmp_path):
     with pytest.raises(OptionError, match=r"link: the path is a link that leads nowhere; make what it names"):
         plan_job(str(tmp_path / "link"), APPEND)
     assert ["link"] == [path.name for path in tmp_path.iterdir()]
+
+
+# A full disk
+
+PAGE = 4096
+
+
+class Disk(LocalStorage):
+    """A local directory with so many pages and names; a file and a directory take one page at least."""
+
+    top, pages, names, number = "", 1 << 40, 1 << 40, errno.ENOSPC
+
+    def inside(self, directory):
+        return type(self)(directory)
+
+    def create(self, path):
+        self.check(1)
+        super().create(path).close()
+        return io.BufferedWriter(_File(self, path))
+
+    def make_directory(self, directory):
+        if self.status(directory) is None:
+            self.check(1)
+        super().make_directory(directory)
+
+    def check(self, pages, names=1):
+        """Raise if there are not so many pages and names left."""
+        sizes = [path.lstat().st_size if path.is_file() else 0 for path in Path(self.top).rglob("*")]
+        used = sum(max(1, -(-size // PAGE)) for size in sizes)
+        if used + pages > self.pages or len(sizes) + names > self.names:
+            raise OSError(self.number, os.strerror(self.number), self.top)
+
+
+class _File(io.FileIO):
+    def __init__(self, disk, path):
+        super().__init__(path, "ab")
+        self.disk = disk
+
+    def write(self, data):
+        self.disk.check(-(-len(data) // PAGE), 0)
+        return super().write(data)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    for name, value in {"top": str(tmp_path), "pages": 1 << 40, "names": 1 << 40, "number": errno.ENOSPC}.items():
+        monkeypatch.setattr(Disk, name, value)
+    return Place(Disk(), str(tmp_path / "lake"))
+
+
+def fill(place, plan, limit="pages"):
+    """Stage files until there is no page, or no name, left."""
+    setattr(Disk, limit, len(list(Path(Disk.top).rglob("*"))) + (60 if limit == "pages" else 5))
+    with pytest.raises(OSError, match=r"No space left|quota"):
+        for number in range(1000):
+            place.staged(plan, number, "x" * PAGE)
+    with pytest.raises(OSError, match=r"No space left|quota"):
+        place.storage.put(plan.staging.file("0" * 32 + STAGED_SUFFIX), b"x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
+@pytest.mark.parametrize("limit", ["pages", "names"])
+def test_a_job_that_finds_no_room_does_not_begin(place, limit, number, monkeypatch):
+    monkeypatch.setattr(Disk, "number", number)
+    place.save(APPEND, "a")
+    plan, _ = place.planned(APPEND, "x")
+    fill(place, plan, limit)
+    before = place.names()
+    words = (
+        "free some space there.*write again, or run 'arrowipc vacuum .*/lake', which removes what dead jobs have staged"
+    )
+    with pytest.raises(OSError, match=words) as caught:
+        place.save(OVERWRITE, "n")
+    assert (Disk.number, True) == (caught.value.errno, caught.value.filename.startswith(Disk.top))
+    assert before == place.names()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+def test_a_job_whose_entry_finds_no_room_is_aborted(place, mode):
+    """Without its staged files there is room again for the entry that expires it."""
+    place.save(APPEND, "a")
+    plan, outputs = place.planned(mode, "n")
+    fill(place, plan)
+    with pytest.raises(CommitError, match=r"No space left.*nothing is published, fix that and write again"):
+        commit(plan, outputs, write_empty=None)
+    assert ["a"] == place.ours()
+    assert abort(plan)
+    assert (["a"], []) == (place.plain(), place.leftovers())

@@ -1,4 +1,4 @@
-"""What a job's record says of the schema, by what is there when the record is made."""
+"""What a job's log entry says of the schema, by what is there when the entry is put."""
 
 from contextlib import contextmanager
 
@@ -46,7 +46,7 @@ def save(place, names, mode=APPEND, texts=("a",), **options):
 
 
 def recorded(place):
-    return "".join(decode_schema(place.record.schema, place.root).names)
+    return "".join(decode_schema(place.state.schema, place.root).names)
 
 
 @pytest.mark.slow
@@ -67,11 +67,11 @@ def test_columns_are_added_and_an_overwrite_begins_anew(place):
 
 @contextmanager
 def overtaken(place, *jobs):
-    """Commit a job each time that another one is about to make its record."""
+    """Commit a job each time that another one is about to put its entry."""
     left = list(jobs)
 
     def hit(name):
-        if name == "C3.checked" and left:
+        if name == "committed.asked" and left:
             names = left.pop(0)
             before, left[:] = list(left), []
             save(place, names)
@@ -90,7 +90,7 @@ def test_each_lost_race_is_a_new_look(place, mode):
     with overtaken(place, "ab", "ac"):
         commit(*job, write_empty=None, schema=columns("a", asked))
     assert ["a", "ab", "acb"] == asked
-    assert (4, "acb") == (place.record.seq, recorded(place))
+    assert (4, "acb") == (place.state.number, recorded(place))
 
 
 @pytest.mark.slow
@@ -99,16 +99,18 @@ def test_a_job_that_does_not_fit_any_more_is_refused(place):
     job = place.planned(APPEND, "late")
     with overtaken(place, "x"), pytest.raises(ConcurrentWriteError, match="another writer was faster: x does not fit"):
         commit(*job, write_empty=None, schema=columns("ab"))
-    assert (2, ["a", "a"]) == (place.record.seq, place.plain())
+    assert (2, ["a", "a"]) == (place.state.number, place.ours())
+    assert abort(job[0])
+    assert ["a", "a"] == place.plain()
 
 
 @pytest.mark.slow
 def test_what_has_no_columns_of_its_own_leaves_them(place):
     save(place, "ab")
     save(place, "c", texts=())
-    assert (2, "ab") == (place.record.seq, recorded(place))
-    assert abort(place.planned(APPEND, "b")[0].staging)
-    assert ("withdrawn", "ab") == (place.record.mode, recorded(place))
+    assert (2, "ab") == (place.state.number, recorded(place))
+    assert abort(place.planned(APPEND, "b")[0])
+    assert (3, "ab") == (place.state.number, recorded(place)), "the entry that expires the job"
 
 
 @pytest.mark.slow
@@ -125,4 +127,4 @@ def test_a_schema_that_is_too_large_is_refused_before_anything_is_published(plac
     monkeypatch.setattr("spark_arrow_ipc.table.encoded_schema.MAX_TEXT_NBYTES", 10)
     with pytest.raises(CommitError, match=r"the schema of 2 columns takes .* nothing is published"):
         save(place, "ab")
-    assert (1, ["a"]) == (place.record.seq, place.plain())
+    assert (1, ["a"]) == (place.state.number, place.ours())

@@ -1,21 +1,22 @@
-"""The newest file of a dataset, and the partition columns that an append must have."""
+"""The newest file of a table, and the partition columns that an append must have."""
 
 import os
 import uuid
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, finish, foreign, ours, planned, save, table
 from job_plans import plan_job
 from listed_files import list_files
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.write import existing_files
+from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, partition_columns
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory
 
 FLAT = ()
 BY_K = (t.Field("k", t.int32),)
@@ -23,7 +24,7 @@ BY_J_K = (t.Field("j", t.int32), *BY_K)
 
 
 def newest(path):
-    return existing_file(dataset(path), newest_record(dataset(path))[1])
+    return existing_file(table(path), read_state(table(path)))
 
 
 def test_an_empty_directory_has_no_newest_file(tmp_path):
@@ -32,13 +33,13 @@ def test_an_empty_directory_has_no_newest_file(tmp_path):
 
 def test_a_directory_that_is_a_prefix_is_not_there_before_its_first_file():
     storage, root = ObjectStorage(), f"memory://{uuid.uuid4().hex}/new"
-    assert existing_file(DatasetDirectory(storage, root), None) is None
+    assert existing_file(TableDirectory(storage, root), None) is None
     plan = plan_job(root, APPEND, storage=storage)
     assert finish(plan, []) is not None
     assert b"empty" == storage.read(next(file.path for file in list_files([root], storage=storage)), 9)
 
 
-def test_the_newest_file_of_our_own_dataset_is_found_without_a_listing(tmp_path):
+def test_the_newest_file_of_our_own_table_is_found_without_a_listing(tmp_path):
     save(tmp_path, APPEND, "j=1/k=2:a")
     save(tmp_path, APPEND, "j=1/k=3:b")
     with mock.patch.object(existing_files, "list_tree", side_effect=AssertionError("listed")):
@@ -47,16 +48,7 @@ def test_the_newest_file_of_our_own_dataset_is_found_without_a_listing(tmp_path)
     assert found.path.startswith("j=1/k=3/part-")
 
 
-def test_a_committed_file_counts_before_it_has_its_name(tmp_path):
-    save(tmp_path, APPEND, "a")
-    with dying("C4.directories"):
-        save(tmp_path, APPEND, "k=1:b")
-    found = newest(tmp_path)
-    assert ("k",) == found.columns
-    assert found.file.staged is not None
-
-
-def test_a_foreign_dataset_is_listed(tmp_path):
+def test_a_table_of_others_is_listed(tmp_path):
     for name, age in (("k=1/old", 10), ("k=2/new", 20), ("beside", 30), ("sub/hidden", 40)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
@@ -65,19 +57,12 @@ def test_a_foreign_dataset_is_listed(tmp_path):
     assert ("k=2/new", ("k",), False) == (found.path, found.columns, found.is_alone)
 
 
-def test_of_a_foreign_dataset_files_that_are_named_as_arrow_files_come_first(tmp_path):
+def test_of_a_table_of_others_files_that_are_named_as_arrow_files_come_first(tmp_path):
     """A newer `manifest.csv` says nothing of the columns."""
     for name, age in (("a.ARROW", 10), ("b.feather", 20), ("manifest.csv", 30)):
         (tmp_path / name).write_bytes(b"x")
         os.utime(tmp_path / name, (age, age))
     assert "b.feather" == newest(tmp_path).path
-
-
-def test_a_file_that_somebody_removed_makes_it_list(tmp_path):
-    save(tmp_path, APPEND, "a")
-    save(tmp_path, APPEND, "k=1:b")
-    next(tmp_path.glob("k=1/*")).unlink()
-    assert () == newest(tmp_path).columns
 
 
 # (What is there, partition columns of the job, the error or None.)
@@ -123,6 +108,8 @@ def test_a_job_of_other_partition_columns_that_was_faster_is_found_at_the_commit
     save(tmp_path, APPEND, "k=1:b", partition_by=BY_K)
     with pytest.raises(ConcurrentWriteError, match=r"another writer was faster.*is partitioned by k"):
         finish(*flat)
+    assert ["k=1:b"] == ours(tmp_path)
+    assert abort(flat[0])
     assert ["k=1:b"] == foreign(tmp_path)
 
 
@@ -167,7 +154,7 @@ def test_a_job_without_rows_adds_nothing_to_what_is_there(tmp_path):
 @pytest.mark.parametrize("mode", [APPEND, DYNAMIC], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("case", ["a foreign file", "two first jobs at once"])
 def test_a_file_without_rows_is_a_placeholder_only_where_no_other_file_lies_beside_it(tmp_path, mode, case):
-    """Rows beside directories of partitions are not read: a record names only the files of its own job."""
+    """Rows beside directories of partitions are not read: a log names only managed files."""
     if case == "a foreign file":
         save(tmp_path, OVERWRITE, "", partition_by=FLAT)
         (tmp_path / "foreign.arrow").write_text("rows")

@@ -2,31 +2,34 @@
 
 import json
 import uuid
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dying, interrupted, leftovers, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, Died, dying, interrupted, planned, save, table
 from job_plans import plan_job
 from memory_storage import MemoryStorage
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, StagedFile
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.hive import discover
+from spark_arrow_ipc.dataset.listing.hugging_face import LAYOUT
+from spark_arrow_ipc.dataset.listing.table_version import Version
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write import IfExists
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.copy import copy_dataset
-from spark_arrow_ipc.dataset.write.fsck import fsck
-from spark_arrow_ipc.dataset.write.hugging_face_layout import HuggingFaceLayout
+from spark_arrow_ipc.dataset.write.staged_file import WrittenFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, UnsupportedError
-from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.local import LocalStorage
+from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.copy import copy_table
+from spark_arrow_ipc.table.fsck import check_table
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.repair import renew_id
+from spark_arrow_ipc.table.restore import restore
+from spark_arrow_ipc.table.vacuum import vacuum
 
 pa = pytest.importorskip("pyarrow")
-
-LAYOUT = HuggingFaceLayout()
 
 
 def note(names):
@@ -44,10 +47,48 @@ def stream(names, *values):
 
 
 def stage(plan, data, number):
-    attempt = uuid.uuid4().hex
-    with plan.staging.storage.create(plan.staging.path(f"{attempt}.staged")) as file:
-        file.write(data)
-    return StagedFile(f"{attempt}.staged", f"part-{number:05d}-{attempt}.arrows", len(data), 1, 0)
+    name = f"{uuid.uuid4().hex}.staged"
+    plan.staging.storage.put(plan.staging.file(name), data)
+    return WrittenFile(name, "", number, ".arrows", len(data), 1, 0, {})
+
+
+@contextmanager
+def at_put(document, act, *, before=False):
+    """Do something once, before or after a process puts one of the JSON files."""
+    real, done = LocalStorage.put, []
+
+    def put(storage, path, data, **options):
+        is_it = path.endswith(f"/{document}") and not done
+        done.extend([path] * is_it)
+        if is_it and before:
+            act()
+        real(storage, path, data, **options)
+        if is_it and not before:
+            act()
+
+    with mock.patch.object(LocalStorage, "put", put):
+        yield
+    assert done
+
+
+def die():
+    raise Died
+
+
+@contextmanager
+def dying_at(point):
+    """Let what runs inside die at a failpoint, or before or after the put of a JSON file."""
+    word, _, document = point.partition(" ")
+    if word not in ("before", "after"):
+        with dying(point):
+            yield
+        return
+    with pytest.raises(Died), at_put(document, die, before=word == "before"):
+        yield
+
+
+def names_in(root):
+    return sorted(path.name for path in root.iterdir() if not path.name.startswith("_"))
 
 
 def write(path, names, *files, mode=OVERWRITE, between=lambda: None, **options):
@@ -106,48 +147,65 @@ def theirs(root):
 
 
 NEW = [7, 8, 9], ["x", "y", "z"]
-STEPS = [  # point, its passage, what our reader sees, what the library opens
-    *((point, 1, "old", "old") for point in ("P0.begin", "P0.snapshot", "P0.staging", "C1.checked", "C2.synced", "C3.checked", "C3.written")),
-    *((point, 1, "new", "old") for point in ("C3.linked", "C3.synced", "C4.directories", "C4.renamed")),
-    ("C4.renamed", 2, "new", "old"),
-    ("C4.synced", 1, "new", "old"),
-    ("C4.renamed", 3, "new", "old"),  # dataset_info.json
-    ("C4.renamed", 4, "new", "new"),  # state.json
-    *((point, 1, "new", "new") for point in ("C5.unlinked", "C5.synced", "C6.success", "C6.done", "C6.pruned", "C6.cleaned")),
+STEPS = [  # the point where the job dies, what our reader sees, what the library opens
+    *((point, "old", "old") for point in ("planned.mark", "named.file", "named.all", "committed.asked")),
+    ("committed.put", "new", "old"),
+    ("before dataset_info.json", "new", "old"),
+    ("after dataset_info.json", "new", "old"),
+    ("before state.json", "new", "old"),
+    ("after state.json", "new", "new"),
+    *((point, "new", "new") for point in ("collected.removed", "collected.files", "collected.mark")),
 ]  # fmt: skip
+
+
+def vacuum_now(root):
+    vacuum(table(root), older_than=0)
+
+
+def next_job(root):
+    """A job that another process begins, and that changes nothing: it collects what the one before has left."""
+    write(root, NEW[1], (7, 8), (9,))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [nothing, ours, theirs], ids=lambda make: make.__name__)
-@pytest.mark.parametrize(("point", "passage", "own", "of_library"), STEPS, ids=str)
-def test_a_job_that_dies_leaves_the_old_rows_or_the_new_ones(tmp_path, before, point, passage, own, of_library):
+@pytest.mark.parametrize(("point", "own", "of_library"), STEPS, ids=str)
+def test_a_job_that_dies_leaves_the_old_rows_or_the_new_ones(tmp_path, before, point, own, of_library):
     root = tmp_path / "data"
     old = before(root)
-    if before is nothing and point.startswith("C5"):
+    if before is nothing and point == "collected.removed":
         return
-    with dying(point, passage):
+    with dying_at(point):
         write(root, NEW[1], (7, 8), (9,))
     states = {"old": old, "new": NEW}
     assert states[of_library] == library(root)
     assert states[own] == reader(root)
-    if not (root / "_ipc_stage").exists() and not (root / "_ipc_commits").exists():
-        return
-    vacuum(str(root), older_than_seconds=0)
+    vacuum_now(root)
     assert states[own] == library(root) == reader(root)
-    assert {"dataset_info.json", "state.json"} >= {*leftovers(root)} - {"cache-1.arrow", "data-00000-of-00001.arrow"}
+    assert not (root / "_ipc_stage").exists()
     write(root, ["m"], (0,))
     assert ([0], ["m"]) == library(root) == reader(root)
+    assert 3 == len(names_in(root)), "a file, and the two of JSON"
 
 
-def test_what_stood_there_is_removed_and_what_it_says_of_itself_stays(tmp_path):
+@pytest.mark.parametrize("point", ["committed.put", "after dataset_info.json", "before state.json"])
+def test_the_next_job_names_its_files_after_one_that_died(tmp_path, point):
+    ours(tmp_path)
+    with dying_at(point):
+        write(tmp_path, ["dead"], (5,))
+    next_job(tmp_path)
+    assert NEW == library(tmp_path) == reader(tmp_path)
+
+
+def test_what_was_there_is_removed_and_what_it_says_of_itself_stays(tmp_path):
     theirs(tmp_path)
     write(tmp_path, NEW[1], (7, 8), (9,))
     info = json.loads((tmp_path / "dataset_info.json").read_text())
     assert {"citation": "we", "description": "", "homepage": "", "license": "MIT"} == info
-    assert ["dataset_info.json", "state.json"] == leftovers(tmp_path)
     names = [one["filename"] for one in json.loads((tmp_path / "state.json").read_text())["_data_files"]]
     assert sorted(path.name for path in tmp_path.glob("part-*")) == names
-    assert [] == [finding for finding in fsck(str(tmp_path), LOCAL).findings if "other programs" in finding.what]
+    assert sorted(["dataset_info.json", "state.json", *names]) == names_in(tmp_path)
+    assert [] == [finding for finding in check_table(table(tmp_path)).findings if "other programs" in finding.what]
 
 
 def test_a_job_without_rows_has_a_file_for_its_schema(tmp_path):
@@ -156,25 +214,95 @@ def test_a_job_without_rows_has_a_file_for_its_schema(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_process_that_comes_late_does_not_bring_an_old_state_back(tmp_path):
+@pytest.mark.parametrize("point", ["committed.put", "dataset_info.json", "state.json"])
+@pytest.mark.parametrize("layout", [LAYOUT, ""], ids=["the layout", "plain"])
+def test_a_process_that_comes_late_does_not_bring_an_old_state_back(tmp_path, point, layout):
     ours(tmp_path)
 
     def others():
-        vacuum(str(tmp_path))
-        write(tmp_path, ["later"], (5,))
+        vacuum_now(tmp_path)
+        write(tmp_path, ["later"], (5,), layout=layout)
 
-    for point in ("C4.synced", "C4.directories"):
-        with interrupted(point, others):
-            write(tmp_path, NEW[1], (7, 8), (9,))
-        assert ([5], ["later"]) == library(tmp_path) == reader(tmp_path)
+    with interrupted(point, others) if "." in point and "json" not in point else at_put(point, others, before=True):
+        write(tmp_path, NEW[1], (7, 8), (9,))
+    assert ([5], ["later"]) == reader(tmp_path)
+    assert (([5], ["later"]) if layout else None) == library(tmp_path)
+    assert (3 if layout else 1) == len(names_in(tmp_path))
+    vacuum_now(tmp_path)
+    assert (([5], ["later"]) if layout else None) == library(tmp_path)
 
 
 def test_a_plain_overwrite_leaves_no_json(tmp_path):
     ours(tmp_path)
-    write(tmp_path, ["p"], (4,), layout=None)
+    write(tmp_path, ["p"], (4,), layout="")
     assert library(tmp_path) is None
-    assert [] == leftovers(tmp_path)
+    assert 1 == len(names_in(tmp_path))
     assert ([4], ["p"]) == reader(tmp_path)
+
+
+@pytest.mark.parametrize("vacuums", [False, True])
+def test_json_that_was_removed_may_come_back_with_the_same_bytes(tmp_path, vacuums):
+    ours(tmp_path)
+    write(tmp_path, ["p"], (4,), layout="")
+    if vacuums:
+        vacuum_now(tmp_path)
+    write(tmp_path, NEW[1], (7, 8), (9,))
+    for _ in range(2):
+        assert NEW == library(tmp_path) == reader(tmp_path)
+        vacuum_now(tmp_path)
+    write(tmp_path, ["p"], (4,), layout="")
+    assert 1 == len(names_in(tmp_path))
+
+
+def test_what_the_library_writes_into_the_directory_since_counts_for_both(tmp_path):
+    ours(tmp_path)
+    saved = theirs(tmp_path)
+    assert saved == library(tmp_path) == reader(tmp_path)
+    vacuum_now(tmp_path)
+    assert saved == library(tmp_path) == reader(tmp_path)
+    write(tmp_path, NEW[1], (7, 8), (9,))
+    assert NEW == library(tmp_path) == reader(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["state.json", "dataset_info.json"])
+def test_a_lost_json_file_is_written_by_vacuum(tmp_path, name):
+    rows = ours(tmp_path)
+    (tmp_path / name).unlink()
+    assert rows == reader(tmp_path)
+    vacuum_now(tmp_path)
+    assert rows == library(tmp_path)
+
+
+def test_a_restore_and_another_id_name_the_files_too(tmp_path):
+    rows = ours(tmp_path)
+    write(tmp_path, NEW[1], (7, 8), (9,), retention=3600)
+    restore(table(tmp_path), 1)
+    assert rows == library(tmp_path) == reader(tmp_path)
+    write(tmp_path, ["p"], (4,), layout="")
+    assert library(tmp_path) is None
+    restore(table(tmp_path), 2)
+    assert NEW == library(tmp_path) == reader(tmp_path)
+    renew_id(table(tmp_path))
+    vacuum_now(tmp_path)
+    assert NEW == library(tmp_path) == reader(tmp_path)
+
+
+def test_an_older_version_is_read_although_the_json_files_are_in_no_entry(tmp_path):
+    for values in ((1, 2), (3,)):
+        write(tmp_path, ["p"], values, retention=3600)
+    files = list_tree([str(tmp_path)], version=Version(1)).files(nested=True)
+    tables = [pa.ipc.open_stream(file.open().read_at(0, file.nbytes)).read_all() for file in files]
+    assert [[1, 2]] == [rows["label"].to_pylist() for rows in tables]
+
+
+def test_the_log_says_the_layout_before_the_files_of_json_are_there(tmp_path):
+    with dying("committed.put"):
+        write(tmp_path, *NEW[1:], (7, 8, 9), mode=APPEND, if_exists=IfExists.ERROR)
+    state = read_state(table(tmp_path))
+    assert LAYOUT == state.layout == decode_checkpoint(encode_checkpoint(state), state.table, 1).layout
+    with pytest.raises(UnsupportedError, match="others beside them would not be"):
+        planned(tmp_path, APPEND, "a")
+    assert NEW == reader(tmp_path)
 
 
 @pytest.mark.parametrize("before", [ours, theirs], ids=lambda make: make.__name__)
@@ -247,27 +375,7 @@ def test_a_storage_that_copies_is_refused(storage):
         plan_job("memory:/data", OVERWRITE, storage=storage, layout=LAYOUT)
 
 
-@pytest.mark.slow
-def test_a_pending_job_is_not_given_up_and_not_copied(tmp_path):
-    root = tmp_path / "data"
-    ours(root)
-    with dying("C4.renamed", 3):
-        write(root, NEW[1], (7, 8), (9,))
-    record = newest_record(DatasetDirectory(LOCAL, str(root)))[1]
-    with pytest.raises(CommitError, match=r"remove the directories _ipc_commits and _ipc_stage"):
-        give_up(str(root), record.jobid)
-    with pytest.raises(ConcurrentWriteError, match=r"not in place yet.*arrowipc vacuum"):
-        copy_dataset(root, tmp_path / "copy", storage=LOCAL, target_storage=LOCAL)
-    vacuum(str(root))
-    copy_dataset(root, tmp_path / "copy", storage=LOCAL, target_storage=LOCAL)
-    assert NEW == library(tmp_path / "copy") == library(root)
-
-
-def test_a_record_says_which_files_get_such_names():
-    documents = (StagedFile("a.staged", "dataset_info.json", 1, 0, 2), StagedFile("b.staged", "state.json", 3, 0, 4))
-    record = Record(1, "0" * 32, "overwrite", documents=documents).after(None)
-    assert record == Record.from_bytes(record.to_bytes())
-    assert b"documents" not in Record(1, "0" * 32, "append").after(None).to_bytes()
-    with pytest.raises(CommitError, match="not a relative path"):
-        outside = (StagedFile("a.staged", "../state.json", 1, 0, 2),)
-        Record.from_bytes(Record(1, "0" * 32, "overwrite", documents=outside).after(None).to_bytes())
+def test_a_copy_is_refused_as_it_has_other_names(tmp_path):
+    ours(tmp_path / "data")
+    with pytest.raises(UnsupportedError, match=r"state\.json names the files"):
+        copy_table(table(tmp_path / "data"), table(tmp_path / "copy"))

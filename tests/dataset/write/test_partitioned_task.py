@@ -15,13 +15,13 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write import partitioned_task as module
 from spark_arrow_ipc.dataset.write import staged_file
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.names import TableDirectory
 
 pytestmark = pytest.mark.usefixtures("publishing")
 
@@ -50,21 +50,21 @@ def expected_directory(row):
 
 @pytest.fixture
 def staging(tmp_path):
-    made = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
-    Path(made.directory).mkdir(parents=True)
+    made = Staging(TableDirectory(LOCAL, str(tmp_path)), "job1")
+    Path(made.path).mkdir(parents=True)
     return made
 
 
 def left_in(staging):
-    return sorted(path.name for path in Path(staging.directory).iterdir())
+    return sorted(path.name for path in Path(staging.path).iterdir())
 
 
 def contents(staging, output):
     """Return the rows of each directory's files, in order."""
     found = defaultdict(list)
     for file in output.files:
-        with ipc.open(staging.path(file.staged)) as reader:
-            found[str(Path(file.final).parent)] += [row for batch in reader for row in batch.to_pylist()]
+        with ipc.open(staging.file(file.staged)) as reader:
+            found[file.directory] += [row for batch in reader for row in batch.to_pylist()]
     return dict(found)
 
 
@@ -86,17 +86,15 @@ SIZES = {
 
 @pytest.mark.slow
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("durable", [True, False], ids=["fsync", "none"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_every_partition_is_one_file_with_its_rows_in_order(staging, monkeypatch, sizes, durable):
+def test_every_partition_is_one_file_with_its_rows_in_order(staging, monkeypatch, sizes):
     for name, value in sizes.items():
         monkeypatch.setattr(module, name, value)
     rows = rows_of(4000, 10)
-    staging = Staging(staging.dataset, staging.jobid, durable=durable)
     output = write_partitioned(staging, batches_of(rows, 100), SCHEMA, BY, partition_id=7)
     assert expected(rows) == contents(staging, output)
-    assert {1} == set(Counter(str(Path(file.final).parent) for file in output.files).values())
-    assert all(Path(file.final).name.startswith("part-00007-") for file in output.files)
+    assert {1} == set(Counter(file.directory for file in output.files).values())
+    assert {7} == {file.task for file in output.files}
     assert sorted(file.staged for file in output.files) == left_in(staging)
 
 
@@ -118,7 +116,7 @@ def test_bounds_of_files_are_those_of_each_partition(staging, monkeypatch):
     output = write_partitioned(staging, batches_of(rows, 77), SCHEMA, BY, partition_id=0, options=how)
     assert expected(rows) == contents(staging, output)
     counts = Counter(expected_directory(row) for row in rows)
-    assert {d: -(-n // 100) for d, n in counts.items()} == Counter(str(Path(f.final).parent) for f in output.files)
+    assert {d: -(-n // 100) for d, n in counts.items()} == Counter(f.directory for f in output.files)
 
 
 @pytest.mark.slow
@@ -128,7 +126,7 @@ def test_only_few_partitions_are_written_before_the_buffer_is_full(staging, monk
     schema = Schema.of([field("k", types.int32), field("a", types.int64)])
     batches = batches_of([{"k": i % partitions, "a": i} for i in range(3_000)], 100, schema)
     output = write_partitioned(staging, batches, schema, PartitionBy((0,)), partition_id=0)
-    assert [blocks] * partitions == [len(ipc.open_file(staging.path(file.staged))) for file in output.files]
+    assert [blocks] * partitions == [len(ipc.open_file(staging.file(file.staged))) for file in output.files]
 
 
 @pytest.mark.slow
@@ -169,9 +167,9 @@ def test_files_have_only_the_dictionary_values_that_they_name(staging, monkeypat
         PartitionBy((0,)), partition_id=0,
     )  # fmt: skip
     for file in output.files:
-        with ipc.open_file(staging.path(file.staged)) as reader:
+        with ipc.open_file(staging.file(file.staged)) as reader:
             (batch,) = reader
-            number = int(file.final[2])
+            number = int(file.directory[2])
             assert [row["d"] for row in rows if row["k"] == number] == batch.column("d").to_pylist()
             assert {f"{number}-{number}", f"{number}-{number + 4}"} == set(batch.column("d").dictionary.to_pylist())
 
@@ -181,7 +179,7 @@ def test_other_types_begin_other_files(staging):
     encoded = Schema.of([field("k", types.int32), field("a", types.dictionary(types.int32, types.utf8))])
     batches = [RecordBatch.from_pydict({"k": [1, 2], "a": [f"{i}", f"{i}"]}, s) for i, s in enumerate([encoded, plain])]
     output = write_partitioned(staging, batches, plain, PartitionBy((0,)), partition_id=0)
-    assert ["k=1", "k=2", "k=1", "k=2"] == [str(Path(file.final).parent) for file in output.files]
+    assert ["k=1", "k=2", "k=1", "k=2"] == [file.directory for file in output.files]
     assert {"k=1": [{"a": "0"}, {"a": "1"}], "k=2": [{"a": "0"}, {"a": "1"}]} == contents(staging, output)
 
 
@@ -199,15 +197,13 @@ def test_an_error_leaves_nothing(staging, monkeypatch, sizes):
         yield from batches_of(rows_of(2000, 10), 100)
         raise Stop
 
-    staging = Staging(staging.dataset, staging.jobid)
     with pytest.raises(Stop):
         write_partitioned(staging, batches(), SCHEMA, BY, partition_id=0)
     assert [] == left_in(staging)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("durable", [True, False], ids=["fsync", "none"])
-def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch, durable):
+def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch):
     proven = []
 
     def refuse(path, *rest):
@@ -216,7 +212,6 @@ def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch, du
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(staged_file, "_verify", refuse)
-    staging = Staging(staging.dataset, staging.jobid, durable=durable)
     with pytest.raises(OSError, match="No space"):
         write_partitioned(staging, batches_of(rows_of(500, 20)), SCHEMA, BY, partition_id=0)
     assert [] == left_in(staging)
@@ -226,10 +221,10 @@ def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch, du
 def test_a_task_of_an_ended_job_does_not_bring_its_directory_back(staging, monkeypatch, sizes):
     for name, value in sizes.items():
         monkeypatch.setattr(module, name, value)
-    Path(staging.directory).rmdir()
+    Path(staging.path).rmdir()
     with pytest.raises(CommitError, match="or the job ended"):
         write_partitioned(staging, batches_of(rows_of(50, 2)), SCHEMA, BY, partition_id=0)
-    assert not Path(staging.directory).exists()
+    assert not Path(staging.path).exists()
 
 
 BAD_VALUES = [
@@ -249,13 +244,13 @@ def test_a_value_that_cannot_name_a_directory_is_an_error(staging, case):
 
 
 FEW_FILES = """
-import os, resource, sys
+import resource, sys
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.array_data import as_buffer
 from spark_arrow_ipc.dataset.write import partitioned_task as module
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.names import TableDirectory
 import numpy as np
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
@@ -268,9 +263,9 @@ def batch(seed):
     return RecordBatch(schema, tuple(columns), 5000)
 
 module._BUFFER_NBYTES = 100_000
-staging = Staging(DatasetDirectory(LOCAL, sys.argv[1]), "job1")
+staging = Staging(TableDirectory(LOCAL, sys.argv[1]), "job1")
 output = module.write_partitioned(staging, map(batch, range(40)), schema, module.PartitionBy((0,)), partition_id=0)
-print(len({os.path.dirname(file.final) for file in output.files}), sum(file.rows for file in output.files))
+print(len({file.directory for file in output.files}), sum(file.rows for file in output.files))
 """
 
 

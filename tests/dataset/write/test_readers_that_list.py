@@ -1,6 +1,7 @@
-"""A dataset that was committed is read by programs that know nothing of commits: they list files."""
+"""A table is read by programs that know nothing of its log: they list files."""
 
 import io
+import shutil
 
 import pytest
 from commit_jobs import save_files
@@ -26,7 +27,7 @@ def arrow_file(*numbers):
 
 @pytest.fixture(params=["", "k=1"])
 def lake(request, tmp_path):
-    """Two jobs: two records, and files of both."""
+    """Two jobs: two log entries, and files of both."""
     for numbers in ((1, 2), (3,)):
         save_files(tmp_path, [(request.param, arrow_file(*numbers))])
     return tmp_path
@@ -42,15 +43,14 @@ def test_polars_reads_the_columns_of_partitions(lake):
     assert (["id", "k"] if (lake / "k=1").exists() else ["id"]) == found.columns
 
 
-def test_nothing_but_the_records_keeps_polars_from_the_directory(lake):
+def test_nothing_but_the_log_keeps_polars_from_the_directory(lake):
     """polars takes every file that is not empty, hidden ones too: the docs say which pattern to give.
 
     Where this fails because polars skips hidden names, the docs may say that the directory will do.
     """
     with pytest.raises(pl.exceptions.InvalidOperationError, match="different file extensions"):
         pl.scan_ipc(lake).collect()
-    for record in (lake / "_ipc_commits").iterdir():
-        record.unlink()
+    shutil.rmtree(lake / "_ipc_log")
     assert 3 == pl.scan_ipc(lake).collect().height
 
 

@@ -60,7 +60,7 @@ def run(server, mode, batch, *, ends=commit, **options):
     if ends is commit:
         commit(job, outputs, write_empty=None, fits=lambda _: True)
     else:
-        abort(job.staging)
+        abort(job)
     return [*asked, requests(server)]
 
 
@@ -78,41 +78,48 @@ TASKS = {"PUT": FILES, "GET": FILES}
 def test_an_append(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.APPEND, batch)
-    # Is the directory there, its records, and those of the directory above: the bucket.
-    assert {"LIST": 3} == plan
+    # Is the directory there, the log, and that of the directory above: the bucket. The id is read twice, and the entry; the
+    # mark is put, and looked at.
+    assert {"LIST": 3, "GET": 3, "PUT": 1, "HEAD": 1} == plan
     assert TASKS == tasks
-    # The record, the mark that it is applied, and _SUCCESS are put; the record before and its mark are read, and both
-    # records once more, to see that the chain is still the same; the files are listed and the mark is read before the
-    # staged files go.
-    assert {"PUT": 3, "GET": 5, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end
+    # The entry and _SUCCESS are put. The log is read four times: the id, a listing and each entry since the checkpoint.
+    assert {"PUT": 2, "GET": 10, "COPY": FILES, "DELETE_MANY": 2, "LIST": 10} == end
     assert 2 * FILES == files(server)
+
+
+@pytest.mark.slow
+def test_each_entry_since_the_checkpoint_costs_a_request_of_each_reading_of_the_log(server, batch):
+    run(server, WriteMode.APPEND, batch)
+    (plan, _, end), (next_plan, _, next_end) = (run(server, WriteMode.APPEND, batch) for _ in range(2))
+    assert {**plan, "GET": plan["GET"] + 1} == next_plan
+    assert {**end, "GET": end["GET"] + 4} == next_end
 
 
 @pytest.mark.slow
 def test_a_process_asks_once_whether_the_store_keeps_what_is_there(server, batch):
     first, _, _ = run(server, WriteMode.APPEND, batch)
-    assert 2 == first["PUT"], "what is asked for is made"
+    assert 4 == first["PUT"], "what is asked for is made, by two requests; the id and the mark"
     _proven.clear()
     another_process, _, _ = run(server, WriteMode.APPEND, batch)
-    assert {"LIST": 3, "PUT": 1} == another_process
+    assert {"LIST": 3, "GET": 3, "PUT": 2, "HEAD": 1} == another_process
 
 
 @pytest.mark.slow
-def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, batch):
-    run(server, WriteMode.APPEND, batch, commit_retention=60)
-    _, _, end = run(server, WriteMode.APPEND, batch)
-    assert {"PUT": 4, "GET": 5, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end
-    _, _, end = run(server, WriteMode.APPEND, batch, commit_retention=60)
-    assert {"PUT": 4, "GET": 6, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end, "the setting is read"
+def test_a_retention_costs_no_requests_of_an_append(server, batch):
+    run(server, WriteMode.APPEND, batch)
+    plan, tasks, end = run(server, WriteMode.APPEND, batch, retention=60)
+    assert {"LIST": 3, "GET": 3, "PUT": 1, "HEAD": 1} == plan
+    assert TASKS == tasks
+    assert {"PUT": 2, "GET": 10, "COPY": FILES, "DELETE_MANY": 2, "LIST": 10} == end
 
 
 @pytest.mark.slow
 def test_an_overwrite_of_as_many_files(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.OVERWRITE, batch)
-    assert {"LIST": 6, "GET": 2} == plan
+    assert {"LIST": 7, "GET": 6, "PUT": 1, "HEAD": 1} == plan
     assert TASKS == tasks
-    assert {"PUT": 4, "GET": 7, "COPY": FILES, "DELETE_MANY": 3, "LIST": 19} == end
+    assert {"PUT": 2, "GET": 12, "COPY": FILES, "DELETE_MANY": 3, "LIST": 10} == end
     assert FILES == files(server)
 
 
@@ -120,9 +127,9 @@ def test_an_overwrite_of_as_many_files(server, batch):
 def test_an_abort(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.APPEND, batch, ends=abort)
-    assert {"LIST": 3} == plan
+    assert {"LIST": 3, "GET": 3, "PUT": 1, "HEAD": 1} == plan
     assert TASKS == tasks
-    assert 2 == end["PUT"], "a record that withdraws the job, and its mark"
+    assert 1 == end["PUT"], "an entry that expires the job"
     assert "COPY" not in end
     assert sum(end.values()) <= 20
     assert FILES == files(server)
@@ -137,12 +144,12 @@ def test_each_directory_above_costs_one_request_that_does_not_wait_for_the_other
             server.reset_counts()
             job = plan_job(root, WriteMode.APPEND, storage=storage)
             asked.append(requests(server)["LIST"])
-            abort(job.staging)
+            abort(job)
     assert asked[1] + 3 == asked[3]
 
 
 @pytest.mark.slow
-def test_the_first_job_looks_once_more_for_other_data_sets_before_its_record(server, batch):
+def test_the_first_job_looks_once_more_for_other_tables_before_its_entry(server, batch):
     with mock.patch.object(commit_module, "check_alone"):
         _, _, without = run(server, WriteMode.APPEND, batch)
     ObjectStorage(tuple(server.options.items())).delete_tree(ROOT)

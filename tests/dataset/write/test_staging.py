@@ -2,20 +2,20 @@
 
 import pickle
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import Staging, missing_staging
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.names import TableDirectory
 
-STAGING = Staging(DatasetDirectory(LOCAL, "/data/t"), "job1", durable=False)
+STAGING = Staging(TableDirectory(LOCAL, "/data/t"), "job1")
 
 
 def test_paths_of_a_job():
     assert (LOCAL.inside("/data/t"), "/data/t", "/data/t/_ipc_stage/job1") == (
         STAGING.storage,
         STAGING.root,
-        STAGING.directory,
+        STAGING.path,
     )
-    assert "/data/t/_ipc_stage/job1/a.staged" == STAGING.path("a.staged")
+    assert "/data/t/_ipc_stage/job1/a.staged" == STAGING.file("a.staged")
 
 
 def test_it_is_pickled_to_tasks():
@@ -23,6 +23,6 @@ def test_it_is_pickled_to_tasks():
 
 
 def test_a_missing_directory_is_explained_with_its_path():
-    error = missing_staging(STAGING.directory)
-    assert STAGING.directory == error.path
+    error = missing_staging(STAGING.path)
+    assert STAGING.path == error.path
     assert "not shared between the driver and the executors" in str(error)

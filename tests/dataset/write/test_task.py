@@ -1,6 +1,5 @@
 """A task's rows become one staged file, or none."""
 
-import os
 import pickle
 from pathlib import Path
 
@@ -9,11 +8,11 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.dataset.write.task import write_empty, write_task
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.names import TableDirectory
 
 pa = pytest.importorskip("pyarrow")
 
@@ -26,13 +25,13 @@ def batch(first, rows):
 
 
 def left_in(staging):
-    return [path.name for path in Path(staging.directory).iterdir()]
+    return [path.name for path in Path(staging.path).iterdir()]
 
 
 @pytest.fixture
 def staging(tmp_path):
-    made = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1")
-    Path(made.directory).mkdir(parents=True)
+    made = Staging(TableDirectory(LOCAL, str(tmp_path)), "job1")
+    Path(made.path).mkdir(parents=True)
     return made
 
 
@@ -44,10 +43,10 @@ def test_rows_arrive_in_one_staged_file(staging, kind, extension, compression):
         staging, iter([batch(0, 50), batch(50, 0), batch(50, 25)]), SCHEMA, partition_id=7, options=options
     )
     (staged,) = output.files
-    path = staging.path(staged.staged)
+    path = staging.file(staged.staged)
     assert ("job1", 75, Path(path).stat().st_size) == (output.jobid, staged.rows, staged.nbytes)
     assert [staged.staged] == left_in(staging)
-    assert f"part-00007-{staged.staged.removesuffix('.staged')}{extension}" == staged.final
+    assert ("", 7, extension) == (staged.directory, staged.task, staged.suffix)
     opened = pa.ipc.open_file(path) if kind == "file" else pa.ipc.open_stream(path)
     read = opened.read_all()
     assert [*range(75)] == read.column("a").to_pylist()
@@ -65,7 +64,7 @@ def test_task_without_rows_writes_no_file(staging, batches):
 def test_empty_file_carries_the_schema(staging):
     staged = write_empty(staging, SCHEMA)
     assert 0 == staged.rows
-    assert SCHEMA.names == tuple(pa.ipc.open_file(staging.path(staged.staged)).schema.names)
+    assert SCHEMA.names == tuple(pa.ipc.open_file(staging.file(staged.staged)).schema.names)
 
 
 def test_message_to_the_driver_is_small(staging):
@@ -91,13 +90,7 @@ def test_error_in_the_task_removes_its_file(staging, error):
 
 
 def test_task_left_over_from_an_ended_job_does_not_bring_its_directory_back(staging):
-    Path(staging.directory).rmdir()
+    Path(staging.path).rmdir()
     with pytest.raises(CommitError, match=r"not shared between the driver and the\s+executors.*or the job ended"):
         write_task(staging, [batch(0, 5)], SCHEMA, partition_id=0)
-    assert not Path(staging.directory).exists()
-
-
-def test_without_durability_nothing_is_synced(staging, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync was called"))
-    hasty = Staging(staging.dataset, staging.jobid, durable=False)
-    assert 5 == write_task(hasty, [batch(0, 5)], SCHEMA, partition_id=0).files[0].rows
+    assert not Path(staging.path).exists()

@@ -8,10 +8,10 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging
 from spark_arrow_ipc.dataset.write.task import write_empty, write_task
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.names import TableDirectory
 
 SCHEMA = Schema.of([field("a", types.int64), field("b", types.utf8)])
 
@@ -23,8 +23,8 @@ def batch(first, rows):
 
 @pytest.fixture
 def staging(tmp_path):
-    made = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
-    Path(made.directory).mkdir(parents=True)
+    made = Staging(TableDirectory(LOCAL, str(tmp_path)), "job1")
+    Path(made.path).mkdir(parents=True)
     return made
 
 
@@ -32,7 +32,7 @@ def blocks_of(staging, output):
     """Return the rows of every record batch, file by file."""
     found = []
     for file in output.files:
-        with ipc.open(staging.path(file.staged)) as reader:
+        with ipc.open(staging.file(file.staged)) as reader:
             found.append([len(one) for one in reader])
     return found
 
@@ -40,7 +40,7 @@ def blocks_of(staging, output):
 def values_of(staging, output, name="a"):
     found = []
     for file in output.files:
-        with ipc.open(staging.path(file.staged)) as reader:
+        with ipc.open(staging.file(file.staged)) as reader:
             found += [value for one in reader for value in one.column(name).to_pylist()]
     return found
 
@@ -111,7 +111,7 @@ def test_a_file_ends_where_a_type_changes(staging):
     output = write_task(staging, batches, plain, partition_id=0)
     found = []
     for file in output.files:
-        with ipc.open(staging.path(file.staged)) as reader:
+        with ipc.open(staging.file(file.staged)) as reader:
             found.append((reader.schema.fields[0].type, sum(map(len, reader))))
     types_ = [s.fields[0].type for s in (encoded, plain, encoded)]
     assert list(zip(types_, [20, 20, 10], strict=True)) == found
@@ -127,7 +127,7 @@ def test_pairs_stand_in_the_schema_and_in_the_footer(staging, make):
         (file,) = write_task(staging, [batch(0, 3)], schema, partition_id=0, options=how).files
     else:
         file = write_empty(staging, schema, options=how)
-    with ipc.open_file(staging.path(file.staged)) as reader:
+    with ipc.open_file(staging.file(file.staged)) as reader:
         assert (pairs, pairs) == (reader.schema.custom_metadata, tuple(reader.custom_metadata))
 
 
@@ -139,4 +139,4 @@ def test_an_error_removes_the_files_that_were_finished_too(staging):
 
     with pytest.raises(RuntimeError):
         write_task(staging, batches(), SCHEMA, partition_id=0, options=SinkOptions(max_file_rows=30))
-    assert [] == list(Path(staging.directory).iterdir())
+    assert [] == list(Path(staging.path).iterdir())

@@ -1,11 +1,12 @@
 """Every option with every use: it is taken where its row says that it applies, and refused everywhere else."""
 
+import io
+
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as s
+from table_commits import APPEND, save
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.options import (
     READING,
@@ -27,13 +28,15 @@ SERVED = "dissociated+tcp://127.0.0.1:1/t?want_data=1"
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A directory of files, a dataset that keeps its records, and a stream."""
+    """A directory of files, a table, and a stream."""
     root = tmp_path_factory.mktemp("sources")
     (root / "files").mkdir()
     batch = pa.record_batch({"n": [1]})
-    source = ArrowIpcDataSource({"path": str(root / "table"), "commitRetention": "1h"})
-    writer = source.writer(s.StructType().add("n", "long"), overwrite=False)
-    writer.commit([writer.write(iter([batch]))])
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+    (root / "table").mkdir()
+    save(root / "table", APPEND, ("", sink.getvalue()))
     with pa.OSFile(str(root / "one.arrows"), "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     return root
@@ -55,7 +58,7 @@ def stream_directory(given, sources):
     expect_mode({"path": str(sources / "files"), **given}, "window", "log")
 
 
-def stream_records(given, sources):
+def stream_table(given, sources):
     expect_mode({"path": str(sources / "table"), **given}, "table")
 
 
@@ -66,7 +69,7 @@ def stream_tail(given, sources):
 def expect_mode(given, *names):
     if "storage.key" in given:  # of object stores; a local storage has none
         given = {name: string for name, string in given.items() if name != "storage.key"}
-        use = {"window": Use.DIRECTORY, "table": Use.RECORDS, "tail": Use.TAIL}[names[0]]
+        use = {"window": Use.DIRECTORY, "table": Use.TABLE, "tail": Use.TAIL}[names[0]]
         assert use in READING.option("storage.key").applies
     if stream_mode(*parse_stream(given)).name not in names:
         raise OptionError("another mode")
@@ -94,7 +97,7 @@ USES = {
     Use.HEADERS: read_headers,
     Use.SERVER: read_server,
     Use.DIRECTORY: stream_directory,
-    Use.RECORDS: stream_records,
+    Use.TABLE: stream_table,
     Use.TAIL: stream_tail,
     Use.COUNT: count,
     Use.COMPACTION: compact,

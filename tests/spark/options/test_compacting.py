@@ -9,7 +9,7 @@ from spark_arrow_ipc.spark.options.options import check_compacted, of_compaction
 def test_options_of_both_sides_are_there_once():
     names = [option.name for option in of_compactions()]
     assert len(names) == len(set(names))
-    assert {"pathGlobFilter", "compression", "storage.*", "keepReplaced"} <= set(names)
+    assert {"pathGlobFilter", "compression", "storage.*", "retention"} <= set(names)
     assert {"path", "where", "columns", "partitionBy", "vectors", "nanoseconds"}.isdisjoint(names)
 
 

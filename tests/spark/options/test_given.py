@@ -73,6 +73,23 @@ WRITE_ERRORS = {
         {"recordBatchBytes": "1m"},
         "there is no option recordBatchBytes for writing; the option recordBatchRows bounds",
     ),
+    "keepReplaced": (
+        {"keepReplaced": "1h"},
+        "there is no option keepReplaced for writing; the option retention says for how long a table retains",
+    ),
+    "commitRetention": (
+        {"commitRetention": "7d"},
+        "there is no option commitRetention for writing; the option retention says",
+    ),
+    "commit_retention": (
+        {"commit_retention": "7d"},
+        "there is no option commit_retention for writing; the option retention",
+    ),
+    "a negative retention": (
+        {"retention": "-1"},
+        "the option retention must be a number of seconds, or one with a unit of s, m, h or d, and is '-1'",
+    ),
+    "a retention of a word": ({"retention": "for ever"}, "the option retention must be a number of seconds"),
     "codec": ({"codec": "zstd"}, "there is no option codec for writing; the option compression names the codec"),
     "replaceWhere": (
         {"replaceWhere": "day = 1"},

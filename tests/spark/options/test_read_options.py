@@ -52,7 +52,7 @@ def test_the_options_of_a_read_come_with_them():
         *(
             (
                 {"startingFrom": text},
-                "startingFrom must be earliest, latest, the number of a commit record, or a time with",
+                "startingFrom must be earliest, latest, the number of a log entry, or a time with",
             )
             for text in ("-1", "2026-06-01T13:00:00", "2026-13-01T00:00:00Z", "2026-06-01", "newest")
         ),

@@ -3,7 +3,6 @@
 import os
 import pickle
 import sys
-import uuid
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,8 @@ from pyspark.sql import types as s
 from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import StagedFile
 from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.byte_source import FileSource
 
@@ -45,20 +44,16 @@ def write_with_statistics(path, content, rows):
         write_described(path, reader, reader.schema)
 
 
-def publish(root, files):
-    """Commit files as a job does, up to where the job dies."""
-    plan = jobs.plan_job(str(root), jobs.APPEND)
-    outputs = []
-    for i, path in enumerate(files):
-        name, content = f"{uuid.uuid4().hex}.staged", path.read_bytes()
-        Path(plan.staging.path(name)).write_bytes(content)
-        outputs.append(TaskOutput(plan.staging.jobid, (StagedFile(name, f"part-{i:05d}.arrow", len(content), 1, 0),)))
-    jobs.finish(plan, outputs)
+def publish(root, files, mode=jobs.APPEND):
+    """Commit the files of a directory as a job does, up to where the job dies."""
+    plan = jobs.plan_job(str(root), mode)
+    staged = [jobs.stage(plan, path.read_bytes(), task=i) for i, path in enumerate(sorted(files.iterdir()))]
+    jobs.finish(plan, [TaskOutput(plan.staging.jobid, tuple(staged))])
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Datasets of each kind: few small files, large ones, streams, partitions, other schemas, a pending commit."""
+    """Datasets of each kind: few small files, large ones, streams, partitions, other schemas, jobs that died."""
     root = tmp_path_factory.mktemp("plans")
     for i in range(4):
         write_with_statistics(root / "plain" / f"{i}.arrow", table(2000 * i, 2000), 300 + 600 * i)
@@ -71,10 +66,13 @@ def data(tmp_path_factory):
     write(root / "hive" / "k=2" / "d=b" / "y.arrows", table(0, 1000), 100, stream=True)
     write(root / "merge" / "1.arrow", table(0, 2000).select(["id", "name"]), 500)
     write(root / "merge" / "2.arrow", table(0, 3000), 500)
-    with jobs.dying("C3.linked"):
-        publish(root / "pending", sorted((root / "plain").iterdir()))
-    with jobs.dying("C4.renamed"):
-        publish(root / "half renamed", sorted((root / "plain").iterdir()))
+    publish(root / "table", root / "plain")
+    publish(root / "not committed", root / "plain")
+    with jobs.dying("named.all"):
+        publish(root / "not committed", root / "merge", jobs.OVERWRITE)
+    publish(root / "not collected", root / "merge")
+    with jobs.dying("committed.put"):
+        publish(root / "not collected", root / "plain", jobs.OVERWRITE)
     return root
 
 
@@ -90,7 +88,7 @@ class Calls:
             return
         path = arguments[0]
         path = str(Path(f"/proc/self/fd/{path}").readlink()) if isinstance(path, int) else os.fsdecode(path)
-        if not path.startswith(self.root) or "_ipc_commits" in path or Path(path).name == "_SUCCESS":
+        if not path.startswith(self.root) or "_ipc_log" in path or Path(path).name == "_SUCCESS":
             return
         if event != "open":
             self.listed[path] += 1
@@ -124,7 +122,7 @@ OPTIONS = {
     "metadata columns": {"metadataColumns": "true", "where": "id < 100"},
     "metadata only": {"metadataOnly": "true"},
 }
-FILES = {"plain": 5, "stream": 2, "hive": 5, "merge": 2, "pending": 5, "half renamed": 5}
+FILES = {"plain": 5, "stream": 2, "hive": 5, "merge": 2, "table": 5, "not committed": 5, "not collected": 5}
 PATHS_ONLY = {"where on paths", "where on paths not asked for"}
 PLANS = [
     (name, options, size)
@@ -166,27 +164,26 @@ def planned(path, schema=None, **options):
 
 
 def ranges(partitions):
-    """Return the ranges of each file, by its name."""
+    """Return the ranges of each file, by its name without the ids of table and job."""
     return sorted(
-        (Path(part.path).name, part.start or 0, part.stop or 0, part.rows or (0, 0))
+        (Path(part.path).name[:10], part.start or 0, part.stop or 0, part.rows or (0, 0))
         for partition in partitions
         for part in partition.ranges
     )
 
 
-@pytest.mark.parametrize("state", ["pending", "half renamed"])
+@pytest.mark.parametrize("state", ["not committed", "not collected"])
 @pytest.mark.parametrize("options", ["all", "columns", "where", "where on columns not asked for"])
-def test_a_pending_commit_is_planned_as_what_it_becomes(data, tmp_path, state, options):
-    """`where` skips the record batches of files that are not renamed yet, too."""
-    publish(tmp_path / "done", sorted((data / "plain").iterdir()))
-    expected = ranges(planned(tmp_path / "done", **OPTIONS[options]))
+def test_what_jobs_left_that_died_changes_no_plan(data, state, options):
+    """Files that do not count yet, or that still wait to be deleted."""
+    expected = ranges(planned(data / "table", **OPTIONS[options]))
     assert expected == ranges(planned(data / state, **OPTIONS[options]))
     assert len(expected) > 3
 
 
-def test_a_predicate_leaves_one_block_while_a_commit_is_pending(data):
-    found = {place[:3] for place in ranges(planned(data / "pending", where="id = 2950"))}
-    assert {("part-00001.arrow", 1, 2)} == {place for place in found if place[0] != "part-00004.arrow"}
+def test_a_predicate_leaves_one_block_of_a_table(data):
+    ranges_read = {part[:3] for part in ranges(planned(data / "not collected", where="id = 2950"))}
+    assert {("part-00001", 1, 2)} == {part for part in ranges_read if part[0] != "part-00004"}
 
 
 def test_what_is_learnt_of_the_first_file_plans_it(data):
@@ -253,3 +250,16 @@ def test_columns_that_a_read_leaves_out_are_named_once(tmp_path, caplog, case):
         1000 if "where" in options else 2000
     )
     assert ([] if expected is None else [expected]) == caplog.messages
+
+
+def test_a_file_of_a_table_that_a_stray_partition_would_hide_is_an_error(tmp_path):
+    """Beside another program's directory with an equals sign, the table's files are in no partition."""
+    write(tmp_path / "files" / "a.arrow", table(0, 3), 3)
+    publish(tmp_path / "lake", tmp_path / "files")
+    write(tmp_path / "lake" / "k=1" / "x.arrow", table(3, 1), 1)
+    with pytest.raises(
+        CommitError, match="the table's log counts this file, and it is beside directories of partitions"
+    ):
+        planned(tmp_path / "lake")
+    with pytest.raises(CommitError, match="move them out of the table"):
+        ArrowIpcDataSource({"path": str(tmp_path / "lake")}).schema()

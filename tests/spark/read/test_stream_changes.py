@@ -4,28 +4,23 @@ import io
 
 import pyarrow as pa
 import pytest
-from commit_jobs import APPEND, OVERWRITE, finish, stage
-from job_plans import plan_job
 from pyspark.sql import types as s
+from table_commits import APPEND, OVERWRITE, save
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 from stream_queries import Query, drop
 
-from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 from spark_arrow_ipc.spark.options.options import parse_stream
 
 
 def commit(path, mode, **columns):
     """Commit a file of each partition ``k``."""
-    plan = plan_job(str(path), mode, commit_retention=3600, keep_replaced=3600, durable=False)
-    outputs = []
-    for k in (1, 2):
-        table, sink = pa.table(columns), io.BytesIO()
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-        outputs.append(TaskOutput(plan.staging.jobid, (stage(plan, sink.getvalue(), f"k={k}", k),)))
-    finish(plan, outputs)
+    rows, sink = pa.table(columns), io.BytesIO()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    path.mkdir(exist_ok=True)
+    save(path, mode, *((f"k={k}", sink.getvalue()) for k in (1, 2)), retain=mode is OVERWRITE)
 
 
 @pytest.fixture
@@ -72,7 +67,7 @@ def test_mistakes(tmp_path, lake):
     with pytest.raises(OptionError, match="so that onOverwrite has no meaning; remove one"):
         parse_stream({"path": "x", "readChangeFeed": "true", "onOverwrite": "skip"})
     drop(tmp_path / "in" / "0.arrow", 0)
-    with pytest.raises(OptionError, match="the option readChangeFeed has no meaning here: the source is not a dataset"):
+    with pytest.raises(OptionError, match="the option readChangeFeed has no meaning here: the source is not a table"):
         Query(tmp_path / "in", readChangeFeed="true")
     with pytest.raises(ColumnNotFoundError, match="the option where: there is no column 'm'"):
         Query(lake, readChangeFeed="true", where="m = 1 AND _commit > 1")

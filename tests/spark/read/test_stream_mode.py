@@ -1,13 +1,17 @@
 """Which mode a stream has, and the options that do not fit its source."""
 
 import os
+import re
 
 import pytest
 from stream_queries import Query, drop
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import parse_stream
+from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.table.names import TableDirectory
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 from spark_arrow_ipc.spark.read.stream_reader import poll_seconds, stream_mode
@@ -96,11 +100,46 @@ def test_a_log_in_an_object_store_by_any_spelling(path, log, options, words, mon
         mode_of(path, **options)
 
 
-@pytest.mark.parametrize("path", ["lake", "lake/k=1", "lake/*.arrow"])
-def test_a_dataset_of_this_package_is_not_cleaned(tmp_path, path):
-    (tmp_path / "lake" / "_ipc_commits").mkdir(parents=True)
-    with pytest.raises(OptionError, match="cleanSource would take files out of a dataset"):
-        mode_of(tmp_path / path, cleanSource="delete")
+@pytest.fixture
+def lake(tmp_path):
+    """A table, with a partition and a stream of files beside it."""
+    (tmp_path / "lake/k=1").mkdir(parents=True)
+    (tmp_path / "log").mkdir()
+    (tmp_path / "lake/x.arrows").touch()
+    create_table(TableDirectory(LOCAL, str(tmp_path / "lake")))
+    (tmp_path / "link").symlink_to("lake/k=1")
+    return tmp_path
+
+
+COMPLETE = "a stream reads a complete table by its log: give its path as the only one, and the option where"
+NO_MEANING = "has no meaning here: the source is a table, which is read by its log"
+
+# (A path, options, and the mode or the words of an error.)
+OF_TABLES = {
+    "a table": ("lake", {}, "table"),
+    "a partition": ("lake/k=1", {}, COMPLETE),
+    "a link to a partition": ("link", {}, COMPLETE),
+    "files of a table": ("lake/*.arrow", {}, COMPLETE),
+    "a file that grows": ("lake/x.arrows", {"tail": "true"}, "tail"),
+    "cleaned": ("lake", {"cleanSource": "delete"}, f"cleanSource {NO_MEANING}"),
+    "a partition that is cleaned": ("lake/k=1", {"cleanSource": "delete"}, COMPLETE),
+    "files that are cleaned": ("lake/*.arrow", {"cleanSource": "delete"}, COMPLETE),
+    "a late window": ("lake", {"lateWindow": "1h"}, f"lateWindow {NO_MEANING}"),
+    "a log of its own": ("lake", {"sourceLog": "log"}, f"sourceLog {NO_MEANING}"),
+    "the directory that holds a table": (".", {}, "window"),
+}
+
+
+@pytest.mark.parametrize("case", OF_TABLES)
+def test_a_table_is_read_by_its_log(lake, case):
+    path, options, expected = OF_TABLES[case]
+    if "sourceLog" in options:
+        options = {"sourceLog": str(lake / options["sourceLog"])}
+    if " " not in expected:
+        assert expected == mode_of(lake / path, **options).name
+        return
+    with pytest.raises(OptionError, match=re.escape(expected)):
+        mode_of(lake / path, **options)
 
 
 def test_with_a_log_the_mode_is_another_and_the_log_is_not_where_the_stream_looks(tmp_path):
@@ -151,19 +190,8 @@ def test_a_pattern_keeps_a_directory_only_from_where_it_may_match(tmp_path, patt
         mode_of(root / pattern, sourceLog=str(root / directory))
 
 
-def test_a_data_set_that_keeps_its_records_is_read_by_them(tmp_path):
-    (tmp_path / "lake" / "_ipc_commits" / "log").mkdir(parents=True)
-    (tmp_path / "lake" / "k=1").mkdir()
-    for path, name in (("lake", "table"), ("lake/k=1", "window"), ("lake*", "window"), (".", "window")):
-        assert name == mode_of(tmp_path / path).name
-    assert "window" == mode_of(tmp_path / "lake", lateWindow="1h").name
-    assert "log" == mode_of(tmp_path / "lake", sourceLog=str(tmp_path / "log")).name
-    (tmp_path / "lake" / "x.arrows").touch()
-    assert "tail" == mode_of(tmp_path / "lake" / "x.arrows", tail="true").name
-
-
-def test_the_number_of_a_record_is_for_tables(tmp_path):
-    with pytest.raises(OptionError, match="startingFrom=3 is the number of a commit record"):
+def test_the_number_of_a_log_entry_is_for_tables(tmp_path):
+    with pytest.raises(OptionError, match="startingFrom=3 is the number of a log entry"):
         mode_of(tmp_path, startingFrom="3")
 
 

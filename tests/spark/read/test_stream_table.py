@@ -1,4 +1,4 @@
-"""Streams of a dataset's commits: the source that reads them, and queries of Spark from end to end."""
+"""Streams of a table's commits: the source that reads them, and queries of Spark from end to end."""
 
 import json
 import pickle
@@ -6,23 +6,21 @@ import pickle
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from table_commits import prune
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.stored_record import record_path
 from spark_arrow_ipc.errors import OptionError, SourceOverwrittenError, StreamOffsetError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.storage.local import LOCAL
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 
 
 @pytest.fixture
 def lake(spark, tmp_path):
-    """Write rows of numbers into a dataset, each call a commit."""
+    """Write rows of numbers into a table, each call a commit."""
 
     def write(*numbers, mode="append", **options):
         frame = spark.createDataFrame([(number, number % 2) for number in numbers], "n long, k int").coalesce(1)
-        writer = frame.write.format("arrowipc").mode(mode).options(commitRetention="1h", partitionBy="k", **options)
+        writer = frame.write.format("arrowipc").mode(mode).options(partitionBy="k", **options)
         writer.save(str(tmp_path / "lake"))
 
     write.path = tmp_path / "lake"
@@ -56,7 +54,7 @@ class Query:
         return self.rows(len(self.offsets) - 2)
 
 
-def test_a_data_set_that_keeps_records_is_read_by_them(lake):
+def test_a_table_is_read_by_its_log_without_any_option(lake):
     lake(0, 1)
     query = Query(lake.path)
     assert [(0, 0), (1, 1)] == query.next()
@@ -84,7 +82,7 @@ def test_an_overwrite_ends_a_stream_or_is_passed(lake):
     query.next()
     lake(4, mode="overwrite")
     lake(6)
-    with pytest.raises(SourceOverwrittenError, match=r"record 2 .* overwrote the source"):
+    with pytest.raises(SourceOverwrittenError, match="log entry 2 overwrote the source"):
         query.next()
     before = list(query.offsets)
     query.restart(onOverwrite="append")
@@ -94,16 +92,14 @@ def test_an_overwrite_ends_a_stream_or_is_passed(lake):
     assert [(6, 0)] == query.next()
 
 
-def test_records_that_are_gone(lake):
+def test_entries_that_are_gone(lake):
     lake(0)
     query = Query(lake.path)
     query.next()
     for number in (1, 2, 3):
         lake(number)
-    dataset = DatasetDirectory(LOCAL, str(lake.path))
-    for path in (record_path(dataset, 2), dataset.record(2)):
-        LOCAL.delete(path)
-    with pytest.raises(StreamOffsetError, match=r"record 2 .* is not kept any more; the oldest that is kept is 1"):
+    prune(lake.path, 1, 2)
+    with pytest.raises(StreamOffsetError, match=r"is at log entry 1, .* retention of the writes"):
         query.next()
     query.restart(failOnDataLoss="false")
     assert [[], [(0, 0), (1, 1), (2, 0), (3, 1)]] == [query.next() for _ in range(2)]
@@ -112,9 +108,11 @@ def test_records_that_are_gone(lake):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"latestFirst": "true"}, "latestFirst has no meaning here: the source is a dataset"),
+        ({"latestFirst": "true"}, "latestFirst has no meaning here: the source is a table"),
         ({"fileNameOnly": "true"}, "fileNameOnly has no meaning"),
         ({"cleanSource": "delete"}, "cleanSource has no meaning"),
+        ({"lateWindow": "1h"}, "lateWindow has no meaning"),
+        ({"sourceLog": "log"}, "sourceLog has no meaning"),
         ({"onOverwrite": "sometimes"}, "onOverwrite must be one of fail, skip, append"),
     ],
 )
@@ -128,18 +126,14 @@ def test_options_of_tables_are_for_tables(tmp_path):
     with pa.ipc.new_file(tmp_path / "0.arrow", pa.schema([("n", pa.int64())])):
         pass
     for options in ({"onOverwrite": "skip"}, {"failOnDataLoss": "false"}):
-        with pytest.raises(
-            OptionError, match=f"{next(iter(options))} has no meaning here: the source is not a dataset"
-        ):
+        with pytest.raises(OptionError, match=f"{next(iter(options))} has no meaning here: the source is not a table"):
             Query(tmp_path, **options)
 
 
 def copied(spark, source, out, checkpoint, **options):
     """Run a query that copies what is new, to its end."""
     stream = spark.readStream.format("arrowipc").options(**options).load(str(source))
-    writer = stream.writeStream.format("arrowipc").options(
-        checkpointLocation=str(checkpoint), partitionBy="k", commitRetention="1h"
-    )
+    writer = stream.writeStream.format("arrowipc").options(checkpointLocation=str(checkpoint), partitionBy="k")
     for is_last in (False, False, True):
         try:
             writer.trigger(availableNow=True).start(str(out)).awaitTermination()
@@ -172,7 +166,7 @@ def test_spark_reads_commits_of_jobs_and_of_streams(spark, lake, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_spark_meets_overwrites_and_records_that_are_gone(spark, lake, tmp_path):
+def test_spark_meets_overwrites_and_entries_that_are_gone(spark, lake, tmp_path):
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     lake(0, 1)
     assert [(0, 0), (1, 1)] == copied(spark, lake.path, out, checkpoint)
@@ -182,9 +176,8 @@ def test_spark_meets_overwrites_and_records_that_are_gone(spark, lake, tmp_path)
     assert [(0, 0), (1, 1), (2, 0)] == copied(spark, lake.path, out, checkpoint, onOverwrite="append")
     lake(3)
     lake(4)
-    for record in (*(lake.path / "_ipc_commits").glob("*3.*"), *(lake.path / "_ipc_commits" / "log").glob("*3.json")):
-        record.unlink()
-    with pytest.raises(StreamingQueryException, match=r"record 3 .* is not kept any more"):
+    prune(lake.path, 1, 2, 3)
+    with pytest.raises(StreamingQueryException, match="is at log entry 2"):
         copied(spark, lake.path, out, checkpoint)
     rows = copied(spark, lake.path, out, checkpoint, failOnDataLoss="false")
     assert [(0, 0), (1, 1), (2, 0), (2, 0), (3, 1), (4, 0)] == rows, "all that is there, again"

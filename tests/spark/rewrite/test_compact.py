@@ -6,11 +6,11 @@ import arrow_files
 import pyarrow as pa
 import pyarrow.dataset as pds
 import pytest
+from commit_jobs import newest_entry
+from commit_jobs import table as table_of
 from rewrite_jobs import Tasks, files_of, leftovers, tables, values
 
 from spark_arrow_ipc import compact, rewrite
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.errors import (
@@ -25,7 +25,6 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
-from spark_arrow_ipc.storage.local import LOCAL
 
 
 def table(ids, **columns):
@@ -204,15 +203,17 @@ def test_a_file_that_others_changed_meanwhile_is_a_conflict(lake, others, error,
     assert [] == [name for name in leftovers(lake) if not name.startswith("_ipc_replaced/")]
 
 
-def test_a_stream_of_the_commits_sees_nothing_new(lake):
-    compact(Tasks(), lake, commitRetention=3600, **AIM)
-    mode = TableMode(DatasetDirectory(LOCAL, str(lake)), TableOptions())
+def test_a_stream_of_the_table_sees_nothing_new(lake, tmp_path):
+    path = tmp_path / "table"
+    for _ in range(2):
+        rewrite(Tasks(), lake, path, partitionBy="k")
+    mode = TableMode(table_of(path), TableOptions())
     first = mode.latest(mode.initial(), ALL_AVAILABLE)
-    assert 3 == len(mode.batch(mode.initial(), first).files)
-    append(lake, [1])()
-    append(lake, [2], "again.arrow")()
-    assert 1 == compact(Tasks(), lake, **AIM).files_written
-    assert "rewrite" == newest_record(DatasetDirectory(LOCAL, str(lake)))[1].mode
+    rows = sum(len(ids) for ids in values(path).values())
+    assert 20_108 == rows
+    assert len(files_of(path)) == len(mode.batch(mode.initial(), first).files)
+    assert compact(Tasks(), path, file_bytes="1g").files_written
+    assert "rewrite" == newest_entry(path).operation
     second = mode.latest(first, ALL_AVAILABLE)
     assert second is first
 
@@ -224,12 +225,12 @@ def test_a_token_makes_the_job_one_of_the_night(lake):
     assert not compact(Tasks(), lake, commitToken="night", **AIM).published
 
 
-@pytest.mark.parametrize(("keep", "expected"), [({}, True), ({"keepReplaced": 0}, False)], ids=["an hour", "not"])
-def test_replaced_files_live_on_for_reads_that_were_planned(lake, keep, expected):
-    options = ReadOptions(paths=(str(lake),))
-    reader = ArrowIpcBatchReader(read_spark_schema(options), options)
+@pytest.mark.parametrize(("options", "expected"), [({}, True), ({"retention": 0}, False)], ids=["retained", "not"])
+def test_removed_files_live_on_for_reads_that_were_planned(lake, options, expected):
+    reading = ReadOptions(paths=(str(lake),))
+    reader = ArrowIpcBatchReader(read_spark_schema(reading), reading)
     planned = reader.partitions()
-    compact(Tasks(), lake, **keep, **AIM)
+    compact(Tasks(), lake, **options, **AIM)
     if expected:
         assert 10_054 == sum(batch.num_rows for part in planned for batch in reader.read(part))
     else:

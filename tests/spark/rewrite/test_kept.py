@@ -135,7 +135,7 @@ def test_in_place_the_files_are_the_same_or_refused(tmp_path, column, options, w
 def test_a_compaction_follows_the_same_rule(tmp_path, column, words):
     before, files = lake(tmp_path, column, schema_metadata={"owner": "me"})
     if words is SAME:
-        assert 1 == compact(Tasks(), tmp_path, keepReplaced=0).files_written
+        assert 1 == compact(Tasks(), tmp_path, retention=0).files_written
         assert before == exact_cases.contents(exact_cases.tables_below(tmp_path))
     else:
         words = words.split(":")[0] + ": a compaction would change" if "become" in words else words
@@ -160,7 +160,7 @@ def test_a_bool8_beside_a_note_of_sparks_schema_is_checked(tmp_path):
 def test_offsets_beside_a_note_of_sparks_schema_stay(tmp_path):
     note = json.dumps({"type": "struct", "fields": []})
     before, _ = lake(tmp_path, OFFSETS, schema_metadata={"spark_arrow_ipc.spark_schema": note})
-    compact(Tasks(), tmp_path, keepReplaced=0)
+    compact(Tasks(), tmp_path, retention=0)
     made = exact_cases.contents(exact_cases.tables_below(tmp_path))
     assert [len(before), str(before)] == [len(made), str(made)]
 

@@ -52,9 +52,7 @@ class Lake:
 
     def read(self, files):
         """The rows of files that were listed, as tasks read them."""
-        parts = [
-            FileRange(file.path, file.nbytes, file.mtime_ns, staged=file.staged, version=file.version) for file in files
-        ]
+        parts = [FileRange(file.path, file.nbytes, file.mtime_ns, version=file.version) for file in files]
         found = []
         for scanned in scan(parts, options=ScanOptions(storage=self.storage)):
             for each in scanned.batches:
@@ -65,7 +63,7 @@ class Lake:
         return self.read(self.files(url))
 
     def leftovers(self):
-        """What lies in the directory beside files, records and what is kept."""
+        """What lies in the directory beside files, the log and what is retained."""
         found, todo = [], [self.root]
         while todo:
             for status in self.storage.list(todo.pop()):
@@ -152,7 +150,7 @@ def test_a_compaction_joins_objects_beside_readers_and_writers(lake):
 @pytest.mark.slow
 def test_replaced_objects_are_gone_where_nobody_wants_them(lake):
     planned = lake.files()
-    compact(Tasks(), lake.url, keepReplaced=0, **lake.options)
+    compact(Tasks(), lake.url, retention=0, **lake.options)
     with pytest.raises(FileChangedError, match="it is gone"):
         lake.read(planned)
 

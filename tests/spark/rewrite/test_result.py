@@ -1,6 +1,6 @@
 """The figures of a rewrite, in a line and in a notebook."""
 
-from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
+from spark_arrow_ipc.dataset.write.commit import CommitSummary
 from spark_arrow_ipc.spark.rewrite.rewrite import RewriteResult
 
 

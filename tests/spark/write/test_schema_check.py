@@ -6,8 +6,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, existing_schema
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.convert.conversion import pyarrow_schema
@@ -17,6 +15,8 @@ from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.write.schema_check import check_names, check_schema
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory
 
 NONE, MERGE, EXACT = (), (SchemaCheck.MERGE, SchemaCheck.EXACT), (SchemaCheck.EXACT,)
 
@@ -204,15 +204,14 @@ def test_dictionaries_and_restored_types_are_compared_as_they_are_read(tmp_path)
     write(tmp_path, "a string", "x", schemaCheck="exact")
 
 
-def test_a_file_of_another_program_does_not_make_recorded_columns_be_forgotten(tmp_path, caplog):
+def test_a_file_of_another_program_does_not_make_the_columns_in_the_log_be_forgotten(tmp_path, caplog):
     write(tmp_path, "a bigint", 1)
-    next(tmp_path.glob("part-*")).unlink()
     (tmp_path / "b.arrow").write_bytes(b"no Arrow file")
-    directory = DatasetDirectory(LOCAL, str(tmp_path))
-    record = newest_record(directory)[1]
-    existing = existing_file(directory, record)
-    assert existing.path == "b.arrow"
-    assert [field.name for field in existing_schema(existing, directory, record).schema.fields] == ["a"]
+    directory = TableDirectory(LOCAL, str(tmp_path))
+    state = read_state(directory)
+    existing = existing_file(directory, state)
+    assert existing.path.startswith("part-")
+    assert [field.name for field in existing_schema(existing, directory, state).schema.fields] == ["a"]
     assert not caplog.text
 
 

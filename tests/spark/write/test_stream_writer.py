@@ -6,16 +6,17 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from commit_jobs import table
 from pyspark import TaskContext
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.convert.conversion import pyarrow_schema
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
+from spark_arrow_ipc.table.vacuum import vacuum
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
 
@@ -51,7 +52,7 @@ def visible(path):
 
 
 def staged(path):
-    return sorted(found.name for found in path.glob("_ipc_stage/*") if found.suffix != ".room")
+    return sorted(job.name for job in path.glob("_ipc_stage/*"))
 
 
 @pytest.mark.slow
@@ -149,7 +150,7 @@ def test_the_newest_batch_survives_many_other_jobs_and_vacuum(tmp_path, task):
     writer(path).commit([task(writer(path), [1], 0)], 0)
     for batch in range(12):
         writer(path).commit([task(writer(path), [2 + batch], batch, "q2")], batch)
-    vacuum(str(path), older_than_seconds=0)
+    vacuum(table(path), older_than=0)
     writer(path).commit([task(writer(path), [1], 0)], 0)
     assert list(range(1, 14)) == visible(path)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import quick_jvm
 import quick_spark
-from commit_jobs import last_summary, leftovers
+from commit_jobs import leftovers, newest_entry
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
@@ -159,7 +159,7 @@ def test_two_overwrites_that_commit_at_once_have_one_winner(spark, old, hold):
 
 
 def test_the_partitions_that_are_read_can_be_overwritten(spark, old):
-    """The old files are there until the record that replaces them is."""
+    """The old files are there until the log entry that replaces them is."""
     frame = spark.read.format("arrowipc").load(str(old))
     save(frame.where("k = 1").selectExpr("id + 100 AS id", "k"), old, "dynamic")
     assert [*SECOND, *(i + 100 for i in FIRST)] == ids(spark, old)
@@ -253,7 +253,7 @@ class Writer(ArrowIpcBatchWriter):
     def write(self, iterator):
         message = super().write(iterator)
         if TaskContext.get().partitionId() == 1:
-            staged = self._job.staging.directory
+            staged = self._job.staging.path
             try:
                 os.close(os.open(os.path.join(staged, "..", "..", "..", "killed"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             except FileExistsError:
@@ -302,7 +302,7 @@ def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
     assert ["attempt-0", "attempt-1"] == sorted(file.name for file in cluster.glob("attempt-*"))
     assert [*range(120_000)] == ids(spark, path)
     assert [f"part-0000{i}" for i in range(4)] == files_of(path)
-    assert 120_000 == last_summary(path).rows
+    assert 120_000 == newest_entry(path).add.rows.sum()
     assert [] == leftovers(path)
 
 
@@ -310,7 +310,7 @@ def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
 def test_a_speculative_copy_of_a_rewrite_gives_its_rows_once(spark, cluster):
     assert ["rewriting-0", "rewriting-1"] == sorted(file.name for file in cluster.glob("rewriting-*"))
     assert [*range(120_000)] == ids(spark, cluster / "rewritten")
-    assert 120_000 == last_summary(cluster / "rewritten").rows
+    assert 120_000 == newest_entry(cluster / "rewritten").add.rows.sum()
     assert [] == leftovers(cluster / "rewritten")
 
 

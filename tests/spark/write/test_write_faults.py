@@ -14,7 +14,7 @@ import psutil
 import pyarrow as pa
 import pytest
 import quick_jvm
-from commit_jobs import last_summary
+from commit_jobs import newest_entry
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -129,16 +129,16 @@ def test_a_task_without_room_says_so_in_a_sentence(spark, tmp_path, write):
     assert re.search(rf"nothing of the job is visible.*, and write again: '{path}/_ipc_stage/.*\.staged'", text)
     assert 'File "' not in text
     assert before == contents(path)
-    assert not [found for found in tmp_path.rglob("*.staged") if found.parent.suffix != ".room"]
+    assert [] == [*tmp_path.rglob("*.staged")]
 
 
 def test_a_task_that_fails_in_a_new_place_leaves_no_file(spark, tmp_path):
     path = tmp_path / "new"
     with pytest.raises(PySparkException):
         save(spark.range(3).selectExpr("raise_error('no')"), path)
-    # The record that withdraws the job is left, and nothing that a reader would see.
-    assert [path / "_ipc_commits"] == list(path.iterdir())
-    assert 2 == len(list((path / "_ipc_commits").iterdir()))
+    # The log is left, whose entry expires the job, and nothing that a reader would see.
+    assert [path / "_ipc_log"] == list(path.iterdir())
+    assert "expire" == newest_entry(path).operation
 
 
 # In the commit
@@ -156,11 +156,11 @@ from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 
 def failing(real, number):
-    """Return a function that does as `real`, but fails the call of a number."""
+    """Return a function that does as `real`, but fails the call of a number, or each call."""
     calls = iter(range(1000))
 
     def call(*arguments, **options):
-        if next(calls) == number:
+        if number in (None, next(calls)):
             raise OSError(5, "Input/output error")
         return real(*arguments, **options)
 
@@ -168,8 +168,8 @@ def failing(real, number):
 
 
 def unlink_staged(writer):
-    for name in os.listdir(writer._job.staging.directory)[:1]:
-        os.unlink(writer._job.staging.path(name))
+    name = next(name for name in os.listdir(writer._job.staging.path) if name.endswith(".staged"))
+    os.unlink(writer._job.staging.file(name))
 
 
 class Writer(ArrowIpcBatchWriter):
@@ -181,8 +181,8 @@ class Writer(ArrowIpcBatchWriter):
         if self.fault == "staged file gone":
             unlink_staged(self)
             super().commit(messages)
-        name, number = {"first rename": ("rename", 0), "second rename": ("rename", 1), "success": ("replace", 0),
-                        "removal": ("unlink", 1), "link": ("link", 0)}[self.fault]
+        name, number = {"first rename": ("rename", 0), "second rename": ("rename", 1), "renames": ("rename", None),
+                        "success": ("replace", 0), "removal": ("unlink", 1), "link": ("link", 0), "links": ("link", None)}[self.fault]
         with mock.patch.object(os, name, failing(getattr(os, name), number)):
             super().commit(messages)
 
@@ -217,6 +217,10 @@ class SecondRename(Source):
     fault = "second rename"
 
 
+class Renames(Source):
+    fault = "renames"
+
+
 class Removal(Source):
     fault = "removal"
 
@@ -227,6 +231,10 @@ class Success(Source):
 
 class Link(Source):
     fault = "link"
+
+
+class Links(Source):
+    fault = "links"
 '''
 
 
@@ -238,16 +246,20 @@ def faulty(spark, tmp_path_factory):
     spark.sparkContext.addPyFile(str(module))
     import faulty_sources
 
-    for name in ("Killed", "StagedFileGone", "FirstRename", "SecondRename", "Removal", "Success", "Link"):
-        spark.dataSource.register(getattr(faulty_sources, name))
+    for source in faulty_sources.Source.__subclasses__():
+        spark.dataSource.register(source)
 
 
 NOTHING = "nothing is published"
 COMMITS = [
-    # fault, mode, what the error says; None where the job is committed, and a second attempt does what is left
+    # fault, mode, what the error says; None where the job is committed: a call that failed once is made again
     ("staged_file_gone", "append", [NOTHING, "somebody removed it"]),
     ("staged_file_gone", "overwrite", [NOTHING]),
-    ("link", "append", [NOTHING]),
+    ("links", "append", [NOTHING]),
+    ("renames", "append", [NOTHING]),
+    ("renames", "overwrite", [NOTHING]),
+    ("link", "append", None),
+    ("link", "overwrite", None),
     ("first_rename", "append", None),
     ("second_rename", "append", None),
     ("second_rename", "overwrite", None),
@@ -259,7 +271,7 @@ COMMITS = [
 @pytest.mark.one_in(4, "exhaustive")
 @pytest.mark.parametrize("case", COMMITS, ids=[f"{case[0]} {case[1]}" for case in COMMITS])
 @pytest.mark.usefixtures("faulty")
-def test_a_fault_before_the_record_fails_the_job_and_one_after_it_does_not(spark, old, case):
+def test_a_fault_that_stays_before_the_entry_fails_the_job_and_one_after_it_does_not(spark, old, case):
     fault, mode, texts = case
     path, before = old
     committed = texts is None
@@ -292,15 +304,17 @@ def test_an_overwrite_whose_process_is_killed_changes_nothing_and_the_next_one_r
 
 def test_an_overwrite_that_was_overtaken_publishes_nothing(spark, old):
     path, before = old
+    file = path / "other.arrow"  # of another program: nobody else writes to a managed name
+    file.write_bytes(before[max(before)])
 
     @f.udf("long")
     def other_writer(i):
-        (path / min(before)).write_bytes(before[max(before)] + b"from elsewhere")
+        file.write_bytes(before[max(before)] + b"from elsewhere")
         return i
 
-    with pytest.raises(PySparkException, match=r"ConcurrentWriteError.*part-.*nothing is published"):
+    with pytest.raises(PySparkException, match=r"ConcurrentWriteError.*other.arrow.*nothing is published"):
         save(spark.range(0, 1, 1, 1).select(other_writer("id").alias("id")), path, "overwrite")
-    assert {**before, min(before): before[max(before)] + b"from elsewhere"} == contents(path)
+    assert {**before, file.name: before[max(before)] + b"from elsewhere"} == contents(path)
     assert not (path / "_ipc_stage").exists()
 
 
@@ -416,7 +430,7 @@ def test_a_second_attempt_gives_its_rows_once(spark, killed):
     assert [*range(40_000)] == ids(spark, path)
     assert ["part-00000", "part-00001"] == [file.name[:10] for file in visible(path)]
     assert not (path / "_ipc_stage").exists()
-    assert 40_000 == last_summary(path).rows
+    assert 40_000 == newest_entry(path).add.rows.sum()
 
 
 @pytest.mark.exhaustive

@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.spark.options.options import parse_write
 from spark_arrow_ipc.spark.write.plan import plan_write
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.names import TableDirectory
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "tests" / "interop"
@@ -62,18 +62,18 @@ def test_the_files_of_a_task_are_read_equal(tmp_path, program, ipc_format):
         "ipcFormat": ipc_format, "compression": compression,
     }  # fmt: skip
     plan = plan_write(SCHEMA, parse_write(options))
-    staging = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
-    Path(staging.directory).mkdir(parents=True)
+    staging = Staging(TableDirectory(LOCAL, str(tmp_path)), "job1")
+    Path(staging.path).mkdir(parents=True)
     types = [("k", pa.int32()), ("w", pa.string()), ("n", pa.int64()), ("l", pa.list_(pa.string()))]
     batches = pa.Table.from_pylist(ROWS, pa.schema(types)).to_batches(max_chunksize=70)
     files = plan.write(staging, batches, 0).files
-    jobs = [[staging.path(file.staged), str(tmp_path / f"{i}.json")] for i, file in enumerate(files)]
+    jobs = [[staging.file(file.staged), str(tmp_path / f"{i}.json")] for i, file in enumerate(files)]
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
     answer = subprocess.run([*command, str(tmp_path / "jobs.json")], capture_output=True, text=True, timeout=300)
     assert [None] * len(jobs) == [json.loads(line)["error"] for line in answer.stdout.splitlines()], answer.stderr
     found = []
     for file, (source, target) in zip(files, jobs, strict=True):
-        key = str(Path(file.final).parent).removeprefix("k=")
+        key = file.directory.removeprefix("k=")
         rows = [row for batch in integration_json.read(target).batches for row in batch.to_pylist()]
         with ipc.open(source) as reader:
             assert [row for batch in reader for row in batch.to_pylist()] == rows

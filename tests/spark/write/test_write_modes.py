@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from commit_jobs import last_summary
+from commit_jobs import newest_entry
 from frames import check_same
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
@@ -34,7 +34,7 @@ def load(spark, path, **options):
 def data_files(path):
     """Return the published files; nothing else may be there but the sign of success."""
     found = sorted(path.iterdir())
-    assert {"_SUCCESS", "_ipc_commits"} >= {p.name for p in found if not p.name.startswith("part-")}
+    assert {"_SUCCESS", "_ipc_log"} >= {p.name for p in found if not p.name.startswith("part-")}
     return [p for p in found if p.name.startswith("part-")]
 
 
@@ -80,8 +80,8 @@ def test_append_adds_and_append_again_adds_more(spark, tmp_path):
     assert set(first) < set(data_files(path))
     assert [*range(9)] == sorted(table(path)["id"].to_pylist())
     check_same(load(spark, path), spark.range(9))
-    summary = last_summary(path)
-    assert ("append", 1, 4, 0) == (summary.mode, summary.files, summary.rows, summary.removed)
+    entry = newest_entry(path)
+    assert ("append", [4], ()) == (entry.operation, entry.add.rows.tolist(), entry.remove)
     assert b"" == (path / "_SUCCESS").read_bytes()
 
 
@@ -100,7 +100,7 @@ def test_overwrite_removes_the_old_only_when_the_new_is_there(spark, tmp_path):
     found = table(tmp_path)
     assert [7, 8] == sorted(found["id"].to_pylist())
     for names in found["seen"].to_pylist():
-        assert {"_SUCCESS", "_ipc_commits", "_ipc_stage", *(p.name for p in old)} == set(names.split(","))
+        assert {"_SUCCESS", "_ipc_log", "_ipc_stage", *(p.name for p in old)} == set(names.split(","))
     assert [7, 8] == sorted(row.id for row in load(spark, tmp_path).collect())
 
 

@@ -8,7 +8,7 @@ from memory_storage import MemoryStorage
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.write.publisher import MAX_COPIED_NBYTES
+from spark_arrow_ipc.dataset.write.staged_file import MAX_COPIED_NBYTES
 from spark_arrow_ipc.errors import FileChangedError, OptionError
 from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
@@ -88,9 +88,9 @@ def test_nothing_is_visible_after_an_abort(tmp_path):
     assert [] == visible_rows(path)
 
 
-def test_replaced_files_are_kept_as_the_option_says(tmp_path):
+def test_removed_files_are_retained_as_the_option_says(tmp_path):
     for values, keep in (([1], "0"), ([2], "10m")):
-        writer = planned(tmp_path, overwrite=True, keepReplaced=keep)
+        writer = planned(tmp_path, overwrite=True, retention=keep)
         writer.commit([staged(writer, values)])
     assert [2] == visible_rows(tmp_path)
     assert 1 == len(list(tmp_path.glob("_ipc_replaced/*/*")))
@@ -102,7 +102,7 @@ def test_a_dataframe_that_was_loaded_before_an_overwrite_reads_what_is_kept(tmp_
     first.commit([first.write(iter([pa.record_batch([pa.array([1]), pa.array(["a b"])], ["n", "k"])]))])
     reader = ArrowIpcBatchReader(KEYED, parse_read({"path": str(tmp_path)}))
     partitions = reader.partitions()
-    second = planned(tmp_path, overwrite=True, partitionBy="k", schema=KEYED, keepReplaced=keep)
+    second = planned(tmp_path, overwrite=True, partitionBy="k", schema=KEYED, retention=keep)
     second.commit([second.write(iter([pa.record_batch([pa.array([2]), pa.array(["a b"])], ["n", "k"])]))])
 
     def rows():

@@ -1,1 +1,0 @@
-"""The numbered chain of commit records that says which files belong to a dataset."""

@@ -1,0 +1,141 @@
+"""fsck: each damage has one fault with its path, and a sound table none."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from maintained_tables import content, save, stage, table
+
+from spark_arrow_ipc.table import log
+from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.entry import Entry, Operation
+from spark_arrow_ipc.table.fsck import check_table
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import data_file_name
+from spark_arrow_ipc.table.transaction import Transaction
+
+
+@pytest.fixture
+def lake(directory):
+    """A table of four entries, with checkpoints after the second and the third."""
+    for number in range(4):
+        save(directory, (number, number), at=f"k={number % 2}")
+        if number in (1, 2):
+            log.write_checkpoint(directory, read_state(directory))
+    return directory
+
+
+def faults(directory, **options):
+    report = check_table(directory, **options)
+    return [(finding.path.removeprefix(f"{directory.root}/"), finding.what, finding.fix) for finding in report.findings if not finding.is_note]  # fmt: skip
+
+
+def test_a_sound_table_has_no_finding(lake):
+    report = check_table(lake, deep=True)
+    assert ((), True, 4, 4, 8) == (report.findings, report.is_sound, report.number, report.files, report.rows)
+
+
+def data_path(directory, slot=0):
+    return read_state(directory).files.paths[slot]
+
+
+def log_path(directory, number, suffix="json"):
+    return f"_ipc_log/{read_state(directory).table}/{number:020d}.{suffix}"
+
+
+def damage(data):
+    """Another byte in the middle."""
+    return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+
+
+DAMAGES = {
+    "a file is missing": (data_path, None, "entry 1 added this file of 2 rows .* is missing", "fsck --forget-missing"),
+    "a file is cut": (data_path, lambda data: data[:-5], "has .* bytes", "fsck --forget-missing"),
+    "the end of a file is another": (data_path, damage, "its last bytes are not those", "arrowipc repair"),
+    "an entry is missing": (lambda d: log_path(d, 2), None, "the entry is missing", "time travel"),
+    "an entry before a checkpoint is damaged": (
+        lambda d: log_path(d, 2),
+        damage,
+        "the entry is damaged",
+        "time travel",
+    ),
+    "the newest entry is damaged": (lambda d: log_path(d, 4), damage, "the entry is damaged", "what followed entry 3"),
+    "a checkpoint is damaged": (
+        lambda d: log_path(d, 3, "checkpoint"),
+        lambda data: data.replace(b'"horizon":1', b'"horizon":2'),
+        "cannot be read",
+        "rm ",
+    ),
+    "the newest checkpoint is empty": (lambda d: log_path(d, 3, "checkpoint"), lambda _: b"", "cannot be read", "rm "),
+    "the id is lost": (lambda d: "_ipc_log/table", None, "the id of the table is lost", '"table": "'),
+    "the id is damaged": (lambda d: "_ipc_log/table", lambda data: data[:9], "the id of the table is damaged", ""),
+}
+
+
+@pytest.mark.parametrize(("path_of", "change", "what", "fix"), DAMAGES.values(), ids=DAMAGES)
+def test_each_damage_is_one_fault(lake, path_of, change, what, fix):
+    path = path_of(lake)
+    data = lake.storage.read(lake.path(path), 1 << 20)
+    lake.storage.delete(lake.path(path))
+    if change is not None:
+        lake.storage.put(lake.path(path), change(data))
+    (where, told, remedy), *others = faults(lake)
+    assert path == where
+    assert re.search(what, told)
+    assert fix in remedy
+    # A log that cannot be read is told once more, for the table.
+    assert {lake.root} >= {place for place, _, _ in others}
+
+
+def test_a_first_entry_that_is_gone_is_taken_for_a_pruned_one(lake):
+    lake.storage.delete(lake.path(log_path(lake, 1)))
+    assert [] == faults(lake)
+
+
+def test_a_checkpoint_of_another_state_is_found(lake):
+    second, third = (lake.path(log_path(lake, number, "checkpoint")) for number in (2, 3))
+    state = decode_checkpoint(lake.storage.read(third, 1 << 20), read_state(lake).table, 3)
+    lake.storage.put(third, encode_checkpoint(replace(state, last_removal=1)))
+    assert [third.removeprefix(f"{lake.root}/")] == [path for path, _, _ in faults(lake)]
+    assert lake.storage.status(second) is not None
+
+
+def test_rows_are_compared_if_asked(directory):
+    job = Transaction.begin(directory)
+    job.name_files([file._replace(rows=3) for file in stage(job, (1, 2))])
+    job.commit(lambda _: Entry(0, "", Operation.APPEND))
+    job.collect()
+    assert [] == faults(directory)
+    ((_, what, _),) = faults(directory, deep=True)
+    assert "it has 2 rows, and the log counts 3" == what
+
+
+def test_what_is_good_to_know_is_a_note(tmp_path):
+    lake = table(tmp_path)
+    save(lake, (1,))
+    lake.storage.put(lake.path("other.arrow"), content(9))
+    stranger = data_file_name(0, read_state(lake).table, "f" * 32)
+    lake.storage.put(lake.path(stranger), content(9))
+    Transaction.begin(lake)
+    report = check_table(lake)
+    assert report.is_sound
+    words = " ".join(finding.what for finding in report.findings)
+    for part in (
+        "1 files of other programs",
+        "the log does not know the job of this file",
+        "the job has staged 0 bytes",
+    ):
+        assert part in words
+
+
+def test_a_copy_of_our_own_file_by_a_file_manager_is_a_fault(lake):
+    path = data_path(lake)
+    name = path.replace(".arrow", " (copy).arrow")
+    lake.storage.put(lake.path(name), lake.storage.read(lake.path(path), 1 << 20))
+    ((where, what, _),) = faults(lake)
+    assert (name, True) == (where, "readers see its rows twice" in what)
+
+
+def test_a_directory_without_a_log_is_no_fault(directory):
+    report = check_table(directory)
+    assert (True, "", 0) == (report.is_sound, report.table, report.number)
