@@ -188,7 +188,7 @@ TARGETS = {
     "inside": (lambda root: f"{root}/copy", OptionError, "one is inside of the other"),
     "above": (lambda root: root.rpartition("/")[0], OptionError, "one is inside of the other"),
     "by a link": (lambda root: f"{root}_link/x", OptionError, "one is inside of the other"),
-    "a file": (lambda root: f"{root}_file", OptionError, "written into a directory"),
+    "a file": (lambda root: f"{root}_file", OptionError, "a table is a directory"),
     "another table": (lambda root: f"{root}_other", CommitError, r"holds files \(1, such as"),
     "a table without files": (lambda root: f"{root}_empty", CommitError, "a table in which jobs were committed"),
 }

@@ -27,7 +27,7 @@ def test_plan_travels_by_pickle_and_two_jobs_share_no_id(tmp_path):
 
 def test_destination_that_is_a_file_is_named(tmp_path):
     (tmp_path / "x.arrow").write_bytes(b"")
-    with pytest.raises(OptionError, match=r"x\.arrow.*written into a directory, and this is a file"):
+    with pytest.raises(OptionError, match=r"x\.arrow.*a table is a directory, and this is a file"):
         plan_job(str(tmp_path / "x.arrow"), APPEND)
     assert ["x.arrow"] == [found.name for found in tmp_path.iterdir()]
 

@@ -252,7 +252,7 @@ def test_a_wrong_option_is_named_and_nothing_is_made(spark, tmp_path, options, t
 def test_a_path_that_is_a_file_is_refused(spark, tmp_path):
     (tmp_path / "x.arrow").write_bytes(b"precious")
     for mode in ("append", "overwrite"):
-        with pytest.raises(AnalysisException, match="written into a directory, and this is a file"):
+        with pytest.raises(AnalysisException, match="a table is a directory, and this is a file"):
             save(spark.range(1), tmp_path / "x.arrow", mode)
     assert b"precious" == (tmp_path / "x.arrow").read_bytes()
 
