@@ -146,9 +146,7 @@ def plan_job(
     staging = Staging(directory, new_id())
     directory.check()
     check_none_above(directory)
-    if is_there and mode is not WriteMode.APPEND:
-        check_none_below(directory)
-    state, files = _look(directory, intent) if is_there else (None, ())
+    state, files = _look_alone(directory, intent) if is_there else (None, ())
     if files and choose is not None:
         files = tuple(sorted(choose(files), key=lambda file: file.path))
     if mode in _REPLACES_ALL:
@@ -214,6 +212,13 @@ def check_is_no_file(storage: Storage, root: str) -> bool:
     if status is not None and status.kind is not Kind.DIRECTORY:
         raise OptionError("a table is a directory, and this is a file; give another path", path=root)
     return status is not None
+
+
+def _look_alone(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:
+    """Return what `_look` does; raise if a job that replaces files would find those of a table in the directory."""
+    if intent.mode is not WriteMode.APPEND:
+        check_none_below(directory)
+    return _look(directory, intent)
 
 
 def _look(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:

@@ -379,7 +379,10 @@ def test_a_target_beside_what_a_pattern_matches_is_refused_where_a_link_leads_th
     drain(spark, tmp_path, **place)
     (tmp_path / "lake" / "c").mkdir()
     (tmp_path / "lake" / "c" / "in").symlink_to(place["target"])
-    with pytest.raises(StreamingQueryException, match="is a table of this package, and a stream that lists its files would read rows twice"):
+    with pytest.raises(
+        StreamingQueryException,
+        match="is a table of this package, and a stream that lists its files would read rows twice",
+    ):
         drain(spark, tmp_path, **place)
     (tmp_path / "lake" / "c" / "in").unlink()
     drop(tmp_path / "lake" / "a" / "in", 1)
