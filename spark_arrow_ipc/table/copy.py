@@ -146,7 +146,7 @@ def copy_table(
 
 def _change(target: TableDirectory, at: State, source: State | None, schema: str) -> Entry:
     """Return the entry that adds the copied files to the state of a table that has none."""
-    if len(at.files) or any(end.is_committed for end in at.ended.values()):
+    if at.has_jobs:
         raise ConcurrentWriteError("a job was committed in the target; nothing is copied", path=target.root)
     check_alone(target, at)
     before = source or State("")
@@ -192,7 +192,7 @@ def _clear(target: TableDirectory) -> None:
             path=target.root,
         )
     state = read_state(target)
-    if state is not None and any(end.is_committed for end in state.ended.values()):
+    if state is not None and state.has_jobs:
         raise CommitError(
             "the target is a table in which jobs were committed; give a directory that is not there yet",
             path=target.root,
@@ -260,7 +260,7 @@ class _Stage:
     def _named(self, i: int, path: str, nbytes: int, copied: _Copied, rows: int = 0) -> StagedFile:
         transaction = self._transaction
         name = data_file_name(i, transaction.table, transaction.job, suffix=_suffix(path))
-        return StagedFile(copied.staged, parent(path) if "/" in path else "", name, nbytes, rows, copied.crc32)
+        return StagedFile(copied.staged, parent(path), name, nbytes, rows, copied.crc32)
 
     def copy(self, files: Sequence[DataFile], state: State | None) -> bool:
         """Copy the files that are not copied yet; return False if one is gone, or another one."""

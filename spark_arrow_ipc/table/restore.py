@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
-from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.table.collect import list_replaced
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files
@@ -99,7 +99,7 @@ def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -
             _copy(directory, source, join(directory.staging(job), name), nbytes)
             suffix = ".arrows" if path.endswith(".arrows") else ".arrow"
             final = data_file_name(i, transaction.table, job, suffix=suffix)
-            return StagedFile(name, path.rpartition("/")[0], final, nbytes, int(files.rows[i]), int(files.crc32[i]))
+            return StagedFile(name, parent(path), final, nbytes, int(files.rows[i]), int(files.crc32[i]))
     raise NoFilesError(
         "this file was removed and is not retained, and without it nothing is restored; the table's retention says for how "
         "long removed files are there",

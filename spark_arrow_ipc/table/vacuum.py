@@ -37,8 +37,6 @@ from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, is_job_id
 from spark_arrow_ipc.table.snapshot import list_data_files
 from spark_arrow_ipc.table.state import State
 
-_ATTEMPTS: Final = 3
-
 DEFAULT_AGE_SECONDS: Final = 7 * 24 * 3600.0
 """The age at which a job counts as dead: far more than any job takes."""
 
