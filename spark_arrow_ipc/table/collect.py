@@ -46,7 +46,7 @@ from spark_arrow_ipc.table.log import (
     read_state,
     read_table_id,
 )
-from spark_arrow_ipc.table.names import NUMBER, REPLACED_DIRECTORY, TableDirectory, managed_name
+from spark_arrow_ipc.table.names import TableDirectory, managed_name
 from spark_arrow_ipc.table.snapshot import is_removed, list_data_files
 from spark_arrow_ipc.table.state import REMEMBERED, State, Tombstone
 
@@ -244,18 +244,10 @@ def list_old_removals(directory: TableDirectory, state: State, listing: Listing,
     retention = (_READ_SECONDS if state.retention is None else state.retention) * 10**9
     return [
         number
-        for number in list_replaced(directory)
+        for number in directory.list_replaced()
         # An entry that is pruned is older than the retention.
         if (number in listing.entries and time_ns - listing.entries[number].mtime_ns > retention) or number < oldest
     ]
-
-
-def list_replaced(directory: TableDirectory) -> list[int]:
-    """Return the numbers of the entries of which removed files are retained, the newest first. One listing."""
-    with suppress(FileNotFoundError):
-        names = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
-        return sorted((int(name) for name in names if NUMBER.fullmatch(name)), reverse=True)
-    return []
 
 
 def _is_document(state: State, removed: Removed) -> bool:

@@ -27,11 +27,12 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
 LOG_DIRECTORY: Final = "_ipc_log"
@@ -220,6 +221,13 @@ class TableDirectory:
         Its ending keeps it out of other readers' recursive patterns; the number keeps two removed files of one name apart.
         """
         return join(self.all_replaced(number), path + STAGED_SUFFIX)
+
+    def list_replaced(self) -> list[int]:
+        """Return the numbers of the entries of which removed files are retained, the newest first. One listing."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = [name_of(status.path) for status in self.storage.list(self.path(REPLACED_DIRECTORY))]
+            return sorted((int(name) for name in names if NUMBER.fullmatch(name)), reverse=True)
+        return []
 
     def all_replaced(self, number: int) -> str:
         """Return the directory of the files that an entry removed and that are retained."""

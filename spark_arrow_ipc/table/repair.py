@@ -19,7 +19,7 @@ import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.storage import Status, each
-from spark_arrow_ipc.table.collect import collect, list_replaced
+from spark_arrow_ipc.table.collect import collect
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, Files
 from spark_arrow_ipc.table.log import append, encode_table_id, follow, read_state
@@ -147,7 +147,7 @@ def renew_id(directory: TableDirectory) -> State:
             path=directory.root,
         )
     # Their numbers are of entries of the earlier log.
-    for number in list_replaced(directory):
+    for number in directory.list_replaced():
         storage.delete_tree(directory.all_replaced(number))
     return first.after(replace(entry, add=replace(state.files, numbers=np.ones(len(state.files), np.int64))))
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.paths import join, parent
-from spark_arrow_ipc.table.collect import list_replaced
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import read_state
@@ -54,7 +53,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is restored", path=directory.root)
         live = dict(zip(base.files.paths, base.files.nbytes.tolist(), strict=True))
         gone = then.files.select(np.array([path not in live for path in then.files.paths], np.bool_))
-        numbers = list_replaced(directory)
+        numbers = directory.list_replaced()
         staged = [_stage(transaction, gone, i, numbers) for i in range(len(gone))]
         transaction.name_files(staged, statistics=gone.statistics)
 

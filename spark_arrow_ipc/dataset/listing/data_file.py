@@ -19,7 +19,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import above, name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
-from spark_arrow_ipc.table.names import NUMBER, REPLACED_DIRECTORY, TableDirectory, managed_name
+from spark_arrow_ipc.table.names import TableDirectory, managed_name
 
 _SAMPLED: Final = "sample-"
 """The prefix of a version that is a digest of samples of a file's bytes; versions of storages never begin with it."""
@@ -137,11 +137,8 @@ def retained_paths(storage: Storage, file: Located) -> Iterator[str]:
             table = read_table_id(directory)
         if table is None:
             continue
-        names: list[str] = []
-        with suppress(FileNotFoundError, NotADirectoryError):
-            names += (name_of(status.path) for status in storage.list(directory.path(REPLACED_DIRECTORY)))
         path = relative(file.path, root)
-        for number in sorted((int(name) for name in names if NUMBER.fullmatch(name)), reverse=True):
+        for number in directory.list_replaced():
             if managed_name(path) is not None or _is_removed_by(directory, table, number, path, file):
                 yield directory.replaced(number, path)
         return  # others may write into the directories above

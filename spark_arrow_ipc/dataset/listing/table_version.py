@@ -9,18 +9,17 @@ The log does not know when files of other programs came: while a table has any, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
-from spark_arrow_ipc.storage.paths import name_of, parent
+from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.documents import of_other_programs
 from spark_arrow_ipc.table.history import read_history
 from spark_arrow_ipc.table.log import read_after, read_state
-from spark_arrow_ipc.table.names import NUMBER, REPLACED_DIRECTORY, TableDirectory
+from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import Snapshot
 from spark_arrow_ipc.table.state import Replay, State
 
@@ -105,7 +104,7 @@ def _find_files(now: Snapshot, sizes: dict[str, int]) -> dict[str, DataFile]:
     directory, files = now.directory, dict[str, DataFile]()
     statuses: dict[str, Status] = {path: now.managed[path] for path in sizes.keys() & now.managed.keys()}
     removed = sorted(sizes.keys() - now.managed.keys())
-    numbers = _retained_numbers(directory) if removed else []
+    numbers = directory.list_replaced() if removed else []
 
     def find(path: str) -> None:
         # First where it was: it may be moved meanwhile.
@@ -121,14 +120,6 @@ def _find_files(now: Snapshot, sizes: dict[str, int]) -> dict[str, DataFile]:
         # A file that is retained has a version of its own.
         files[path] = DataFile(full, sizes[path], status.mtime_ns, (), status.version if status.path == full else "")
     return files
-
-
-def _retained_numbers(directory: TableDirectory) -> list[int]:
-    """Return the numbers of the entries whose removed files are retained."""
-    with suppress(FileNotFoundError):
-        names = [name_of(status.path) for status in directory.storage.list(directory.path(REPLACED_DIRECTORY))]
-        return sorted(int(name) for name in names if NUMBER.fullmatch(name))
-    return []
 
 
 def _gone(directory: TableDirectory, now: Snapshot, number: int, why: str) -> NoFilesError:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -24,12 +23,12 @@ from typing import Final, NamedTuple
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import DELETE, INSERT, Backlog, Change
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, StreamOffsetError, printable
-from spark_arrow_ipc.storage.paths import above, join, name_of
+from spark_arrow_ipc.storage.paths import above, join
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES
 from spark_arrow_ipc.table.log import list_log, read_after, read_entry, read_state, read_table_id
-from spark_arrow_ipc.table.names import LOG_DIRECTORY, REPLACED_DIRECTORY, TableDirectory
+from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory
 from spark_arrow_ipc.table.snapshot import is_removed, missing_file
 from spark_arrow_ipc.table.state import Replay, State
 
@@ -219,7 +218,7 @@ class FileFinder:
 
         each(look, files, waits=storage.traits.waits)
         lacking = [file for file in files if statuses[file] is None]
-        numbers = self._retained_numbers() if lacking else []
+        numbers = self.directory.list_replaced() if lacking else []
 
         def look_further(file: TableFile) -> None:
             # A name is used once, so a file of this path in any later entry is the file.
@@ -246,12 +245,6 @@ class FileFinder:
             )
         # A copy in another place has a version of its own.
         return DataFile(path, file.nbytes, status.mtime_ns, version=status.version if status.path == path else "")
-
-    def _retained_numbers(self) -> list[int]:
-        with suppress(FileNotFoundError):
-            statuses = self.directory.storage.list(self.directory.path(REPLACED_DIRECTORY))
-            return sorted(int(name) for status in statuses if (name := name_of(status.path)).isdecimal())
-        return []
 
     def _check_removed(self, files: Sequence[TableFile]) -> None:
         """Raise or warn: files were removed before they were read. A reading of the log, if there are any."""
