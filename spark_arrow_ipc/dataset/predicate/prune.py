@@ -79,12 +79,14 @@ def keeps(bound: BoundPredicate, lookup: Lookup) -> bool:
 def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool:
     """Return False if no row of a hive partition can match."""
 
-    def lookup(column: BoundColumn) -> Summary:
-        if len(column.path) != 1 or column.path[0] not in values:  # fields of structs are never partition columns
-            return UNKNOWN
-        return summary_of_results(column, summary_of_value(values[column.path[0]], column.base.type))
+    return keeps(bound, lambda column: summary_of_constant(column, values) or UNKNOWN)
 
-    return keeps(bound, lookup)
+
+def summary_of_constant(column: BoundColumn, values: Mapping[str, object]) -> Summary | None:
+    """Return the summary of a column with one value in all rows; None if `values`, by name, does not have it."""
+    if len(column.path) != 1 or column.path[0] not in values:  # fields of structs are never partition columns
+        return None
+    return summary_of_results(column, summary_of_value(values[column.path[0]], column.base.type))
 
 
 def summary_of_results(column: BoundColumn, summary: Summary) -> Summary:

@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
-from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_results, summary_of_value
+from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_constant
 from spark_arrow_ipc.dataset.statistics.format import MIN, Leaf, Path
 from spark_arrow_ipc.dataset.statistics.prune_blocks import summaries_of
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, column_statistics, path_of
@@ -57,13 +57,7 @@ def file_filter(
             return True
         table, i = positions[file.path]
         values = constants(file)
-
-        def lookup(column: BoundColumn) -> Summary:
-            if len(column.path) == 1 and column.path[0] in values:
-                return summary_of_results(column, summary_of_value(values[column.path[0]], column.base.type))
-            return table.summary(column, i)
-
-        return keeps(bound, lookup)
+        return keeps(bound, lambda column: summary_of_constant(column, values) or table.summary(column, i))
 
     return may_match
 
@@ -78,8 +72,8 @@ class _Table:
 
     def summary(self, column: BoundColumn, i: int) -> Summary:
         """Return what is known of a column in the i-th file."""
-        known = [summary for of_type in self._summaries.get(column, _NONE) if (summary := of_type(i)) is not None]
-        return known[0] if len(known) == 1 else UNKNOWN
+        of_types = [summary for of_type in self._summaries.get(column, _NONE) if (summary := of_type(i)) is not None]
+        return of_types[0] if len(of_types) == 1 else UNKNOWN
 
 
 def _summaries(root: str, files: Files, column: BoundColumn) -> tuple[_SummaryOf, ...]:

@@ -20,7 +20,14 @@ from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate,
 from spark_arrow_ipc.dataset.predicate.coercion import rescale
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS
-from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, summary_of_results, summary_of_value, truths
+from spark_arrow_ipc.dataset.predicate.prune import (
+    TRUE,
+    UNKNOWN,
+    Summary,
+    summary_of_constant,
+    summary_of_results,
+    truths,
+)
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
@@ -56,9 +63,8 @@ def block_truths(
         if column.path[0] in others:
             summaries[column] = others[column.path[0]]
             continue
-        if len(column.path) == 1 and column.path[0] in constants:
-            # The partition column replaces a column of the file with the same name.
-            summary = summary_of_results(column, summary_of_value(constants[column.path[0]], column.base.type))
+        # The partition column replaces a column of the file with the same name.
+        if (summary := summary_of_constant(column, constants)) is not None:
             summaries[column] = _constant(summary)
             continue
         path = () if statistics is None else _path_in(schema, column.path) or ()
