@@ -78,7 +78,6 @@ def keeps(bound: BoundPredicate, lookup: Lookup) -> bool:
 
 def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool:
     """Return False if no row of a hive partition can match."""
-
     return keeps(bound, lambda column: summary_of_constant(column, values) or UNKNOWN)
 
 

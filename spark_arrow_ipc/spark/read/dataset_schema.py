@@ -96,15 +96,16 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
 
 def _check_read(partitioning: Partitioning) -> None:
     """Raise if files in the root of a partitioned table are not read although its log counts them."""
+    if not partitioning.unread:
+        return
+    counted = {join(root, path) for root, state in partitioning.states.items() for path in state.files.paths}
     for file in partitioning.unread:
-        for root, state in partitioning.states.items():
-            if file.path in {join(root, path) for path in state.files.paths}:
-                raise CommitError(
-                    "the table's log counts this file, and it is beside directories of partitions, where no read has its "
-                    "rows: another program has made directories with an equals sign in their names; move them out of the "
-                    "table",
-                    path=file.path,
-                )
+        if file.path in counted:
+            raise CommitError(
+                "the table's log counts this file, and it is beside directories of partitions, where no read has its rows: "
+                "another program has made directories with an equals sign in their names; move them out of the table",
+                path=file.path,
+            )
 
 
 def cast_partition_columns(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
