@@ -6,12 +6,13 @@ the checkpoint before the first retained entry.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.table.entry import Entry
-from spark_arrow_ipc.table.log import Listing, list_log, read_after, read_state
+from spark_arrow_ipc.table.log import Listing, list_log, read_after, read_entry, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.state import Replay, State
 
@@ -91,7 +92,7 @@ def read_history(directory: TableDirectory, limit: int | None = None) -> History
 def _read_start(directory: TableDirectory, newest: State, number: int) -> State:
     """Return the newest state up to a number from which on all entries are there, or the oldest one after it."""
     listing = list_log(directory, newest.table)
-    first = _first_entry(listing, newest.number)
+    first = _entries(listing, newest.number).start
     states = [0] if first == 1 else []
     states += [n for n in sorted(listing.checkpoints) if first - 1 <= n <= newest.number]
     earlier = [n for n in states if n <= number]
@@ -104,12 +105,30 @@ def _read_start(directory: TableDirectory, newest: State, number: int) -> State:
     return newest
 
 
-def _first_entry(listing: Listing, newest: int) -> int:
-    """Return the number of the first entry of the run that ends with the newest."""
-    number = newest
-    while number in listing.entries:
-        number -= 1
-    return number + 1
+def retained_entries(directory: TableDirectory, table: str) -> range:
+    """Return the numbers of the entries of a log that are retained. One listing."""
+    listing = list_log(directory, table)
+    return _entries(listing, listing.newest)
+
+
+def first_since(directory: TableDirectory, table: str, numbers: range, time_ns: int) -> int:
+    """Return the number of the first entry of a time or later; the one after `numbers` if there is none.
+
+    Times never go back from an entry to the next, so that few entries are read: as many as a search by halves needs.
+    """
+
+    def time_of(number: int) -> int:
+        return read_entry(directory, table, number).time * 1_000_000
+
+    return numbers.start + bisect_left(numbers, time_ns, key=time_of)
+
+
+def _entries(listing: Listing, newest: int) -> range:
+    """Return the numbers of the unbroken run of entries that ends with the newest."""
+    first = newest + 1
+    while first - 1 in listing.entries:
+        first -= 1
+    return range(first, newest + 1)
 
 
 def _change(entry: Entry, rows: dict[str, int], *, is_void: bool) -> Change:

@@ -17,7 +17,7 @@ from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionErr
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.documents import of_other_programs
-from spark_arrow_ipc.table.history import read_history
+from spark_arrow_ipc.table.history import first_since, read_history, retained_entries
 from spark_arrow_ipc.table.log import read_after, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import Snapshot
@@ -66,7 +66,7 @@ def list_version(
     number = version.number
     if number is None:
         assert version.time_ns is not None
-        number = _number_at(directory, version.time_ns)
+        number = _number_at(directory, now.state.table, version.time_ns)
     try:
         state = read_state(directory, number)
     except NoFilesError as error:
@@ -86,17 +86,17 @@ def list_version(
     return directory, state, {path: tuple(leaf) for path, leaf in leaves.items()}
 
 
-def _number_at(directory: TableDirectory, time_ns: int) -> int:
+def _number_at(directory: TableDirectory, table: str, time_ns: int) -> int:
     """Return the number of the newest entry at or before a time, by the times in the entries, as a history shows them."""
-    changes = read_history(directory).changes
-    earlier = [change.number for change in changes if change.time * 1_000_000 <= time_ns]
-    if not earlier:
-        oldest = min((change.number for change in changes), default=0)
+    numbers = retained_entries(directory, table)
+    number = first_since(directory, table, numbers, time_ns + 1) - 1
+    if number not in numbers:
         raise NoFilesError(
-            f"no log entry of this table that is retained is as old as timestampAsOf; the oldest is entry {oldest}",
+            "no log entry of this table that is retained is as old as timestampAsOf; the oldest is entry "
+            f"{numbers.start if numbers else 0}",
             path=directory.root,
         )
-    return max(earlier)
+    return number
 
 
 def _find_files(now: Snapshot, sizes: dict[str, int]) -> dict[str, DataFile]:

@@ -13,7 +13,7 @@ A stream reads the rows that the log counts, which are those of managed files. W
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +27,8 @@ from spark_arrow_ipc.storage.paths import above, join
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES
-from spark_arrow_ipc.table.log import list_log, read_after, read_entry, read_state, read_table_id
+from spark_arrow_ipc.table.history import first_since, retained_entries
+from spark_arrow_ipc.table.log import list_log, read_after, read_state, read_table_id
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory
 from spark_arrow_ipc.table.snapshot import is_removed, missing_file
 from spark_arrow_ipc.table.state import Replay, State
@@ -143,20 +144,8 @@ class TableEntries:
             self._first = number
 
     def first_since(self, time_ns: int, *, fails_on_data_loss: bool) -> int:
-        """Return the number of the first entry of a time or later; the next one if there is none.
-
-        Reads as many entries as a search by halves needs.
-        """
-        listing = list_log(self.directory, self.table)
-        oldest = listing.newest + 1
-        while oldest - 1 in listing.entries:
-            oldest -= 1
-
-        def time_of(number: int) -> int:
-            return read_entry(self.directory, self.table, number).time * 1_000_000
-
-        numbers = range(oldest, listing.newest + 1)
-        first = oldest + bisect_left(numbers, time_ns, key=time_of)
+        """Return the number of the first entry of a time or later; the next one if there is none."""
+        first = first_since(self.directory, self.table, retained_entries(self.directory, self.table), time_ns)
         if first > 1 and fails_on_data_loss and self.state(first - 1).time * 1_000_000 >= time_ns:
             raise StreamOffsetError(
                 f"startingFrom is before the oldest log entry that is retained, {first}, so that commits since then may be gone; "
