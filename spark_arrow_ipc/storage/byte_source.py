@@ -15,7 +15,7 @@ import io
 import mmap
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, Self
 
 import numpy as np
@@ -363,6 +363,15 @@ class GrowingSource(FileSource):
             raise _change_error(f"the bytes before byte {position:,}, which were read, are others now", self.path)
         self.nbytes = state.st_size
         return True
+
+
+_PIECE_NBYTES: Final = 8 << 20
+
+
+def read_pieces(source: ByteSource, nbytes: int) -> Iterator[memoryview]:
+    """Yield the first bytes of a file in pieces, to copy it in bounded memory."""
+    for start in range(0, nbytes, _PIECE_NBYTES):
+        yield source.read_at(start, min(_PIECE_NBYTES, nbytes - start))
 
 
 def mark_before(source: ByteSource, position: int) -> int:

@@ -41,7 +41,7 @@ from spark_arrow_ipc.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ByteSource, read_pieces
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, discard, each
 from spark_arrow_ipc.table.bounds import FileBounds, bounds_batch, bounds_of_file
@@ -49,7 +49,7 @@ from spark_arrow_ipc.table.encoded_schema import encode_schema
 from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.files import NO_FILES, Files, concat_files
 from spark_arrow_ipc.table.log import read_state
-from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name
+from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import StagedFile, Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
@@ -57,7 +57,6 @@ from spark_arrow_ipc.table.vacuum import vacuum
 _ATTEMPTS: Final = 50
 """The number of times that a copy goes on with a newer snapshot."""
 
-_PIECE_NBYTES: Final = 8 << 20
 _AT_ONCE: Final = 8
 """Files that are copied at once: each may take 50 MB of memory on its way to an object store."""
 
@@ -259,7 +258,7 @@ class _Stage:
 
     def _named(self, i: int, path: str, nbytes: int, copied: _Copied, rows: int = 0) -> StagedFile:
         transaction = self._transaction
-        name = data_file_name(i, transaction.table, transaction.job, suffix=_suffix(path))
+        name = data_file_name(i, transaction.table, transaction.job, suffix=suffix_like(path))
         return StagedFile(copied.staged, parent(path), name, nbytes, rows, copied.crc32)
 
     def copy(self, files: Sequence[DataFile], state: State | None) -> bool:
@@ -321,7 +320,7 @@ class _Stage:
                 target.storage.delete(path)
             return
         with closing(target.storage.open(path, listed=Status(path, Kind.FILE, file.nbytes))) as written:
-            if written.nbytes != file.nbytes or _digest(_pieces(written, file.nbytes)) != digest:
+            if written.nbytes != file.nbytes or _digest(read_pieces(written, file.nbytes)) != digest:
                 raise CommitError(
                     "a copied file was read back, and is not what was written; nothing is copied", path=path
                 )
@@ -340,7 +339,7 @@ class _Stage:
         out = storage.create(path)
         try:
             with out:
-                for piece in _pieces(opened, nbytes):
+                for piece in read_pieces(opened, nbytes):
                     digest.update(piece)
                     out.write(piece)
                 out.flush()
@@ -359,20 +358,11 @@ def _describe(opened: ByteSource) -> tuple[int, FileBounds]:
     return rows, {} if statistics is None else bounds_of_file(statistics)
 
 
-def _pieces(source: ByteSource, nbytes: int) -> Iterator[memoryview]:
-    for start in range(0, nbytes, _PIECE_NBYTES):
-        yield source.read_at(start, min(_PIECE_NBYTES, nbytes - start))
-
-
 def _digest(pieces: Iterator[memoryview]) -> str:
     digest = blake2b(digest_size=16)
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
-
-
-def _suffix(path: str) -> str:
-    return ".arrows" if path.endswith((".arrows", ".stream")) else ".arrow"
 
 
 def _none_if_empty(statistics: RecordBatch | None) -> RecordBatch | None:

@@ -80,6 +80,11 @@ def data_file_name(task: int, table: str, job: str, number: int = 0, suffix: str
     return f"part-{task:05d}-{table}-{job}{f'-{number}' if number else ''}{suffix}"
 
 
+def suffix_like(path: str) -> str:
+    """Return the suffix of a data file that is a copy of another file."""
+    return ".arrows" if path.endswith((".arrows", ".stream")) else ".arrow"
+
+
 def is_table_id(text: object) -> bool:
     """Return whether a value has the form of a table's id."""
     return isinstance(text, str) and _TABLE_ID.fullmatch(text) is not None

@@ -13,20 +13,18 @@ Unmanaged files are no part of a restore: the log does not know when they came. 
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from typing import Final
 
 import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
+from spark_arrow_ipc.storage.byte_source import read_pieces
 from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import read_state
-from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name
+from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import StagedFile, Transaction
-
-_CHUNK_NBYTES: Final = 8 << 20
 
 
 def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> State:
@@ -96,8 +94,7 @@ def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -
     for source in (directory.path(path), *(directory.replaced(number, path) for number in numbers)):
         with suppress(FileNotFoundError):
             _copy(directory, source, join(directory.staging(job), name), nbytes)
-            suffix = ".arrows" if path.endswith(".arrows") else ".arrow"
-            final = data_file_name(i, transaction.table, job, suffix=suffix)
+            final = data_file_name(i, transaction.table, job, suffix=suffix_like(path))
             return StagedFile(name, parent(path), final, nbytes, int(files.rows[i]), int(files.crc32[i]))
     raise NoFilesError(
         "this file was removed and is not retained, and without it nothing is restored; the table's retention says for how "
@@ -113,6 +110,6 @@ def _copy(directory: TableDirectory, source: str, target: str, nbytes: int) -> N
         if opened.nbytes != nbytes:
             raise FileNotFoundError(source)
         with storage.create(target) as sink:
-            for start in range(0, nbytes, _CHUNK_NBYTES):
-                sink.write(opened.read_at(start, min(_CHUNK_NBYTES, nbytes - start)))
+            for piece in read_pieces(opened, nbytes):
+                sink.write(piece)
             storage.sync_file(sink)
