@@ -67,12 +67,12 @@ class _Table:
         files = [file for name, file in by_path.items() if counted.get(name) == file.nbytes]
         files += self._removals.count({name: by_path[name] for name in by_path if name not in counted}).values()
         for name in [name for name, nbytes in counted.items() if name not in by_path or by_path[name].nbytes != nbytes]:
-            files.append(self._look(name, counted[name]))
+            files.append(self._find_file(name, counted[name]))
         directories = sorted(self._directories.get(inner, set()).union(listing.directories))
         files.sort(key=lambda file: file.path)
         return replace(listing, files=tuple(files), directories=tuple(directories))
 
-    def _look(self, name: str, nbytes: int) -> DataFile:
+    def _find_file(self, name: str, nbytes: int) -> DataFile:
         """Return a file that counts and was not listed; a `CommitError` if it is missing."""
         path = self.directory.path(name)
         status = self.directory.storage.status(path, follow_links=False)
@@ -243,10 +243,10 @@ class TableView:
             else:
                 outer = None if directory == parent(directory) else self._find_table(parent(directory))
                 self._table_of[directory] = None if outer is None else outer.directory.root
-                own = self._read_table(directory)
+                table = self._read_table(directory)
                 # In a table, a directory where no job was committed is a part of it: an aborted job may have left a log.
-                if own is not None and (outer is None or own.state.has_jobs or not outer.state.has_jobs):
-                    self._tables[directory] = own
+                if table is not None and (outer is None or table.state.has_jobs or not outer.state.has_jobs):
+                    self._tables[directory] = table
                     self._table_of[directory] = directory
         path = self._table_of[directory]
         return None if path is None else self._tables[path]

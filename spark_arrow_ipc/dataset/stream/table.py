@@ -215,18 +215,18 @@ class TableMode:
         if limit != ALL_AVAILABLE:
             last = min(last, position.entry + _MOST_AHEAD)
         entries = [self._as_read(entry) for entry in self._entries.between(position.entry, last, newest)]
-        taken = files = nbytes = 0
+        count = files = nbytes = 0
         for entry in entries:
             files_after, nbytes_after = files + len(entry.files), nbytes + entry.nbytes
             if files and entry.files and not limit.allows(files_after, nbytes_after):
                 break
-            taken, files, nbytes = taken + 1, files_after, nbytes_after
-        left = entries[taken:]
+            count, files, nbytes = count + 1, files_after, nbytes_after
+        left = entries[count:]
         oldest_ns = left[0].time * 1_000_000 if left else None
         self._backlog = Backlog(sum(len(entry.files) for entry in left), sum(entry.nbytes for entry in left), oldest_ns)
-        if not files and taken < _EMPTY_ENTRIES:
+        if not files and count < _EMPTY_ENTRIES:
             return position
-        return replace(position, entry=entries[taken - 1].number)
+        return replace(position, entry=entries[count - 1].number)
 
     def _refuse_foreign(self) -> None:
         """Refuse a table with files of other programs, once in a process; or warn. Lists the table."""
@@ -294,12 +294,12 @@ class TableMode:
             files += snapshot.files[snapshot.position(first.after) : stop]
         if last.after == _READ and number < last.entry:
             files += self._files_between(number, last.entry, newest)
-        found = FileFinder(self._directory, self._entries.table, self._options.fails_on_data_loss).find(files)
+        data_files = FileFinder(self._directory, self._entries.table, self._options.fails_on_data_loss).find(files)
         accepts = self._options.file_filter.accepts() or (lambda _: True)
-        found = [(file, change) for file, change in found if accepts(file)]
+        data_files = [(file, change) for file, change in data_files if accepts(file)]
         root = self._options.base_path or self._directory.root
-        changes = tuple(change for _, change in found) if self._options.changes else ()
-        return StreamBatch(tuple(file for file, _ in found), (root,) * len(found), changes)
+        changes = tuple(change for _, change in data_files) if self._options.changes else ()
+        return StreamBatch(tuple(file for file, _ in data_files), (root,) * len(data_files), changes)
 
     def _files_between(self, after: int, last: int, newest: int) -> list[TableFile]:
         """Return the files of entries in their order."""

@@ -202,20 +202,20 @@ class FileFinder:
         statuses: dict[TableFile, Status | None] = {}
         storage = self.directory.storage
 
-        def look(file: TableFile) -> None:
+        def read_status(file: TableFile) -> None:
             statuses[file] = self._at_its_path(file)
 
-        each(look, files, waits=storage.traits.waits)
+        each(read_status, files, waits=storage.traits.waits)
         lacking = [file for file in files if statuses[file] is None]
         numbers = self.directory.list_replaced() if lacking else []
 
-        def look_further(file: TableFile) -> None:
+        def find_retained(file: TableFile) -> None:
             # A name is used once, so a file of this path in any later entry is the file.
             later = [file.change.commit] if file.removed else [n for n in numbers if n > file.change.commit]
-            places = (self.directory.replaced(number, file.path) for number in later)
-            statuses[file] = next(filter(None, map(storage.status, places)), None)
+            paths = (self.directory.replaced(number, file.path) for number in later)
+            statuses[file] = next(filter(None, map(storage.status, paths)), None)
 
-        each(look_further, lacking, waits=storage.traits.waits)
+        each(find_retained, lacking, waits=storage.traits.waits)
         self._check_removed([file for file in lacking if statuses[file] is None])
         return [(self._data_file(file, status), file.change) for file in files if (status := statuses[file])]
 

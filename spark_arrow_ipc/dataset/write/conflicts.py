@@ -98,8 +98,8 @@ def removed_files(job: JobPlan, state: State, directories: Collection[str], fits
     elif intent.mode is WriteMode.DYNAMIC:
         touched = set(directories)
         if intent.partition_by:
-            there = {parent(path) for path in (*(file.path for file in intent.snapshot), *added)}
-            touched |= PartitionValues(intent.partition_by).same(touched, there)
+            existing = {parent(path) for path in (*(file.path for file in intent.snapshot), *added)}
+            touched |= PartitionValues(intent.partition_by).same(touched, existing)
         replaced = [file for file in intent.snapshot if is_in(file.path, touched)]
         added = [path for path in added if is_in(path, touched)]
     else:

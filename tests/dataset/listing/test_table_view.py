@@ -408,10 +408,10 @@ def test_what_a_read_of_a_table_costs(lake):
         between(lake) as listed,
         mock.patch.object(table_view, "read_state", wraps=read_state) as states,
         mock.patch.object(table_view, "read_newer", wraps=table_view.read_newer) as newer,
-        mock.patch.object(table_view._Table, "_look") as look,
+        mock.patch.object(table_view._Table, "_find_file") as find_file,
     ):
         assert 10 == len(read(lake))
     assert 6 == len(listed)
-    assert (1, 0) == (newer.call_count, look.call_count)
+    assert (1, 0) == (newer.call_count, find_file.call_count)
     # On a disk the log's directory is looked for before its id is read.
     assert states.call_count <= (2 if lake.storage.traits.directories else 30)
