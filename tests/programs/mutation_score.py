@@ -101,18 +101,18 @@ def stages(root, path):
         yield [str(folder), *quick]
 
 
-def is_caught(root, path):
-    """Return whether a test of a module fails."""
+def outcome(root, path):
+    """Return `caught` if a test of a module fails, `hangs` if they take too long, or `NOT CAUGHT`."""
     environment = os.environ | {"PYTHONPATH": str(root)}
     for arguments in stages(root, path):
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *arguments]
         try:
             answer = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:
-            return True  # it hangs: the suite would not pass
+            return "hangs"  # the suite would not pass; on a busy machine the tests may only be slow
         if answer.returncode not in {0, 5}:
-            return True
-    return False
+            return "caught"
+    return "NOT CAUGHT"
 
 
 def tree_of(commit, folder):
@@ -129,7 +129,7 @@ def tree_of(commit, folder):
 
 
 def run(number, chosen):
-    """Make one breakage and try it; return its line, and whether it is caught."""
+    """Make one breakage and try it; return its line, and its outcome."""
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         tree_of(chosen.commit, root)
@@ -138,7 +138,7 @@ def run(number, chosen):
         source = (root / path).read_text()
         what = f"{number}: {path}:{node.lineno}: {ast.get_source_segment(source, node).splitlines()[0]} -> {text}"
         (root / path).write_text(replaced(source, node, text))
-        return what, chosen.show is None and is_caught(root, path)
+        return what, "not run" if chosen.show is not None else outcome(root, path)
 
 
 def main():
@@ -152,13 +152,14 @@ def main():
     if chosen.show is not None:
         print(run(chosen.show, chosen)[0])
         return
-    n_caught = 0
+    n_caught = n_hanging = 0
     with ThreadPoolExecutor(chosen.processes) as pool:
         numbers = range(chosen.first, chosen.first + chosen.count)
-        for what, caught in pool.map(lambda number: run(number, chosen), numbers):
-            n_caught += caught
-            print(f"{'caught' if caught else 'NOT CAUGHT'} {what}", flush=True)
-    print(f"{n_caught} of {chosen.count} breakages are caught")
+        for what, answer in pool.map(lambda number: run(number, chosen), numbers):
+            n_caught += answer != "NOT CAUGHT"
+            n_hanging += answer == "hangs"
+            print(f"{answer} {what}", flush=True)
+    print(f"{n_caught} of {chosen.count} breakages are caught, {n_hanging} of them because the tests hang")
 
 
 if __name__ == "__main__":
